@@ -1,0 +1,128 @@
+"""Reading bronze by plans: the rows of a cycle, and the cycle of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger import Ledger, Plan, Range, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakestreams.topology.nodes import Source
+
+
+def planned_rows(
+    spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan], *, readable: bool = True
+) -> DataFrame:
+    """Bronze rows of a source that these plans take.
+
+    Args:
+        spark: the session.
+        ledger: of the pipeline.
+        source: whose rows.
+        plans: ascending and gapless.
+        readable: leave out rows with an `error`.
+    """
+    stretches: dict[int, tuple[int, int]] = {}
+    for plan in plans:
+        for part in plan.of(source.topic):
+            start = stretches.get(part.partition, (part.from_offset, 0))[0]
+            stretches[part.partition] = (start, part.to_offset)
+    rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
+    if not stretches:
+        return rows.where(F.lit(False))  # noqa: FBT003 - a SQL false
+    # the batch bounds let Delta skip files that the offsets of several partitions alone would not
+    batches = F.col("seq").between(min(plan.seq_from for plan in plans), max(plan.seq for plan in plans))
+    found = rows.where(batches & _within(stretches))
+    return found.where(F.col("error").isNull()) if readable else found
+
+
+def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
+    """The cycle of a row that one of these plans takes: the first whose end in the row's partition lies past it."""
+    if len(plans) == 1:
+        return F.lit(plans[0].cycle).cast("bigint")
+    ends: dict[int, list[tuple[int, int]]] = {}
+    for plan in plans:
+        for part in plan.of(topic):
+            ends.setdefault(part.partition, []).append((part.to_offset, plan.cycle))
+    cycle = F.lit(None).cast("bigint")
+    for partition, stretch in sorted(ends.items()):
+        inside = reduce(
+            lambda column, one: F.when(F.col("offset") < one[0], F.lit(one[1]).cast("bigint")).otherwise(column),
+            reversed(stretch),
+            F.lit(None).cast("bigint"),
+        )
+        cycle = F.when(F.col("partition") == partition, inside).otherwise(cycle)
+    return cycle
+
+
+def cut_below(
+    spark: SparkSession,
+    ledger: Ledger,
+    stretches: Sequence[Range],
+    below: int | None,
+    seq_from: int,
+) -> Mapping[TopicPartition, Range]:
+    """The part of each stretch strictly below a stream time (None: all of it), counted.
+
+    One small aggregation a topic over what is ingested and not planned.
+    """
+    parts: dict[TopicPartition, Range] = {}
+    for topic in sorted({part.topic for part in stretches}):
+        own = [part for part in stretches if part.topic == topic]
+        rows = ledger.lake.bronze(ledger.pipeline, topic).read(spark)
+        wanted = {part.partition: (part.from_offset, part.to_offset) for part in own}
+        chosen = rows.where((F.col("seq") >= seq_from) & _within(wanted))
+        under = F.lit(True) if below is None else F.col("stream_time_ms") < below  # noqa: FBT003 - a SQL true
+        good = under & F.col("error").isNull()
+        found = (
+            chosen.groupBy("partition")
+            .agg(
+                F.max(F.when(under, F.col("offset"))).alias("last"),
+                F.min(F.when(~under, F.col("offset"))).alias("next"),
+                F.count_if(under).alias("records"),
+                F.count_if(under & F.col("error").isNotNull()).alias("bad"),
+                F.count_if(good & F.col("k").isNull()).alias("null_keys"),
+                F.count_if(good & F.col("v").isNull()).alias("null_values"),
+                F.max(F.when(under, F.col("stream_time_ms"))).alias("stream_time_ms"),
+            )
+            .collect()
+        )
+        counted = {row["partition"]: row for row in found}
+        for part in own:
+            row = counted.get(part.partition)
+            parts[part.at] = _cut(part, row.asDict() if row is not None else {})
+    return parts
+
+
+def _cut(part: Range, row: Mapping[str, int | None]) -> Range:
+    if not row.get("records"):
+        end = part.from_offset if row.get("next") is not None else part.to_offset
+        return Range(*part.at, part.from_offset, end, stream_time_ms=part.stream_time_ms)
+    return Range(
+        *part.at,
+        part.from_offset,
+        # nothing above: the stretch ends where reading ended, which may lie past the last row (transaction markers)
+        part.to_offset if row.get("next") is None else int(row["last"] or 0) + 1,
+        int(row["records"] or 0),
+        int(row["bad"] or 0),
+        int(row["null_keys"] or 0),
+        int(row["null_values"] or 0),
+        int(row["stream_time_ms"] or 0),
+    )
+
+
+def _within(stretches: Mapping[int, tuple[int, int]]) -> Column:
+    return reduce(
+        or_,
+        (
+            (F.col("partition") == partition) & (F.col("offset") >= start) & (F.col("offset") < end)
+            for partition, (start, end) in sorted(stretches.items())
+        ),
+    )

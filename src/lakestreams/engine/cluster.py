@@ -1,0 +1,182 @@
+"""What the engine needs to know of the Kafka cluster: one port, two adapters.
+
+An admin client where confluent-kafka is installed and its credentials work (partition counts, first and end offsets,
+topic ids); Spark's own Kafka source everywhere else (partition counts and end offsets, from a probe query's progress).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lakestreams.engine.ledger import TopicPartition
+from lakestreams.errors import BrokerUnreachable, TopicMissing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TIMEOUT_S = 10.0
+# Connection settings that mean the same to both clients; anything else keeps the admin client out.
+_SHARED = {"bootstrap.servers", "isolation.level", "client.id"}
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """The topics of a pipeline as the cluster shows them at one moment.
+
+    Attributes:
+        ends: per topic-partition the end offset that a read_committed consumer sees.
+        starts: per topic-partition the first retained offset; empty where it could not be had.
+        topic_ids: topic to its id; empty where it could not be had.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> dict[str, int]:
+        """Topic to partition count."""
+        counts: dict[str, int] = {}
+        for topic, _ in self.ends:
+            counts[topic] = counts.get(topic, 0) + 1
+        return counts
+
+
+class Cluster(Protocol):
+    """A way to look at the cluster."""
+
+    def view(self, topics: Iterable[str]) -> ClusterView:
+        """The topics as they are now.
+
+        Raises:
+            BrokerUnreachable: if no broker answers in time.
+            TopicMissing: if a topic does not exist.
+        """
+        ...
+
+
+def connect(spark: SparkSession, options: Mapping[str, str]) -> Cluster:
+    """The best adapter that works with these options.
+
+    Args:
+        spark: for the probe query.
+        options: Spark's Kafka options, `kafka.` in front.
+    """
+    plain = {name.removeprefix("kafka.") for name in options if name.startswith("kafka.")}
+    if plain <= _SHARED:
+        try:
+            import confluent_kafka  # noqa: F401, PLC0415
+        except ImportError:
+            pass
+        else:
+            return AdminCluster(options["kafka.bootstrap.servers"])
+    return ProbeCluster(spark, options)
+
+
+@dataclass(frozen=True)
+class AdminCluster:
+    """Asks with an admin client."""
+
+    bootstrap_servers: str
+
+    def view(self, topics: Iterable[str]) -> ClusterView:
+        """Partition counts, offsets and ids in three requests."""
+        from confluent_kafka import IsolationLevel, KafkaException, TopicCollection  # noqa: PLC0415
+        from confluent_kafka import TopicPartition as At  # noqa: PLC0415
+        from confluent_kafka.admin import AdminClient, OffsetSpec  # noqa: PLC0415
+
+        names = sorted(set(topics))
+        quiet = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "error_cb": _ignore}
+        admin = AdminClient(quiet)
+        try:
+            known = admin.list_topics(timeout=_TIMEOUT_S).topics
+            missing = [name for name in names if name not in known]
+            if missing:
+                raise _missing(missing, self.bootstrap_servers)
+            described = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
+            ids = {name: str(future.result().topic_id) for name, future in described.items()}
+            every = [(name, partition) for name in names for partition in sorted(known[name].partitions)]
+            ends, starts = (
+                {
+                    (at.topic, at.partition): future.result().offset
+                    for at, future in admin.list_offsets(
+                        {At(*one): spec for one in every},
+                        isolation_level=IsolationLevel.READ_COMMITTED,
+                        request_timeout=_TIMEOUT_S,
+                    ).items()
+                }
+                for spec in (OffsetSpec.latest(), OffsetSpec.earliest())
+            )
+        except KafkaException as error:
+            raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
+        return ClusterView(ends, starts, ids)
+
+
+@dataclass(frozen=True)
+class ProbeCluster:
+    """Asks with a streaming query that starts at the end: its progress lists every partition's end offset."""
+
+    spark: SparkSession
+    options: Mapping[str, str]
+
+    def view(self, topics: Iterable[str]) -> ClusterView:
+        """Partition counts and end offsets from one query that reads nothing."""
+        names = sorted(set(topics))
+        limits = {"kafka.default.api.timeout.ms": "15000", "kafka.request.timeout.ms": "10000"}
+        reader = self.spark.readStream.format("kafka").options(**{**limits, **self.options})
+        latest = reader.option("subscribe", ",".join(names)).option("startingOffsets", "latest").load()
+        with tempfile.TemporaryDirectory(prefix="lakestreams-probe-") as folder:
+            try:
+                query = (
+                    latest.writeStream.format("noop")
+                    .option("checkpointLocation", folder)
+                    .trigger(availableNow=True)
+                    .start()
+                )
+                query.awaitTermination()
+                progress = _as_dict(query.lastProgress)
+            except Exception as error:
+                raise self._translated(error, names) from error
+        sources = progress.get("sources") or [{}]
+        offsets = sources[0].get("endOffset") or sources[0].get("latestOffset") or {}
+        found = json.loads(offsets) if isinstance(offsets, str) else offsets
+        ends = {(topic, int(part)): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
+        missing = [name for name in names if not any(topic == name for topic, _ in ends)]
+        if missing:
+            raise _missing(missing, self.options["kafka.bootstrap.servers"])
+        return ClusterView(ends)
+
+    def _translated(self, error: Exception, names: list[str]) -> Exception:
+        text = str(error)
+        servers = self.options["kafka.bootstrap.servers"]
+        if "UnknownTopicOrPartition" in text:
+            return _missing(names, servers)
+        if "TimeoutException" in text or "Timed out" in text or "timed out" in text:
+            return _unreachable(servers, "no answer in time")
+        return error
+
+
+def _missing(topics: list[str], servers: str) -> TopicMissing:
+    one = len(topics) == 1
+    return TopicMissing(f"topic{'' if one else 's'} {', '.join(topics)} do{'es' if one else ''} not exist on {servers}")
+
+
+def _unreachable(servers: str, why: str) -> BrokerUnreachable:
+    return BrokerUnreachable(f"no broker answers at {servers}: {why}")
+
+
+def _as_dict(progress: Any) -> dict[str, Any]:  # noqa: ANN401 - a dict or an object, by Spark version and mode
+    if progress is None:
+        return {}
+    if isinstance(progress, dict):
+        return progress
+    found: dict[str, Any] = json.loads(progress.json)
+    return found
+
+
+def _ignore(_: object) -> None:
+    """The client retries by itself; what matters comes back as an exception."""

@@ -1,0 +1,140 @@
+"""One cycle: expect, join, publish. What it does is a pure function of its plan and of bronze."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine import dataflow, quarantine, snapshots
+from lakestreams.engine.bronze import planned_rows
+from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.ledger import Ledger, Plan, translated
+from lakestreams.engine.snapshots import Snapshot
+from lakestreams.errors import ExpectationFailed, TooManyBadRecords
+from lakestreams.joins.order import points
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.nodes import Source
+
+BAD_SHARE_FROM_RECORDS = 1_000
+_EXAMPLES = 5
+
+
+@dataclass
+class RunCounts:
+    """How many records were planned since the run's start, per source; for `max_bad_share`."""
+
+    read: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, int] = field(default_factory=dict)
+
+    def add(self, plan: Plan) -> None:
+        """Takes a plan's counts in."""
+        for part in plan.ranges:
+            self.read[part.topic] = self.read.get(part.topic, 0) + part.records
+            self.bad[part.topic] = self.bad.get(part.topic, 0) + part.bad
+
+    def require_share(self, max_bad_share: float) -> None:
+        """Refuses a source of which too much is unreadable (once 1,000 records have been read).
+
+        Raises:
+            TooManyBadRecords: naming the sources and their shares.
+        """
+        faults = [
+            f"{topic}: {self.bad[topic]} of {read} records ({self.bad[topic] / read:.1%}) cannot be read"
+            for topic, read in sorted(self.read.items())
+            if read >= BAD_SHARE_FROM_RECORDS and self.bad[topic] > max_bad_share * read
+        ]
+        if faults:
+            message = "\n".join([*faults, f"allowed is {max_bad_share:.1%}; nothing of the cycle was published"])
+            raise TooManyBadRecords(message)
+
+
+def execute(  # noqa: PLR0913 - what a cycle is made of
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    plan: Plan,
+    tail: Sequence[Plan],
+    known: dict[str, Snapshot],
+) -> None:
+    """Publishes a plan's results and quarantine, each in one commit.
+
+    Args:
+        spark: the session.
+        ledger: of the running epoch.
+        topology: the pipeline, checked.
+        plan: the cycle.
+        tail: the plans before it that a snapshot may not cover, ascending.
+        known: per table source where its snapshot stands.
+    """
+    _expect(spark, ledger, topology, plan)
+    results = dataflow.run(topology, _inputs(spark, ledger, topology, plan, tail, known))
+    for name, rows in results.outputs.items():
+        failpoint("publish.before", name)
+        with translated(ledger.pipeline):
+            ledger.lake.output(name).append(ledger.fence(spark, rows), f"{ledger.pipeline}/{name}", plan.cycle)
+        failpoint("publish.after", name)
+    refused = quarantine.rows(spark, ledger, topology, plan, results.rejected)
+    if refused is not None:
+        failpoint("quarantine.before")
+        with translated(ledger.pipeline):
+            quarantine.table(ledger).append(
+                ledger.fence(spark, refused), f"{ledger.pipeline}/quarantine", plan.cycle
+            )
+        failpoint("quarantine.after")
+
+
+def _inputs(  # noqa: PLR0913 - what a cycle is made of
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    plan: Plan,
+    tail: Sequence[Plan],
+    known: dict[str, Snapshot],
+) -> dataflow.Inputs:
+    streams, tables, counts = {}, {}, {}
+    for source in topology.sources:
+        if source.kind == "stream":
+            rows = planned_rows(spark, ledger, source, [plan]).where(F.col("v").isNotNull())
+            if source.keys_not_null == "drop":
+                rows = rows.where(F.col("k").isNotNull())
+            streams[source.name] = points(rows, source.topic)
+            counts[source.name] = plan.records(source.topic)
+        else:
+            side, rows_about = snapshots.side(
+                spark, ledger, source, known.get(source.name, Snapshot()), [*tail, plan]
+            )
+            tables[source.name] = side
+            counts[source.name] = rows_about
+    return dataflow.Inputs(streams, tables, plan.cycle, counts)
+
+
+def _expect(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> None:
+    """Stops before anything is published where an expectation with the action `fail` is violated."""
+    for source in topology.sources:
+        violated = sum(part.null_keys for part in plan.of(source.topic))
+        if source.keys_not_null == "fail" and violated:
+            examples = _null_keys(spark, ledger, source, plan)
+            message = (
+                f"keys_not_null of {source.name}: {violated} of {plan.records(source.topic)} records have no key\n"
+                + "\n".join(f"{source.topic}-{partition}@{offset}" for partition, offset in examples)
+            )
+            raise ExpectationFailed(message, where=f'source "{source.name}"')
+
+
+def _null_keys(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan) -> list[tuple[int, int]]:
+    found = (
+        planned_rows(spark, ledger, source, [plan])
+        .where(F.col("k").isNull())
+        .orderBy("partition", "offset")
+        .select("partition", "offset")
+        .limit(_EXAMPLES)
+        .collect()
+    )
+    return [(row["partition"], row["offset"]) for row in found]

@@ -1,0 +1,467 @@
+"""The driver of one pipeline: takes it over, ingests, settles, runs cycles, finishes.
+
+Ingest runs as a streaming query of its own; cycles run here, over bronze, after each of its batches and once more when
+it has ended. A crash anywhere leads to the same tables: whatever was planned is executed again, unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine import cluster, cycle, dataflow, ingest, quarantine, settle, snapshots
+from lakestreams.engine.bronze import cut_below
+from lakestreams.engine.cluster import ClusterView
+from lakestreams.engine.lake import Lake, require_distinct
+from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
+from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.snapshots import Snapshot
+from lakestreams.errors import (
+    Fenced,
+    IngestFailed,
+    LakestreamsError,
+    OffsetsExpired,
+    PlanUnderOtherConfig,
+    TopicRecreated,
+    TopologyInvalid,
+)
+from lakestreams.topology import validate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from lakestreams.topology.builder import Topology
+
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run, for progress displays.
+
+    Attributes:
+        kind: checked, claimed, recovered, ingested, planned, published, finished, snapshot, waiting.
+        facts: numbers and names that belong to it.
+    """
+
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Summary:
+    """What a run did.
+
+    Attributes:
+        epoch: the epoch it ran under.
+        cycles: how many cycles it finished.
+        records: bronze rows taken by them.
+        bad: those among them that could not be read.
+        seconds: wall time by stage.
+        warnings: what was accepted and should be known.
+    """
+
+    epoch: int = 0
+    cycles: int = 0
+    records: int = 0
+    bad: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+Listener = Callable[[Event], None]
+
+
+class Driver:
+    """Runs one pipeline.
+
+    Args:
+        spark: the session, classic or Connect.
+        topology: the pipeline.
+        lake: where its tables live.
+        settings: how the run is to go.
+        listener: told of everything that happens.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        lake: Lake,
+        settings: RunSettings,
+        listener: Listener | None = None,
+    ) -> None:
+        self._spark = spark
+        self._topology = topology
+        self._lake = lake
+        self._settings = settings
+        self._tell: Listener = listener or (lambda _: None)
+        self._ledger = Ledger(lake, topology.name)
+        self._summary = Summary()
+        self._counts = cycle.RunCounts()
+        self._plan: Plan | None = None  # the last one in the ledger
+        self._open = False  # whether it is still to be finished
+        self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
+        self._tail: list[Plan] = []  # finished plans that some snapshot does not cover
+        self._snapshots: dict[str, Snapshot] = {}
+        self._fingerprint = ""
+        self._claimed = False
+
+    # --- what callers use ------------------------------------------------------------------------------------------
+
+    def run(self) -> Summary:
+        """One run: everything that is on the broker now, processed and finished."""
+        self.start()
+        self.round()
+        return self._summary
+
+    def run_for_ever(self, interval_s: float, *, stop: Callable[[], bool] = lambda: False) -> Summary:
+        """Rounds at an interval, until `stop` says so; each is a run over what is there when it begins."""
+        self.start()
+        while not stop():
+            began = time.monotonic()
+            self.round()
+            self._tell(Event("waiting", {"seconds": interval_s}))
+            while not stop() and time.monotonic() - began < interval_s:
+                time.sleep(min(_POLL_S, interval_s))
+        return self._summary
+
+    def check(self) -> tuple[dict[str, DataFrame], ClusterView, list[str]]:
+        """Everything that can be wrong before anything starts.
+
+        Returns:
+            Empty frames of the outputs, the cluster as it is, and warnings.
+
+        Raises:
+            TopologyInvalid: with every fault of the topology and of its partitions at once.
+        """
+        outputs, faults = dataflow.check(self._topology, self._spark)
+        try:
+            view = self._cluster().view([source.topic for source in self._topology.sources])
+        except LakestreamsError as error:
+            if faults:
+                raise TopologyInvalid([*faults, error], self._topology.name) from error
+            raise
+        unequal, warnings = validate.co_partitioning(self._topology.nodes, view.partitions)
+        if faults or unequal:
+            raise TopologyInvalid([*faults, *unequal], self._topology.name)
+        self._require_distinct_tables()
+        self._tell(Event("checked", {"partitions": view.partitions}))
+        return outputs, view, warnings
+
+    def start(self) -> None:
+        """Checks, takes the pipeline over, closes what a crash left behind, finishes an open plan."""
+        with self._timed("check"):
+            outputs, view, self._summary.warnings = self.check()
+        with self._timed("prepare"):
+            self._create_tables(outputs)
+            history = self._ledger.history(self._spark)
+            self._require_same_topics(history, view)
+            self._claim(history)
+            self._accept_losses(history, view)
+            self._resume(history)
+        if self._open and self._plan is not None:
+            self._execute(self._plan)
+
+    def round(self) -> None:
+        """Ingests up to the ends of now and processes what is settled, then the rest."""
+        with self._timed("look"):
+            view = self._cluster().view([source.topic for source in self._topology.sources])
+        positions = self._positions()
+        pending = {at: end for at, end in view.ends.items() if positions.get(at, view.starts.get(at, 0)) < end}
+        if pending or not view.ends:
+            self._ingest(view)
+        self._process({}, view)
+        self._finish()
+
+    # --- start -----------------------------------------------------------------------------------------------------
+
+    def _cluster(self) -> cluster.Cluster:
+        return cluster.connect(self._spark, self._settings.kafka)
+
+    def _require_distinct_tables(self) -> None:
+        lake, name = self._lake, self._topology.name
+        require_distinct(
+            [(f"topic {source.topic}", lake.bronze(name, source.topic)) for source in self._topology.sources]
+            + [(f"output {sink.name}", lake.output(sink.name)) for sink in self._topology.sinks]
+        )
+
+    def _create_tables(self, outputs: Mapping[str, DataFrame]) -> None:
+        self._ledger.create(self._spark)
+        quarantine.table(self._ledger).create(self._spark, quarantine.schema(self._spark))
+        for source in self._topology.sources:
+            ingest.create_bronze(self._spark, self._lake, self._topology.name, source)
+        for sink in self._topology.sinks:
+            self._lake.output(sink.name).create(
+                self._spark, outputs[sink.name].schema, cluster_by=sink.cluster_by, partition_by=sink.partition_by
+            )
+
+    def _require_same_topics(self, history: History, view: ClusterView) -> None:
+        """A topic with another id, or an end before what was read, is another topic under the same name."""
+        if history.plan is not None:
+            for topic, recorded in history.plan.topic_ids.items():
+                if topic in view.topic_ids and view.topic_ids[topic] != recorded:
+                    message = f"topic {topic} was deleted and created again (id {recorded}, now {view.topic_ids[topic]})"
+                    raise TopicRecreated(message)
+        for at, position in self._ingested(history).items():
+            if at in view.ends and view.ends[at] < position:
+                message = f"topic {at[0]} partition {at[1]} ends at offset {view.ends[at]}, {position} were read before"
+                raise TopicRecreated(message)
+
+    @staticmethod
+    def _ingested(history: History) -> dict[TopicPartition, int]:
+        return {part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())}
+
+    def _claim(self, history: History) -> None:
+        text = f"{self._topology.describe()}\n---\n{self._settings.config_text}"
+        self._fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+        options = {
+            "max_bad_share": str(self._settings.max_bad_share),
+            "accept_data_loss": str(self._settings.accept_data_loss).lower(),
+        }
+        self._ledger = self._ledger.claim(self._spark, history, str(uuid.uuid4()), options)
+        self._summary.epoch = self._ledger.epoch
+        if self._fingerprint not in history.fingerprints:
+            self._ledger.record_config(self._spark, self._fingerprint, text)
+        self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._fingerprint}))
+
+    def _accept_losses(self, history: History, view: ClusterView) -> None:
+        """Records that expired before they were read: an error, or written down where the operator says so."""
+        read = self._ingested(history)
+        lost = [
+            Range(topic, partition, read[topic, partition], start)
+            for (topic, partition), start in sorted(view.starts.items())
+            if start > read.get((topic, partition), start)
+        ]
+        if not lost:
+            return
+        shown = "\n".join(f"{one.topic}-{one.partition}: offsets {one.from_offset} to {one.to_offset - 1}" for one in lost)
+        if not self._settings.accept_data_loss:
+            message = f"records expired before they were ingested:\n{shown}"
+            raise OffsetsExpired(message)
+        self._ledger.record_loss(self._spark, lost)
+        self._summary.warnings.append(f"accepted data loss:\n{shown}")
+
+    def _resume(self, history: History) -> None:
+        sources = self._topology.sources
+        found = ingest.recover(self._spark, self._ledger, sources, history.ingest)
+        if found is not None:
+            self._tell(Event("recovered", {"seq": found.seq}))
+        self._plan = history.plan
+        self._open = history.open_plan is not None
+        if self._plan is not None or history.ingest is not None or found is not None:
+            self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
+        tables = [source for source in sources if source.kind == "table"]
+        self._snapshots = {source.name: snapshots.find(self._spark, self._ledger, source) for source in tables}
+        if self._plan is not None and tables:
+            covered = min(snapshot.cycle for snapshot in self._snapshots.values())
+            plans = self._ledger.plans(self._spark, covered + 1)
+            self._tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
+        if self._open and self._plan is not None and self._plan.fingerprint != self._fingerprint:
+            self._replan(self._plan)
+
+    def _replan(self, plan: Plan) -> None:
+        """A plan of another configuration is executed under this one only if nothing of it is out yet."""
+        for sink in self._topology.sinks:
+            rows = self._lake.output(sink.name).read(self._spark)
+            if rows.where(F.col("_lineage.cycle") == plan.cycle).limit(1).count():
+                message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
+                raise PlanUnderOtherConfig(message, where=sink.name)
+
+    # --- ingest ----------------------------------------------------------------------------------------------------
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        """Where bronze stands: the newest batch, or what the last plan took."""
+        positions = dict(self._plan.positions) if self._plan else {}
+        for one in self._ingests:
+            for part in one.ranges:
+                positions[part.at] = max(positions.get(part.at, 0), part.to_offset)
+        return positions
+
+    def _ingest(self, view: ClusterView) -> None:
+        """Runs the ingest query up to the ends of now; cycles run meanwhile, over what is settled."""
+        root = self._lake.checkpoints(self._topology.name)
+        positions = self._positions()
+        for at, start in view.starts.items():  # expired offsets, accepted: Spark would refuse to start there
+            if at in positions and positions[at] < start:
+                positions[at] = start
+        topics = [source.topic for source in self._topology.sources]
+        generation = ingest.choose_generation(root, topics, view.ends, positions)
+        writer = ingest.BatchWriter(self._ledger, self._topology.sources, str(generation.path))
+        seen: int | None = None
+        with self._timed("ingest"):
+            query = self._start_query(generation, writer, topics)
+            try:
+                while query.isActive:
+                    query.awaitTermination(_POLL_S)
+                    batch = _last_batch(query)
+                    if batch is not None and batch != seen and query.isActive:
+                        seen = batch
+                        self._process(view.ends, view)
+                failure = query.exception()
+            except LakestreamsError:
+                query.stop()
+                raise
+            except Exception as error:
+                query.stop()
+                raise self._ingest_error(error) from error
+            if failure is not None:
+                raise self._ingest_error(failure) from failure
+
+    def _start_query(
+        self, generation: ingest.Generation, writer: ingest.BatchWriter, topics: Sequence[str]
+    ) -> StreamingQuery:
+        reader = (
+            self._spark.readStream.format("kafka")
+            .options(**self._settings.kafka)
+            .option("subscribe", ",".join(sorted(topics)))
+            .option("includeHeaders", "true")
+            .option("failOnDataLoss", str(not self._settings.accept_data_loss).lower())
+            .option("maxOffsetsPerTrigger", str(self._settings.max_offsets_per_trigger))
+            .option("startingOffsets", generation.starting_offsets or "earliest")
+        )
+        return (
+            reader.load()
+            .writeStream.queryName(f"lakestreams_{self._topology.name}_ingest")
+            .option("checkpointLocation", str(generation.path))
+            .trigger(availableNow=True)
+            .foreachBatch(writer)
+            .start()
+        )
+
+    def _ingest_error(self, error: Exception) -> LakestreamsError:
+        text = str(error)
+        known = _carried(text)
+        if known is not None:
+            return known(f"pipeline {self._topology.name}: ingest stopped")
+        if "LAKESTREAMS_FENCED" in text:
+            return Fenced(f"a newer driver runs pipeline {self._topology.name}; nothing was written")
+        if "failOnDataLoss" in text or "OffsetOutOfRange" in text:
+            return OffsetsExpired(f"Spark's Kafka source found offsets missing:\n{text.splitlines()[0]}")
+        return IngestFailed(f"the ingest query of {self._topology.name} stopped: {_cause(text)}")
+
+    # --- cycles ----------------------------------------------------------------------------------------------------
+
+    def _process(self, ends: Mapping[TopicPartition, int], view: ClusterView) -> None:
+        """Plans and executes one cycle over what is settled.
+
+        Args:
+            ends: the ends below which a partition holds the others back; none when ingest has come to its end.
+            view: the cluster at the round's start.
+        """
+        with self._timed("settle"):
+            last = self._ingests[-1].seq if self._ingests else 0
+            known = self._plan.seq_from if self._plan else 0
+            fresh = self._ledger.ingests(self._spark, max(last + 1, known))
+            self._ingests.extend(fresh)
+            for one in fresh:
+                self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
+            backlog = settle.Backlog(self._plan, tuple(self._ingests))
+            number = (self._plan.cycle if self._plan else 0) + 1
+            plan = settle.next_plan(number, self._fingerprint, backlog, ends, view.topic_ids, self._cut)
+            if plan is None:
+                return
+            self._record(plan, view)
+        self._execute(plan)
+
+    def _cut(
+        self, stretches: Sequence[Range], below: int | None, seq_from: int
+    ) -> Mapping[TopicPartition, Range]:
+        return cut_below(self._spark, self._ledger, stretches, below, seq_from)
+
+    def _record(self, plan: Plan, view: ClusterView) -> None:
+        plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
+        self._ledger.record_plan(self._spark, plan)
+        if self._open:  # the new plan says that the one before it is done
+            self._closed()
+        self._plan, self._open = plan, True
+        backlog = settle.Backlog(plan, tuple(self._ingests))
+        self._ingests = list(backlog.open_ingests()) or self._ingests[-1:]
+        self._refresh_snapshots()
+        self._tell(Event("planned", {"cycle": plan.cycle, "records": sum(part.records for part in plan.ranges)}))
+
+    def _execute(self, plan: Plan) -> None:
+        self._counts.add(plan)
+        self._counts.require_share(self._settings.max_bad_share)
+        with self._timed("join"):
+            cycle.execute(self._spark, self._ledger, self._topology, plan, self._tail, self._snapshots)
+        records = sum(part.records for part in plan.ranges)
+        bad = sum(part.bad for part in plan.ranges)
+        self._summary.records += records
+        self._summary.bad += bad
+        self._tell(Event("published", {"cycle": plan.cycle, "records": records, "bad": bad}))
+
+    def _finish(self) -> None:
+        """Closes the last cycle of the run."""
+        if not self._open or self._plan is None:
+            return
+        with self._timed("finish"):
+            self._ledger.record_done(self._spark, self._plan.cycle)
+            self._closed()
+            self._open = False
+            self._refresh_snapshots()
+
+    def _closed(self) -> None:
+        if self._plan is not None:
+            self._summary.cycles += 1
+            self._tail.append(self._plan)
+            self._tell(Event("finished", {"cycle": self._plan.cycle}))
+
+    def _refresh_snapshots(self) -> None:
+        """Folds finished cycles into the snapshots that are due, and forgets plans that all of them cover."""
+        tables = [source for source in self._topology.sources if source.kind == "table"]
+        for source in tables:
+            standing = self._snapshots.get(source.name, Snapshot())
+            if self._tail and snapshots.due(source, standing, self._tail, self._settings.snapshot_every):
+                with self._timed("snapshot"):
+                    snapshots.refresh(self._spark, self._ledger, source, standing, self._tail)
+                    self._snapshots[source.name] = snapshots.find(self._spark, self._ledger, source)
+                self._tell(Event("snapshot", {"source": source.name, "rows": self._snapshots[source.name].rows}))
+        covered = min((snapshot.cycle for snapshot in self._snapshots.values()), default=None)
+        if covered is None:
+            self._tail.clear()
+        else:
+            self._tail = [plan for plan in self._tail if plan.cycle > covered]
+
+    def _timed(self, stage: str) -> _Timer:
+        return _Timer(self._summary.seconds, stage)
+
+
+class _Timer:
+    """Adds the wall time of a block to a stage."""
+
+    def __init__(self, seconds: dict[str, float], stage: str) -> None:
+        self._seconds = seconds
+        self._stage = stage
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + time.perf_counter() - self._began
+
+
+def _last_batch(query: StreamingQuery) -> int | None:
+    """The number of the last batch that the query has finished, or None before the first."""
+    progress = query.lastProgress
+    return None if progress is None else int(progress["batchId"])
+
+
+def _carried(text: str) -> type[LakestreamsError] | None:
+    """One of our own errors, raised inside foreachBatch and wrapped by Spark."""
+    return Fenced if "LS503 FENCED" in text else None
+
+
+def _cause(text: str) -> str:
+    """The line of a wrapped error that says most: Python's last, else the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if "Error:" in line or "FailpointReached:" in line or "Exception:" in line]
+    return (named or lines or ["no message"])[0][:500]

@@ -1,0 +1,408 @@
+"""Ingest: one Structured Streaming query over all topics of a pipeline, appended raw and typed to bronze.
+
+Bronze is the truth of what was ingested: offsets, sequence numbers and stream times go on from what lies in bronze, so
+a lost checkpoint, a repeated batch or a crash between two topics' appends neither loses nor doubles a record. The
+ledger's newest `ingest` row stands for the bronze rows up to its sequence number; only rows past it are looked at
+(docs/decisions/0003-positions.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.lake import Lake, Table
+from lakestreams.engine.ledger import NO_TIME, Ingest, Ledger, Range, TopicPartition, translated
+from lakestreams.errors import Fenced
+from lakestreams.formats.base import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from lakestreams.topology.nodes import Source
+
+ERROR_TYPE = "struct<code: string, message: string>"
+HEADERS_TYPE = "array<struct<key: string, value: binary>>"
+# Only what the engine selects by; statistics of the payload would cost a pass over it.
+_PROPERTIES = {"delta.dataSkippingStatsColumns": "partition,offset,seq,event_time_ms,stream_time_ms"}
+
+MALFORMED_KEY, MALFORMED_VALUE = "MALFORMED_KEY", "MALFORMED_VALUE"
+NO_TIMESTAMP, FUTURE_TIMESTAMP = "NO_TIMESTAMP", "FUTURE_TIMESTAMP"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a topic-partition stands in bronze."""
+
+    offset: int
+    stream_time_ms: int = NO_TIME
+
+
+def bronze_schema(spark: SparkSession, source: Source) -> StructType:
+    """The columns of a source's bronze table."""
+    columns = (
+        "topic string, partition int, offset bigint, attempt int, key binary, value binary, "
+        f"headers {HEADERS_TYPE}, timestamp_ms bigint, timestamp_type int, event_time_ms bigint, "
+        f"ingest_time_ms bigint, stream_time_ms bigint, seq bigint, error {ERROR_TYPE}, "
+        f"k {struct_type(source.key.fields)}, v {struct_type(source.value.fields)}"
+    )
+    return spark.createDataFrame([], columns).schema
+
+
+def create_bronze(spark: SparkSession, lake: Lake, pipeline: str, source: Source) -> None:
+    """Creates the bronze table of a source unless it is there."""
+    lake.bronze(pipeline, source.topic).create(spark, bronze_schema(spark, source), properties=_PROPERTIES)
+
+
+def bronze_rows(
+    batch: DataFrame, source: Source, positions: Mapping[int, Position], seq: int, ingest_time_ms: int
+) -> DataFrame:
+    """Bronze rows of one topic's part of a batch.
+
+    Args:
+        batch: Spark's Kafka columns (key, value, topic, partition, offset, timestamp, timestampType, headers).
+        source: the topic's source, which says how the bytes are read.
+        positions: per partition where bronze stands; rows below it are dropped, stream time goes on from it.
+        seq: the batch's sequence number.
+        ingest_time_ms: one reading of the clock for the whole batch; recorded, since `max_future` is judged by it.
+
+    Returns:
+        The columns of `bronze_schema`. A record that cannot be read, has no usable time or lies too far in the future
+        has an `error`, and does not move `stream_time_ms`; null keys and values do move it.
+    """
+    record_ms = F.unix_millis("timestamp")
+    raw = batch.select(
+        F.col("topic"),
+        F.col("partition").cast("int").alias("partition"),
+        F.col("offset").cast("bigint").alias("offset"),
+        F.lit(0).alias("attempt"),
+        F.col("key"),
+        F.col("value"),
+        F.col("headers").cast(HEADERS_TYPE).alias("headers"),
+        record_ms.alias("timestamp_ms"),
+        F.col("timestampType").cast("int").alias("timestamp_type"),
+    )
+    known = {partition: position.offset for partition, position in positions.items() if position.offset > 0}
+    if known:
+        raw = raw.where(F.col("offset") >= F.coalesce(_lookup(known), F.lit(0)))
+    key, value = source.key.parse(F.col("key")), source.value.parse(F.col("value"))
+    read = raw.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
+                      value.error.alias("value_error"))  # fmt: skip
+    types = {field.name: field.type for field in source.value.fields}
+    field_type = types.get(source.event_time.field) if source.event_time.field else None
+    timed = read.withColumn(
+        "event_time_ms", source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
+    )
+    judged = timed.withColumn("error", _error(source, ingest_time_ms)).withColumn(
+        "moves", F.when(F.col("error").isNull(), F.col("event_time_ms"))
+    )
+    in_order = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
+    carried = {partition: position.stream_time_ms for partition, position in positions.items()}
+    before = F.coalesce(_lookup(carried), F.lit(NO_TIME)) if carried else F.lit(NO_TIME)
+    stream_time = F.greatest(F.max("moves").over(in_order), before.cast("bigint"))
+    return judged.select(
+        "topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type",
+        "event_time_ms", F.lit(ingest_time_ms).cast("bigint").alias("ingest_time_ms"),
+        stream_time.alias("stream_time_ms"), F.lit(seq).cast("bigint").alias("seq"), "error", "k", "v",
+    )  # fmt: skip
+
+
+def _error(source: Source, ingest_time_ms: int) -> Column:
+    latest = ingest_time_ms + source.max_future_ms
+    event_time = F.col("event_time_ms")
+    own = "the record's timestamp" if source.event_time.field is None else f"field {source.event_time.field!r}"
+    ahead = F.concat(
+        F.lit("event time "), event_time.cast("string"), F.lit(f" is more than {source.max_future_ms} ms after ingest")
+    )
+    return (
+        F.when(F.col("key_error").isNotNull(), _fault(MALFORMED_KEY, F.col("key_error")))
+        .when(F.col("value_error").isNotNull(), _fault(MALFORMED_VALUE, F.col("value_error")))
+        .when(event_time.isNull(), _fault(NO_TIMESTAMP, F.lit(f"{own} is missing or negative")))
+        .when(event_time > latest, _fault(FUTURE_TIMESTAMP, ahead))
+    )
+
+
+def _fault(code: str, message: Column) -> Column:
+    return F.struct(F.lit(code).alias("code"), message.alias("message"))
+
+
+def _lookup(values: Mapping[int, int]) -> Column:
+    pairs = [F.lit(item) for partition, value in sorted(values.items()) for item in (partition, value)]
+    return F.try_element_at(F.create_map(*pairs), F.col("partition"))
+
+
+# --- the batch function ----------------------------------------------------------------------------------------------
+
+# What the last batch of a run left behind, so that the next one need not ask the tables. A cache only: a process that
+# does not have it (a new start, Spark Connect's worker) derives the same from ledger and bronze.
+_progress: dict[str, tuple[int, dict[TopicPartition, Position]]] = {}
+
+
+@dataclass(frozen=True)
+class BatchWriter:
+    """The function of foreachBatch: plain data, so that it can travel to Spark Connect's worker.
+
+    Attributes:
+        ledger: of the running epoch.
+        sources: the pipeline's sources.
+        checkpoint: the folder of the checkpoint's generation.
+    """
+
+    ledger: Ledger
+    sources: tuple[Source, ...]
+    checkpoint: str
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Appends one batch to bronze and closes it in the ledger."""
+        spark = batch.sparkSession
+        run = f"{self.ledger.run_id}/{self.checkpoint}"
+        seq_before, positions = _progress.get(run) or standing(spark, self.ledger, self.sources)
+        seq = seq_before + 1
+        ends = read_offsets(Path(self.checkpoint) / "offsets" / str(batch_id))
+        touched = [source for source in self.sources if _has_news(source.topic, ends, positions)]
+        now = time.time_ns() // 1_000_000
+        with _kept(batch, worth_it=len(touched) > 1) as kept:
+            for source in touched:
+                self._append(spark, kept, source, positions, seq, now)
+        if touched:
+            closed = close_batch(spark, self.ledger, touched, seq_before, seq, positions, ends, now)
+            positions = positions | {part.at: Position(part.to_offset, part.stream_time_ms) for part in closed.ranges}
+            _progress[run] = (seq, positions)
+        else:
+            _progress[run] = (seq_before, positions)
+
+    def _append(
+        self,
+        spark: SparkSession,
+        batch: DataFrame,
+        source: Source,
+        positions: Mapping[TopicPartition, Position],
+        seq: int,
+        now: int,
+    ) -> None:
+        own = {partition: position for (topic, partition), position in positions.items() if topic == source.topic}
+        rows = bronze_rows(batch.where(F.col("topic") == source.topic), source, own, seq, now)
+        failpoint("bronze.before", source.topic)
+        table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
+        with translated(self.ledger.pipeline):
+            table.append(self.ledger.fence(spark, rows), f"{self.ledger.pipeline}/bronze/{source.topic}", seq)
+        failpoint("bronze.after", source.topic)
+
+
+def standing(
+    spark: SparkSession, ledger: Ledger, sources: Iterable[Source]
+) -> tuple[int, dict[TopicPartition, Position]]:
+    """The last sequence number and every position: the newest ingest row, and bronze past it."""
+    ingest = ledger.history(spark).ingest
+    seq = ingest.seq if ingest else 0
+    positions = {part.at: Position(part.to_offset, part.stream_time_ms) for part in (ingest.ranges if ingest else ())}
+    for source in sources:
+        for at, part in tail(spark, ledger.lake.bronze(ledger.pipeline, source.topic), source.topic, seq).items():
+            positions[at] = Position(part.range.to_offset, part.range.stream_time_ms)
+            seq = max(seq, part.seq)
+    return seq, positions
+
+
+def close_batch(  # noqa: PLR0913 - what a batch is made of
+    spark: SparkSession,
+    ledger: Ledger,
+    touched: Iterable[Source],
+    seq_before: int,
+    seq: int,
+    positions: Mapping[TopicPartition, Position],
+    ends: Mapping[TopicPartition, int],
+    ingest_time_ms: int | None,
+) -> Ingest:
+    """Writes the ledger row that closes a bronze batch, from what bronze really holds of it.
+
+    Raises:
+        Fenced: if another driver's rows stand under this sequence number (it got its append in first, ours was
+            skipped as a repetition).
+    """
+    ranges: dict[TopicPartition, Range] = {
+        at: Range(*at, position.offset, position.offset, stream_time_ms=position.stream_time_ms)
+        for at, position in positions.items()
+    }
+    for source in touched:
+        table = ledger.lake.bronze(ledger.pipeline, source.topic)
+        for at, part in tail(spark, table, source.topic, seq_before).items():
+            if ingest_time_ms is not None and part.seq == seq and part.ingest_time_ms != ingest_time_ms:
+                message = f"another driver ingested batch {seq} of pipeline {ledger.pipeline}"
+                raise Fenced(message)
+            start = positions[at].offset if at in positions else part.range.from_offset
+            ranges[at] = Range(*at, start, part.range.to_offset, part.range.records, part.range.bad,
+                               part.range.null_keys, part.range.null_values, part.range.stream_time_ms)  # fmt: skip
+    for at, end in ends.items():
+        # transaction markers, aborted records and compacted tails leave no row, yet they are read
+        part = ranges.get(at) or Range(*at, end, end)
+        if end > part.to_offset:
+            ranges[at] = Range(*at, part.from_offset, end, part.records, part.bad, part.null_keys, part.null_values,
+                               part.stream_time_ms)  # fmt: skip
+    ingest = Ingest(seq, seq_before + 1, tuple(ranges[at] for at in sorted(ranges)))
+    ledger.record_ingest(spark, ingest)
+    return ingest
+
+
+def recover(spark: SparkSession, ledger: Ledger, sources: Iterable[Source], last: Ingest | None) -> Ingest | None:
+    """Closes what a crash left in bronze without a ledger row; None if there is nothing."""
+    sources = tuple(sources)
+    seq_before = last.seq if last else 0
+    positions = {part.at: Position(part.to_offset, part.stream_time_ms) for part in (last.ranges if last else ())}
+    left = [
+        part.seq
+        for source in sources
+        for part in tail(spark, ledger.lake.bronze(ledger.pipeline, source.topic), source.topic, seq_before).values()
+    ]
+    if not left:
+        return None
+    return close_batch(spark, ledger, sources, seq_before, max(left), positions, {}, None)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What bronze holds of one topic-partition past a sequence number."""
+
+    range: Range
+    seq: int
+    ingest_time_ms: int
+
+
+def tail(spark: SparkSession, table: Table, topic: str, after_seq: int) -> dict[TopicPartition, Tail]:
+    """Counts and bounds of a topic's bronze rows past a sequence number, per topic-partition.
+
+    One row a partition comes back; files of earlier batches are skipped by their statistics.
+    """
+    readable = F.col("error").isNull()
+    found = (
+        table.read(spark)
+        .where(F.col("seq") > after_seq)
+        .groupBy("partition")
+        .agg(
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+            F.count("*").alias("records"),
+            F.count("error").alias("bad"),
+            F.count_if(readable & F.col("k").isNull()).alias("null_keys"),
+            F.count_if(readable & F.col("v").isNull()).alias("null_values"),
+            F.max("stream_time_ms").alias("stream_time_ms"),
+            F.max("seq").alias("seq"),
+            F.max_by("ingest_time_ms", "seq").alias("ingest_time_ms"),
+        )
+        .collect()
+    )
+    return {
+        (topic, row["partition"]): Tail(
+            Range(topic, row["partition"], row["first"], row["last"] + 1, row["records"], row["bad"],
+                  row["null_keys"], row["null_values"], row["stream_time_ms"]),
+            row["seq"],
+            row["ingest_time_ms"],
+        )
+        for row in found
+    }  # fmt: skip
+
+
+def _has_news(topic: str, ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, Position]) -> bool:
+    """Whether a batch has records of a topic, as far as its offsets tell; when they do not, it may."""
+    if not ends:
+        return True
+    return any(
+        end > (positions[at].offset if at in positions else 0) for at, end in ends.items() if at[0] == topic
+    )
+
+
+@contextlib.contextmanager
+def _kept(batch: DataFrame, *, worth_it: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator of one frame
+    """The batch held in memory, so that Kafka is read once for several topics; where that is refused, it is not."""
+    held = None
+    if worth_it:
+        with contextlib.suppress(Exception):  # serverless compute refuses persist; reading twice is right as well
+            held = batch.persist()
+    try:
+        yield held if held is not None else batch
+    finally:
+        if held is not None:
+            held.unpersist()
+
+
+# --- the checkpoint --------------------------------------------------------------------------------------------------
+
+
+def read_offsets(file: Path) -> dict[TopicPartition, int]:
+    """The end offsets in one file of a checkpoint's offset log; empty if it cannot be read.
+
+    The file has a version, a line of metadata and one line a source, for Kafka {"topic": {"partition": offset}}.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").strip().splitlines()
+        ends = json.loads(lines[-1])
+        return {
+            (topic, int(partition)): int(offset)
+            for topic, partitions in ends.items()
+            for partition, offset in partitions.items()
+        }
+    except (OSError, ValueError, IndexError, AttributeError, TypeError):
+        return {}
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A checkpoint folder, and where its query begins if it is new."""
+
+    path: Path
+    starting_offsets: str | None
+
+
+def choose_generation(
+    root: Path, topics: Iterable[str], partitions: Iterable[TopicPartition], positions: Mapping[TopicPartition, int]
+) -> Generation:
+    """The checkpoint to go on with: the newest one if it fits bronze, else a new generation at bronze's positions.
+
+    A checkpoint behind bronze is read and deduplicated. One that is ahead of bronze (it would lose records), damaged,
+    of other topics, or absent is replaced; the old folder stays for whoever wants to look.
+
+    Args:
+        root: the pipeline's checkpoint folder.
+        topics: the pipeline's topics.
+        partitions: every topic-partition there is now.
+        positions: where bronze stands.
+    """
+    numbers = sorted(int(folder.name[4:]) for folder in root.glob("gen-*") if folder.name[4:].isdigit())
+    if numbers:
+        newest = root / f"gen-{numbers[-1]:05d}"
+        if _fits(newest, set(topics), positions):
+            return Generation(newest, None)
+    starting: dict[str, dict[str, int]] = {}
+    for topic, partition in sorted(partitions):
+        starting.setdefault(topic, {})[str(partition)] = positions.get((topic, partition), -2)  # -2: earliest
+    return Generation(root / f"gen-{(numbers[-1] if numbers else 0) + 1:05d}", json.dumps(starting))
+
+
+def _fits(checkpoint: Path, topics: set[str], positions: Mapping[TopicPartition, int]) -> bool:
+    offsets, commits = _log(checkpoint / "offsets"), _log(checkpoint / "commits")
+    if not (checkpoint / "metadata").is_file() or not offsets:
+        return False
+    if commits and commits[-1] not in offsets:
+        return False  # a commit without its offsets: Spark would run an older batch again
+    newest = read_offsets(checkpoint / "offsets" / str(offsets[-1]))
+    if {topic for topic, _ in newest} != topics:
+        return False
+    committed = read_offsets(checkpoint / "offsets" / str(commits[-1])) if commits else {}
+    if commits and not committed:
+        return False
+    if commits and not (checkpoint / "commits" / str(commits[-1])).stat().st_size:
+        return False  # an empty commit file: Spark refuses to start
+    return all(positions.get(at, 0) >= offset for at, offset in committed.items())
+
+
+def _log(folder: Path) -> list[int]:
+    return sorted(int(file.name) for file in folder.glob("*") if file.name.isdigit())

@@ -1,0 +1,219 @@
+"""Where tables live: catalog names on Databricks, folders on a laptop; and the few ways the engine writes to them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from lakestreams.errors import LocationNotWritable, TableNameCollision, TableSchemaMismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+CONTROL_SCHEMA = "_lakestreams"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One Delta table.
+
+    Attributes:
+        name: as users read it, such as `silver.enriched_page_views`.
+        reference: as SQL reads it, quoted.
+        path: its folder, or None for a table of a catalog.
+    """
+
+    name: str
+    reference: str
+    path: str | None
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The table's newest version."""
+        return spark.read.format("delta").load(self.path) if self.path else spark.table(self.reference)
+
+    def exists(self, spark: SparkSession) -> bool:
+        """Whether the table is there."""
+        if self.path is not None:
+            return (Path(self.path) / "_delta_log").is_dir()
+        return bool(spark.catalog.tableExists(self.reference))
+
+    def append(self, rows: DataFrame, application: str, version: int) -> None:
+        """Appends in one commit, at most once for each (application, version).
+
+        Every append carries such a transaction: a repeated one is skipped by Delta, and so is one whose commit landed
+        although its answer was lost.
+        """
+        writer = rows.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", application).option("txnVersion", version)
+        if self.path is not None:
+            writer.save(self.path)
+        else:
+            writer.saveAsTable(self.reference)
+
+    def overwrite(self, rows: DataFrame) -> None:
+        """Replaces the whole content and schema in one commit; for caches."""
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        if self.path is not None:
+            writer.save(self.path)
+        else:
+            writer.saveAsTable(self.reference)
+
+    def create(
+        self,
+        spark: SparkSession,
+        schema: StructType,
+        *,
+        cluster_by: Iterable[str] = (),
+        partition_by: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Creates the table unless it is there, and makes sure that its columns are the expected ones.
+
+        Raises:
+            TableSchemaMismatch: if the table is there with other columns.
+            LocationNotWritable: if it cannot be created.
+        """
+        if not self.exists(spark):
+            columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
+            layout = "".join(
+                f" {words} ({', '.join(f'`{name}`' for name in names)})"
+                for words, names in (("CLUSTER BY", tuple(cluster_by)), ("PARTITIONED BY", tuple(partition_by)))
+                if names
+            )
+            given = ", ".join(f"'{key}' = '{value}'" for key, value in sorted((properties or {}).items()))
+            options = f" TBLPROPERTIES ({given})" if given else ""
+            self._make_room()
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {self.reference} ({columns}) USING delta{layout}{options}")
+        found = _shape(self.read(spark).schema)
+        wanted = _shape(schema)
+        if found != wanted:
+            message = f"table {self.name} has other columns than the pipeline writes\n{_difference(found, wanted)}"
+            raise TableSchemaMismatch(message, where=self.path or self.reference)
+
+    def _make_room(self) -> None:
+        if self.path is None:
+            return
+        try:
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            probe = Path(self.path).parent / f".{Path(self.path).name}.probe"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            message = f"cannot write to {Path(self.path).parent}: {error.strerror or error}"
+            raise LocationNotWritable(message) from None
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The place of all tables of a deployment: a folder (`root`) or a Unity Catalog catalog.
+
+    Attributes:
+        root: the folder for tables, or with a catalog the volume folder for checkpoints.
+        catalog: the catalog, or None for folders.
+        bronze_schema: the schema (or folder) of bronze tables.
+    """
+
+    root: str
+    catalog: str | None = None
+    bronze_schema: str = "bronze"
+
+    def control(self, name: str) -> Table:
+        """One of lakestreams' own tables, shared by the pipelines of the lake."""
+        return self._table(CONTROL_SCHEMA, name)
+
+    def bronze(self, pipeline: str, topic: str) -> Table:
+        """The bronze table of a pipeline's topic."""
+        return self._table(self.bronze_schema, f"{pipeline}__{plain(topic)}")
+
+    def snapshot(self, pipeline: str, topic: str) -> Table:
+        """The snapshot of a table source."""
+        return self._table(CONTROL_SCHEMA, f"snapshot_{pipeline}__{plain(topic)}")
+
+    def output(self, name: str) -> Table:
+        """An output by its declared name: `table`, `schema.table` or `catalog.schema.table`."""
+        parts = name.split(".")
+        if len(parts) == 1:
+            parts = ["silver", *parts]
+        return self._table(*parts[-2:], catalog=parts[0] if len(parts) == 3 else None)  # noqa: PLR2004
+
+    def checkpoints(self, pipeline: str) -> Path:
+        """The folder of a pipeline's checkpoint generations (a local folder or a mounted volume)."""
+        return Path(self.root) / CONTROL_SCHEMA / "checkpoints" / pipeline
+
+    def _table(self, schema: str, name: str, catalog: str | None = None) -> Table:
+        shown = f"{schema}.{name}"
+        if self.catalog is None:
+            folders = [part for part in (catalog, schema, name) if part]
+            path = str(Path(self.root, *folders).absolute())
+            return Table(shown, f"delta.`{path}`", path)
+        return Table(shown, f"`{catalog or self.catalog}`.`{schema}`.`{name}`", None)
+
+
+def require_distinct(tables: Iterable[tuple[str, Table]]) -> None:
+    """Refuses two things that would be written to one table.
+
+    Args:
+        tables: what it is for, and the table.
+
+    Raises:
+        TableNameCollision: naming both.
+    """
+    taken: dict[str, str] = {}
+    for what, table in tables:
+        place = table.reference.lower()  # catalogs do not tell capitals apart
+        if place in taken:
+            message = f"{taken[place]} and {what} would both be written to {table.name}"
+            raise TableNameCollision(message)
+        taken[place] = what
+
+
+def plain(topic: str) -> str:
+    """A topic's name as part of a table's name."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", topic)
+
+
+def _shape(kind: DataType) -> object:
+    """A type without nullability, which tables relax; struct columns with their order."""
+    if isinstance(kind, StructType):
+        return tuple((field.name, _shape(field.dataType)) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return ("array", _shape(kind.elementType))
+    if isinstance(kind, MapType):
+        return ("map", _shape(kind.keyType), _shape(kind.valueType))
+    return kind.simpleString()
+
+
+def _difference(found: object, wanted: object) -> str:
+    have = dict(found) if isinstance(found, tuple) else {}
+    want = dict(wanted) if isinstance(wanted, tuple) else {}
+    lines = [f"  - {name}: {have[name]} (the pipeline does not write it)" for name in have if name not in want]
+    lines += [f"  + {name}: {want[name]} (the table lacks it)" for name in want if name not in have]
+    lines += [
+        f"  ~ {name}: {have[name]} in the table, {want[name]} in the pipeline"
+        for name in want
+        if name in have and have[name] != want[name]
+    ]
+    return "\n".join(lines) or "  the order of the columns differs"
+
+
+def fence_rows(spark: SparkSession, rows: DataFrame, condition: str) -> DataFrame:
+    """The rows, written only if the condition holds when the statement runs; else the statement fails.
+
+    The check rides in a branch of its own that never yields a row: as a filter on the rows it would be optimised away
+    whenever Spark finds out that there are none, and an empty append would then record its transaction unfenced.
+
+    Args:
+        spark: the session of the rows.
+        rows: what is to be written.
+        condition: a SQL expression that is null when all is well and raises otherwise.
+    """
+    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
+    guard = spark.range(1).where(F.expr(f"({condition}) is not null")).select(*nothing)
+    return rows.unionByName(guard)

@@ -1,0 +1,380 @@
+"""The ledger: one Delta table in which every driver writes down what it is about to do before it does it.
+
+Kinds of rows:
+    epoch   a driver has taken the pipeline over; the newest epoch is the only one that may write
+    config  the full text of topology and configuration, once a fingerprint
+    ingest  a bronze batch is complete: offsets per topic-partition, counts, clocks
+    plan    a cycle: which offsets it takes, what the clocks are; appended before anything derived is written
+    done    the last cycle of a run is published (otherwise the next plan says so)
+    loss    records that expired before they were read, accepted by the operator
+
+Plans and ingests are what every result is a function of; nothing here is ever changed or removed by the engine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import Row, StructType
+
+from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.lake import Lake, Table, fence_rows
+from lakestreams.errors import Fenced, LedgerInconsistent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RANGE_TYPE = (
+    "struct<topic: string, partition: int, from_offset: bigint, to_offset: bigint, end_offset: bigint, "
+    "records: bigint, bad: bigint, null_keys: bigint, null_values: bigint, stream_time_ms: bigint>"
+)
+SCHEMA = (
+    "pipeline string, kind string, epoch bigint, run_id string, cycle bigint, seq bigint, seq_from bigint, "
+    "fingerprint string, written_at_ms bigint, "
+    f"ranges array<{RANGE_TYPE}>, clocks array<struct<task: int, clock_ms: bigint>>, "
+    "attempts array<struct<topic: string, partition: int, offset: bigint, attempt: int>>, "
+    "topic_ids map<string, string>, options map<string, string>, config string"
+)
+_PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
+NO_TIME = -1  # a partition's stream time before its first usable record (Kafka Streams starts at -1)
+FENCED_WORD = "LAKESTREAMS_FENCED"
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A stretch of one topic-partition.
+
+    Attributes:
+        topic, partition: which one.
+        from_offset, to_offset: the stretch, the end exclusive.
+        end_offset: the topic's end as captured at the run's start (plans), or None.
+        records, bad, null_keys, null_values: how many bronze rows it holds, how many of them could not be read, and
+            how many readable ones have a null key or value.
+        stream_time_ms: the running maximum event time at `to_offset`.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int
+    to_offset: int
+    records: int = 0
+    bad: int = 0
+    null_keys: int = 0
+    null_values: int = 0
+    stream_time_ms: int = NO_TIME
+    end_offset: int | None = None
+
+    @property
+    def at(self) -> TopicPartition:
+        """The topic-partition."""
+        return (self.topic, self.partition)
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """A complete bronze batch: rows with `seq_from <= seq <= seq` that no earlier batch holds."""
+
+    seq: int
+    seq_from: int
+    ranges: tuple[Range, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cycle, written down before it is processed.
+
+    Attributes:
+        cycle: its number, ascending by one for ever.
+        fingerprint: of topology and configuration.
+        ranges: one a topic-partition of every source, empty ones too, so that one plan tells all positions.
+        clocks: task to its clock after the cycle, ms.
+        seq_from, seq: its bronze rows lie in these ingest batches.
+        topic_ids: topic to Kafka's id for it, where it could be had.
+    """
+
+    cycle: int
+    fingerprint: str
+    ranges: tuple[Range, ...]
+    clocks: Mapping[int, int]
+    seq_from: int
+    seq: int
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, topic: str) -> tuple[Range, ...]:
+        """The topic's ranges that hold something."""
+        return tuple(part for part in self.ranges if part.topic == topic and part.to_offset > part.from_offset)
+
+    def records(self, topic: str) -> int:
+        """How many bronze rows of a topic it takes."""
+        return sum(part.records for part in self.of(topic))
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where the next cycle begins."""
+        return {part.at: part.to_offset for part in self.ranges}
+
+
+@dataclass(frozen=True)
+class History:
+    """What the ledger says of a pipeline at a driver's start."""
+
+    epoch: int = 0
+    ingest: Ingest | None = None
+    plan: Plan | None = None
+    done_cycle: int = 0
+    fingerprints: frozenset[str] = frozenset()
+
+    @property
+    def open_plan(self) -> Plan | None:
+        """A plan that was begun and not finished."""
+        return self.plan if self.plan is not None and self.plan.cycle > self.done_cycle else None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One pipeline's rows of the ledger, read and appended under one epoch.
+
+    A frozen value: `claim` returns the ledger of the claimed epoch.
+    """
+
+    lake: Lake
+    pipeline: str
+    epoch: int = 0
+    run_id: str = ""
+
+    @property
+    def table(self) -> Table:
+        """The Delta table; shared by the pipelines of a lake."""
+        return self.lake.control("ledger")
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def create(self, spark: SparkSession) -> None:
+        """Creates the table unless it is there."""
+        self.table.create(spark, schema(spark), properties=_PROPERTIES)
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The pipeline's rows."""
+        return self.table.read(spark).where(F.col("pipeline") == self.pipeline)
+
+    def history(self, spark: SparkSession) -> History:
+        """The newest row of each kind; the result does not grow with the ledger."""
+        newest = (
+            self.rows(spark)
+            .groupBy("kind")
+            .agg(
+                F.max_by(F.struct("*"), F.struct("epoch", "cycle", "seq")).alias("row"),
+                F.collect_set(F.when(F.col("kind") == "config", F.col("fingerprint"))).alias("fingerprints"),
+            )
+            .collect()
+        )
+        rows = {found["kind"]: found["row"] for found in newest}
+        epoch = rows["epoch"]["epoch"] if "epoch" in rows else 0
+        return History(
+            epoch=epoch,
+            ingest=_ingest(rows["ingest"]) if "ingest" in rows else None,
+            plan=_plan(rows["plan"]) if "plan" in rows else None,
+            done_cycle=max(
+                rows["done"]["cycle"] if "done" in rows else 0,
+                # a plan says that the one before it is done
+                rows["plan"]["cycle"] - 1 if "plan" in rows else 0,
+            ),
+            fingerprints=frozenset(name for found in newest for name in found["fingerprints"]),
+        )
+
+    def ingests(self, spark: SparkSession, seq_from: int) -> list[Ingest]:
+        """Ingest batches from one on, ascending; rows at the growing end only."""
+        found = (
+            self.rows(spark).where((F.col("kind") == "ingest") & (F.col("seq") >= seq_from)).orderBy("seq").collect()
+        )
+        return [_ingest(row) for row in found]
+
+    def plans(self, spark: SparkSession, cycle_from: int) -> list[Plan]:
+        """Plans from a cycle on, ascending."""
+        found = (
+            self.rows(spark)
+            .where((F.col("kind") == "plan") & (F.col("cycle") >= cycle_from))
+            .orderBy("cycle")
+            .collect()
+        )
+        return [_plan(row) for row in found]
+
+    def options(self, spark: SparkSession) -> dict[str, str]:
+        """What the operator said when this epoch was claimed."""
+        row = self._epoch_row(spark)
+        return dict(row["options"] or {}) if row is not None else {}
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def claim(self, spark: SparkSession, history: History, run_id: str, options: Mapping[str, str]) -> Ledger:
+        """Takes the pipeline over: appends the next epoch and reads back whether it is ours.
+
+        Raises:
+            Fenced: if another driver claimed the same epoch at the same time.
+        """
+        mine = replace(self, epoch=history.epoch + 1, run_id=run_id)
+        failpoint("epoch.before")
+        row = mine._row("epoch", options=dict(options))
+        self.table.append(mine._frame(spark, [row]), f"{self.pipeline}/epoch", mine.epoch)
+        failpoint("epoch.after")
+        found = mine._epoch_row(spark)
+        if found is None or found["run_id"] != run_id:
+            message = f"another driver took pipeline {self.pipeline} over at the same moment (epoch {mine.epoch})"
+            raise Fenced(message)
+        return mine
+
+    def record_config(self, spark: SparkSession, fingerprint: str, text: str) -> None:
+        """Writes the full text of a configuration that the ledger has not seen."""
+        self._append(spark, self._row("config", fingerprint=fingerprint, config=text), f"config/{fingerprint}", 1)
+
+    def record_loss(self, spark: SparkSession, ranges: Iterable[Range]) -> None:
+        """Writes down records that expired unread; the epoch's number makes it once a run."""
+        self._append(spark, self._row("loss", ranges=[_as_tuple(part) for part in ranges]), "loss", self.epoch)
+
+    def record_ingest(self, spark: SparkSession, ingest: Ingest) -> None:
+        """Closes a bronze batch."""
+        failpoint("ingest.before")
+        row = self._row(
+            "ingest", seq=ingest.seq, seq_from=ingest.seq_from, ranges=[_as_tuple(part) for part in ingest.ranges]
+        )
+        self._append(spark, row, "ingest", ingest.seq)
+        failpoint("ingest.after")
+
+    def record_plan(self, spark: SparkSession, plan: Plan) -> None:
+        """Appends a plan and reads back that it is ours: with two drivers, one of them stops here.
+
+        Raises:
+            Fenced: if a newer driver is there, or another one planned this cycle.
+        """
+        failpoint("plan.before")
+        row = self._row(
+            "plan",
+            cycle=plan.cycle,
+            seq=plan.seq,
+            seq_from=plan.seq_from,
+            fingerprint=plan.fingerprint,
+            ranges=[_as_tuple(part) for part in plan.ranges],
+            clocks=sorted(plan.clocks.items()),
+            attempts=[],
+            topic_ids=dict(plan.topic_ids),
+        )
+        self._append(spark, row, "plan", plan.cycle)
+        found = (
+            self.rows(spark)
+            .where((F.col("kind") == "plan") & (F.col("cycle") == plan.cycle))
+            .select("run_id")
+            .limit(2)
+            .collect()
+        )
+        if [one["run_id"] for one in found] != [self.run_id]:
+            message = f"another driver planned cycle {plan.cycle} of pipeline {self.pipeline}"
+            raise Fenced(message)
+        failpoint("plan.after")
+
+    def record_done(self, spark: SparkSession, cycle: int) -> None:
+        """Closes the last cycle of a run."""
+        failpoint("finish.before")
+        self._append(spark, self._row("done", cycle=cycle), "done", cycle)
+        failpoint("finish.after")
+
+    def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
+        """The rows, which can be written only while this epoch is the newest.
+
+        The check is part of the write's own statement and fails it: a paused driver that wakes up commits nothing.
+        """
+        newest = (
+            f"select assert_true(max(epoch) = {self.epoch}, '{FENCED_WORD}') from {self.table.reference} "
+            f"where pipeline = '{self.pipeline}' and kind = 'epoch' and epoch >= {self.epoch}"
+        )
+        return fence_rows(spark, rows, newest)
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _append(self, spark: SparkSession, row: dict[str, Any], application: str, version: int) -> None:
+        frame = self.fence(spark, self._frame(spark, [row]))
+        with translated(self.pipeline):
+            self.table.append(frame, f"{self.pipeline}/{application}", version)
+
+    def _row(self, kind: str, **columns: Any) -> dict[str, Any]:  # noqa: ANN401 - the columns' own types
+        stamp = time.time_ns() // 1_000_000
+        own = {"pipeline": self.pipeline, "kind": kind, "epoch": self.epoch, "run_id": self.run_id}
+        return own | {"written_at_ms": stamp} | columns
+
+    def _frame(self, spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+        names = schema(spark).names
+        return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], SCHEMA)
+
+    def _epoch_row(self, spark: SparkSession) -> Row | None:
+        found = (
+            self.rows(spark)
+            .where((F.col("kind") == "epoch") & (F.col("epoch") >= self.epoch))
+            .orderBy(F.desc("epoch"))
+            .limit(1)
+            .collect()
+        )
+        return found[0] if found else None
+
+
+class translated:  # noqa: N801 - reads as a word: with translated(pipeline)
+    """Turns the failed fence of a statement into Fenced; other errors pass."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Recognises the fence by its word, in whatever the engine wrapped around it."""
+        if error is not None and FENCED_WORD in str(error):
+            message = f"a newer driver runs pipeline {self._pipeline}; nothing was written"
+            raise Fenced(message) from error
+
+
+def schema(spark: SparkSession) -> StructType:
+    """The ledger's columns as a Spark type."""
+    return spark.createDataFrame([], SCHEMA).schema
+
+
+def _as_tuple(part: Range) -> tuple[Any, ...]:
+    return (
+        part.topic,
+        part.partition,
+        part.from_offset,
+        part.to_offset,
+        part.end_offset,
+        part.records,
+        part.bad,
+        part.null_keys,
+        part.null_values,
+        part.stream_time_ms,
+    )
+
+
+def _range(row: Row) -> Range:
+    return Range(**row.asDict())
+
+
+def _ingest(row: Row) -> Ingest:
+    return Ingest(row["seq"], row["seq_from"], tuple(_range(part) for part in row["ranges"]))
+
+
+def _plan(row: Row) -> Plan:
+    if row["fingerprint"] is None or row["ranges"] is None:
+        message = f"plan {row['cycle']} has no ranges or fingerprint"
+        raise LedgerInconsistent(message)
+    return Plan(
+        cycle=row["cycle"],
+        fingerprint=row["fingerprint"],
+        ranges=tuple(_range(part) for part in row["ranges"]),
+        clocks={one["task"]: one["clock_ms"] for one in row["clocks"] or ()},
+        seq_from=row["seq_from"],
+        seq=row["seq"],
+        topic_ids=dict(row["topic_ids"] or {}),
+    )

@@ -1,0 +1,28 @@
+"""How a run is to go: what does not change a result, only its pace and its tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Settings of a run.
+
+    Attributes:
+        kafka: options of Spark's Kafka source (`kafka.bootstrap.servers` and what connecting needs).
+        max_offsets_per_trigger: how many records one ingest batch reads at most.
+        max_bad_share: the share of unreadable records above which the run fails (0 to 1).
+        snapshot_every: how many cycles with changes a table's tail may span before it is folded into the snapshot.
+        accept_data_loss: go on where records expired unread, writing down what was lost.
+        config_text: the full text of the configuration, for the ledger; secrets not in it.
+    """
+
+    kafka: Mapping[str, str]
+    max_offsets_per_trigger: int = 1_000_000
+    max_bad_share: float = 0.05
+    snapshot_every: int = 16
+    accept_data_loss: bool = False
+    config_text: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)

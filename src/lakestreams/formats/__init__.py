@@ -1,0 +1,8 @@
+"""How raw key and value bytes become typed columns: a small protocol and the formats that come with it."""
+
+from lakestreams.formats.base import Field, Format, Parsed
+from lakestreams.formats.binary import Long, Text
+from lakestreams.formats.json import Json, RegistryJson
+from lakestreams.formats.time import EventTime
+
+__all__ = ["EventTime", "Field", "Format", "Json", "Long", "Parsed", "RegistryJson", "Text"]

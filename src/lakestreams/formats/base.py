@@ -1,0 +1,73 @@
+"""The protocol of a format: raw bytes in, a struct of typed columns and an error message out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from lakestreams.errors import InvalidFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_COLUMN_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One typed column of a format.
+
+    Attributes:
+        name: the column's name.
+        type: its Spark SQL type as DDL text, such as `bigint` or `array<string>`.
+    """
+
+    name: str
+    type: str
+
+    def __post_init__(self) -> None:
+        """Refuses names that cannot be a column everywhere."""
+        if not _COLUMN_NAME.match(self.name):
+            msg = f"column name {self.name!r} has characters that tables cannot carry"
+            raise InvalidFormat(msg, hint="letters, digits and _ only, not starting with a digit")
+
+
+class Parsed(NamedTuple):
+    """What a format makes of one raw column.
+
+    Attributes:
+        value: a struct of the format's fields; null where the raw bytes are null or `error` is set.
+        error: a message where the bytes cannot be read, else null.
+    """
+
+    value: Column
+    error: Column
+
+
+@runtime_checkable
+class Format(Protocol):
+    """A way to read bytes. Implementations are frozen dataclasses, so that equal formats are equal values."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The typed columns that come out."""
+        ...
+
+    @property
+    def nullable_fields(self) -> bool:
+        """Whether a field may be null in a key that is not null itself (then keys are compared null-safe)."""
+        ...
+
+    def parse(self, raw: Column) -> Parsed:
+        """Reads a binary column. Never raises for a record: what cannot be read gets an error message."""
+        ...
+
+    def describe(self) -> str:
+        """One line that is equal for equal formats; part of the topology's fingerprint."""
+        ...
+
+
+def struct_type(fields: tuple[Field, ...]) -> str:
+    """The Spark SQL type of a struct of these fields."""
+    return "struct<" + ", ".join(f"`{field.name}`: {field.type}" for field in fields) + ">"

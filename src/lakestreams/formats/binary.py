@@ -1,0 +1,84 @@
+"""Formats of one column: UTF-8 text and Kafka's eight-byte long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.formats.base import Field, Parsed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_LONG_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Text:
+    """UTF-8 text as one string column (Kafka's StringSerializer).
+
+    Args:
+        column: the column's name.
+    """
+
+    column: str = "value"
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """One string."""
+        return (Field(self.column, "string"),)
+
+    @property
+    def nullable_fields(self) -> bool:
+        """Never null inside a key that is there."""
+        return False
+
+    def parse(self, raw: Column) -> Parsed:
+        """Invalid UTF-8 is an error: Spark would otherwise carry the broken bytes on silently."""
+        text = raw.cast("string")
+        broken = raw.isNotNull() & ~F.is_valid_utf8(text)
+        return Parsed(
+            value=F.when(raw.isNotNull() & ~broken, F.struct(text.alias(self.column))),
+            error=F.when(broken, F.lit("not valid UTF-8")),
+        )
+
+    def describe(self) -> str:
+        """The format with its column."""
+        return f"text({self.column})"
+
+
+@dataclass(frozen=True)
+class Long:
+    """Eight bytes, big endian, signed, as one bigint column (Kafka's LongSerializer).
+
+    Args:
+        column: the column's name.
+    """
+
+    column: str = "value"
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """One bigint."""
+        return (Field(self.column, "bigint"),)
+
+    @property
+    def nullable_fields(self) -> bool:
+        """Never null inside a key that is there."""
+        return False
+
+    def parse(self, raw: Column) -> Parsed:
+        """Any other length than eight bytes is an error."""
+        broken = raw.isNotNull() & (F.octet_length(raw) != _LONG_BYTES)
+        # a negative target base makes conv() read the sixteen hex digits as a signed number
+        number = F.conv(F.hex(raw), 16, -10).cast("bigint")
+        return Parsed(
+            value=F.when(raw.isNotNull() & ~broken, F.struct(number.alias(self.column))),
+            error=F.when(broken, F.concat(F.lit("a long has 8 bytes, not "), F.octet_length(raw).cast("string"))),
+        )
+
+    def describe(self) -> str:
+        """The format with its column."""
+        return f"long({self.column})"

@@ -1,0 +1,179 @@
+"""StreamsBuilder collects what the user declares; `build()` makes the immutable, checked Topology of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
+from lakestreams.formats.base import Format
+from lakestreams.formats.time import EventTime
+from lakestreams.topology import describe, validate
+from lakestreams.topology.durations import Duration, to_ms
+from lakestreams.topology.nodes import (
+    DeltaSink,
+    ExpectationAction,
+    Node,
+    NullValues,
+    Source,
+    SourceKind,
+    StreamTableJoin,
+)
+from lakestreams.topology.streams import KStream, KTable
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A whole pipeline as a value: its name and its nodes, parents before children.
+
+    Building it starts nothing. It is checked for names, options and outputs when it is built; columns, types and
+    partition counts are checked before a run, when a session and a broker are there (`check`, `run`).
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Every source, in the order of declaration."""
+        return tuple(node for node in self.nodes if isinstance(node, Source))
+
+    @property
+    def sinks(self) -> tuple[DeltaSink, ...]:
+        """Every output, in the order of declaration."""
+        return tuple(node for node in self.nodes if isinstance(node, DeltaSink))
+
+    @property
+    def joins(self) -> tuple[StreamTableJoin, ...]:
+        """Every join, in the order of declaration."""
+        return tuple(node for node in self.nodes if isinstance(node, StreamTableJoin))
+
+    def describe(self) -> str:
+        """The topology as text, in Kafka Streams' manner."""
+        return describe.as_text(self.name, self.nodes)
+
+    def mermaid(self) -> str:
+        """The topology as a Mermaid flowchart."""
+        return describe.as_mermaid(self.nodes)
+
+
+class StreamsBuilder:
+    """Collects sources, steps and outputs of one pipeline.
+
+    Args:
+        name: the pipeline's name; it names its tables and its place in the ledger.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._nodes: list[Node] = []
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self._name
+
+    def stream(  # noqa: PLR0913 - a source's options, all by name
+        self,
+        topic: str,
+        *,
+        key: Format,
+        value: Format,
+        name: str | None = None,
+        event_time: EventTime | str | None = None,
+        max_future: Duration = "1 day",
+        null_values: NullValues = "quarantine",
+        keys_not_null: ExpectationAction = "off",
+    ) -> KStream:
+        """A topic as a stream of records.
+
+        Args:
+            topic: the Kafka topic.
+            key, value: formats of the bytes.
+            name: the source's name; by default the topic.
+            event_time: a value column (bigint ms or timestamp) with the record's own timestamp as fallback, or an
+                `EventTime`; by default the record's own timestamp.
+            max_future: a record dated further past its ingest is quarantined and does not move stream time.
+            null_values: `quarantine` (default) or `ignore` records with a null value; they never give a result.
+            keys_not_null: expectation on null keys: `off`, `warn`, `drop` (to quarantine) or `fail`.
+        """
+        source = self._source(
+            "stream", topic, key, value, name, event_time, max_future, null_values, keys_not_null
+        )
+        return KStream(self, self.add(source))
+
+    def table(  # noqa: PLR0913 - a source's options, all by name
+        self,
+        topic: str,
+        *,
+        key: Format,
+        value: Format,
+        name: str | None = None,
+        event_time: EventTime | str | None = None,
+        max_future: Duration = "1 day",
+    ) -> KTable:
+        """A topic as a table: the newest record of a key is its row, a null value deletes it.
+
+        Args:
+            topic: the Kafka topic.
+            key, value: formats of the bytes.
+            name: the source's name; by default the topic.
+            event_time: as for `stream`.
+            max_future: as for `stream`.
+        """
+        source = self._source("table", topic, key, value, name, event_time, max_future, "ignore", "drop")
+        return KTable(self, self.add(source))
+
+    def add(self, node: Node) -> Node:
+        """Takes a node into the topology; the handles call this."""
+        self._nodes.append(node)
+        return node
+
+    def build(self) -> Topology:
+        """The topology, immutable.
+
+        Raises:
+            TopologyInvalid: with every fault that can be seen without a session: unnamed and doubled nodes, names
+                that tables cannot carry, options outside their choices, no output.
+        """
+        faults = validate.structure(self._name, self._nodes)
+        if faults:
+            raise TopologyInvalid(faults, self._name)
+        return Topology(self._name, tuple(self._nodes))
+
+    @staticmethod
+    def _source(  # noqa: PLR0913 - one place that makes both kinds
+        kind: SourceKind,
+        topic: str,
+        key: Format,
+        value: Format,
+        name: str | None,
+        event_time: EventTime | str | None,
+        max_future: Duration,
+        null_values: NullValues,
+        keys_not_null: ExpectationAction,
+    ) -> Source:
+        where = f'source "{name or topic}"'
+        for side, given in (("key", key), ("value", value)):
+            if not isinstance(given, Format):
+                msg = f"{side}={given!r} is not a format"
+                raise InvalidFormat(msg, hint='such as Text("user") or Json("ms int, page string")', where=where)
+        for option, chosen, choices in (
+            ("null_values", null_values, get_args(NullValues)),
+            ("keys_not_null", keys_not_null, get_args(ExpectationAction)),
+        ):
+            if chosen not in choices:
+                msg = f"{option}={chosen!r} is none of {', '.join(choices)}"
+                raise InvalidOption(msg, where=where)
+        time = event_time if isinstance(event_time, EventTime) else EventTime(event_time)
+        return Source(
+            name=topic if name is None else name,
+            topic=topic,
+            kind=kind,
+            key=key,
+            value=value,
+            event_time=time,
+            max_future_ms=to_ms(max_future, "max_future"),
+            null_values=null_values,
+            keys_not_null=keys_not_null,
+        )

@@ -1,0 +1,47 @@
+"""Durations as users write them; milliseconds inside."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from lakestreams.errors import InvalidDuration
+
+_UNITS_MS = {
+    "ms": 1,
+    "millisecond": 1,
+    "s": 1_000,
+    "sec": 1_000,
+    "second": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "minute": 60_000,
+    "h": 3_600_000,
+    "hour": 3_600_000,
+    "d": 86_400_000,
+    "day": 86_400_000,
+}
+_TEXT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+?)s?\s*$")
+
+Duration = str | timedelta
+
+
+def to_ms(duration: Duration, what: str = "duration") -> int:
+    """Milliseconds of a duration such as `"10 minutes"`, `"1.5 s"`, `"250 ms"` or a timedelta.
+
+    Raises:
+        InvalidDuration: if it is neither, negative, or finer than a millisecond.
+    """
+    if isinstance(duration, timedelta):
+        ms = duration / timedelta(milliseconds=1)
+    else:
+        # "ms" ends in the plural's s, so it is looked up before the s is taken off
+        match = re.match(r"^\s*(\d+(?:\.\d+)?)\s*(ms)\s*$", str(duration)) or _TEXT.match(str(duration))
+        if match is None or match[2].lower() not in _UNITS_MS:
+            msg = f"{what} {duration!r} is not a duration"
+            raise InvalidDuration(msg)
+        ms = float(match[1]) * _UNITS_MS[match[2].lower()]
+    if ms < 0 or ms != int(ms):
+        msg = f"{what} {duration!r} must be zero or more, in whole milliseconds"
+        raise InvalidDuration(msg)
+    return int(ms)

@@ -1,0 +1,71 @@
+"""What a mapper, joiner or predicate gets to see of one side: its columns, by name.
+
+A name that is not there does not raise at once: it is noted, and a null stands in, so that all wrong names of a
+topology are reported together.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.errors import LakestreamsError, UnknownColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+class Fields:
+    """The columns of one side: `view.page` or `view["page"]`; key columns too, the value's winning on a clash."""
+
+    __slots__ = ("_columns", "_faults", "_owner", "_where")
+
+    def __init__(self, owner: str, columns: Mapping[str, str], faults: list[LakestreamsError], where: str) -> None:
+        """Wraps one side.
+
+        Args:
+            owner: the side's name as the user gave it.
+            columns: column name to the SQL text that refers to it in the frame at hand.
+            faults: where wrong names are noted.
+            where: the step that is being evaluated.
+        """
+        self._owner = owner
+        self._columns = dict(columns)
+        self._faults = faults
+        self._where = where
+
+    def __getattr__(self, name: str) -> Column:
+        """The column of that name."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Column:
+        """The column of that name."""
+        return F.expr(self.sql(name))
+
+    def __iter__(self) -> Iterator[str]:
+        """The columns' names."""
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a column of that name."""
+        return name in self._columns
+
+    def sql(self, name: str) -> str:
+        """The SQL text that refers to a column; for expressions that are text themselves."""
+        if name in self._columns:
+            return self._columns[name]
+        near = difflib.get_close_matches(name, self._columns, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        self._faults.append(
+            UnknownColumn(
+                f"{self._owner} has no column {name!r}",
+                hint=f"{hint}{self._owner} has: {', '.join(self._columns)}",
+                where=self._where,
+            )
+        )
+        return "null"
