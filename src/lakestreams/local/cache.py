@@ -1,0 +1,57 @@
+"""The per-user cache folder outside the tree: jars, the broker's template, logs, and locks between processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+Progress = Callable[[str], None]
+"""Receives one line of progress; what long local steps report to."""
+
+
+def cache_dir() -> Path:
+    """The cache folder: `$LAKESTREAMS_CACHE`, else `$XDG_CACHE_HOME/lakestreams`, else `~/.cache/lakestreams`."""
+    chosen = os.environ.get("LAKESTREAMS_CACHE")
+    if chosen:
+        folder = Path(chosen)
+    else:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestreams"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()
+
+
+def log_dir() -> Path:
+    """Where Spark and the jar resolution write their logs: `$LAKESTREAMS_LOG_DIR`, else `<cache>/logs`."""
+    chosen = os.environ.get("LAKESTREAMS_LOG_DIR")
+    folder = Path(chosen) if chosen else cache_dir() / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()
+
+
+def temporary_dir(label: str) -> Path:
+    """A new private folder below the system's temporary folder, for data that nobody keeps."""
+    return Path(tempfile.mkdtemp(prefix=f"lakestreams-{label}-"))
+
+
+def tail(file: Path, lines: int = 20) -> str:
+    """The last lines of a log, for error messages; empty if there is none."""
+    if not file.exists():
+        return ""
+    return "\n".join(file.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+
+@contextmanager
+def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Holds the lock `<cache>/<name>.lock`; the kernel frees it when the holder dies, however it dies."""
+    with (cache_dir() / f"{name}.lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait is not None:
+                on_wait()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
