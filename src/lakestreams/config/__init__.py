@@ -1,0 +1,7 @@
+"""Configuration files: `conf/sources.yml` and one file a pipeline, compiled to the same nodes as Python topologies."""
+
+from lakestreams.config.compile import Pipeline, Settings, load_pipeline
+from lakestreams.config.expressions import Expression, compile_expression
+from lakestreams.config.kafka import KafkaOptions
+
+__all__ = ["Expression", "KafkaOptions", "Pipeline", "Settings", "compile_expression", "load_pipeline"]
