@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import json
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from lakestreams.topology.fields import Fields
 
+_SETTINGS: Final = models.SettingsSpec()
 _KEPT: Final[frozenset[KeyPath]] = frozenset({("kafka", "options")})
 
 
@@ -48,9 +50,9 @@ class Settings:
         snapshot_every: cycles between two snapshots of a table's state.
     """
 
-    max_offsets_per_trigger: int = models.SettingsSpec().max_offsets_per_trigger
-    max_bad_share: float = models.SettingsSpec().max_bad_share
-    snapshot_every: int = models.SettingsSpec().snapshot_every
+    max_offsets_per_trigger: int = _SETTINGS.max_offsets_per_trigger
+    max_bad_share: float = _SETTINGS.max_bad_share
+    snapshot_every: int = _SETTINGS.snapshot_every
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,11 @@ def _canonical(sources: Document, pipeline: Document) -> str:
 def _options(data: Mapping[str, Any]) -> dict[str, str]:
     section = data.get("kafka")
     options = section.get("options") if isinstance(section, Mapping) else None
-    return {str(name): models.json_text(value) for name, value in (options or {}).items()} if isinstance(options, Mapping) else {}
+    return (
+        {str(name): models.json_text(value) for name, value in (options or {}).items()}
+        if isinstance(options, Mapping)
+        else {}
+    )
 
 
 def _kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
@@ -220,7 +226,7 @@ def _placed(faults: list[LakestreamsError], document: Document, path: KeyPath) -
 class _Compiler:
     """Walks a pipeline's steps and declares them on a builder, noting faults in the documents."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - two files, each with its model and what is missing from it
+    def __init__(
         self,
         sources: Document,
         sources_file: models.SourcesFile | None,
@@ -256,7 +262,7 @@ class _Compiler:
         for name in self._used_sources(order, steps, outputs):
             self._declare_source(builder, name)
         for name in order:
-            self._declare_step(builder, name, steps[name])
+            self._declare_step(name, steps[name])
         for name, output in outputs.items():
             self._declare_output(name, output)
         for name in self._topics.keys() - self._handles.keys():
@@ -304,8 +310,6 @@ class _Compiler:
     def _check_reference(self, name: str, path: KeyPath, steps: Mapping[str, models.StepSpec]) -> None:
         if not self._sources_known or name in self._topics or name in steps or name in self._left_out:
             return
-        import difflib  # noqa: PLC0415 - only where something is wrong
-
         known = [*self._topics, *(step for step in steps if step != path[1])]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -334,7 +338,9 @@ class _Compiler:
         self, order: list[str], steps: Mapping[str, models.StepSpec], outputs: Mapping[str, models.OutputSpec]
     ) -> list[str]:
         """The sources that steps and outputs use, in the order of their first use."""
-        names = [name for step in order for _, name in steps[step].inputs] + [output.from_ for output in outputs.values()]
+        names = [name for step in order for _, name in steps[step].inputs] + [
+            output.from_ for output in outputs.values()
+        ]
         return [name for name in dict.fromkeys(names) if name in self._topics and name not in steps]
 
     # declarations
@@ -351,7 +357,7 @@ class _Compiler:
                 self._sources.faults.append(fault)
         try:
             to_ms(spec.max_future, "max_future")
-            if len(formats) < 2:  # noqa: PLR2004 - key and value
+            if len(formats) < 2:
                 return
             event_time = EventTime(spec.event_time.field, spec.event_time.fallback) if spec.event_time else None
             topic = spec.topic or name
@@ -370,7 +376,7 @@ class _Compiler:
             fault.where = self._sources.where((*path, "max_future"))
             self._sources.faults.append(fault)
 
-    def _declare_step(self, builder: StreamsBuilder, name: str, spec: models.StepSpec) -> None:
+    def _declare_step(self, name: str, spec: models.StepSpec) -> None:
         path: KeyPath = ("steps", name)
         if spec.join is not None or spec.left_join is not None:
             self._declare_join(name, spec)
@@ -454,7 +460,9 @@ class _Compiler:
                 self._pipeline.faults.append(fault)
             return None
         except Exception as error:  # noqa: BLE001 - the user's own code may raise anything
-            self._fault(ConfigInvalid, f"{reference} raised {type(error).__name__}: {error}", path, hint="mend the function")
+            self._fault(
+                ConfigInvalid, f"{reference} raised {type(error).__name__}: {error}", path, hint="mend the function"
+            )
             return None
         if not isinstance(made, Topology):
             hint = "return builder.build(), or take a StreamsBuilder and return None"
@@ -462,7 +470,9 @@ class _Compiler:
             return None
         if made.name != pipeline:
             hint = "give both the same name"
-            self._fault(ConfigInvalid, f"the pipeline is named {pipeline!r}, its topology {made.name!r}", path, hint=hint)
+            self._fault(
+                ConfigInvalid, f"the pipeline is named {pipeline!r}, its topology {made.name!r}", path, hint=hint
+            )
             return None
         return made
 
@@ -472,10 +482,14 @@ class _Compiler:
             function = getattr(importlib.import_module(module_name), name, None)
         except Exception as error:  # noqa: BLE001 - importing runs the user's own code
             hint = "install its package, or put its folder on PYTHONPATH"
-            self._fault(UnknownReference, f"{module_name} cannot be imported: {type(error).__name__}: {error}", path, hint=hint)
+            self._fault(
+                UnknownReference, f"{module_name} cannot be imported: {type(error).__name__}: {error}", path, hint=hint
+            )
             return None
         if not callable(function):
-            self._fault(UnknownReference, f"{module_name} has no function {name!r}", path, hint="name it module:function")
+            self._fault(
+                UnknownReference, f"{module_name} has no function {name!r}", path, hint="name it module:function"
+            )
             return None
         found: Callable[..., object] = function
         return found
@@ -488,7 +502,7 @@ def _cycle(needs: Mapping[str, set[str]]) -> list[str]:
         return []
     walk = [next(iter(waiting))]
     while True:
-        step = sorted(waiting[walk[-1]])[0]
+        step = min(waiting[walk[-1]])
         if step in walk:
             return [*walk[walk.index(step) :], step]
         walk.append(step)

@@ -1,3 +1,4 @@
+# ruff: noqa: SIM905 - long lists of words read better as text
 """SQL expressions of configuration files: parsed, checked against an allow-list, written anew from the checked tree.
 
 An expression is code that somebody else's file brings into the driver, so nothing of its text reaches Spark. It is
@@ -13,13 +14,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Final, NoReturn
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
 
 from lakestreams.config import functions as allowed
 from lakestreams.errors import ExpressionRefused, InvalidExpression, UnknownColumn
@@ -40,13 +43,15 @@ _Resolve = Callable[[_Parts], str]
 class _Bare(Spark):
     """Spark's grammar without sqlglot's functions: `f(x)` stays a call of f, whatever f is."""
 
-    class Parser(Spark.Parser):
+    class Parser(SparkParser):
         """The parser; only syntax that is no plain call keeps a rule of its own."""
 
-        FUNCTIONS = {}
-        NO_PAREN_FUNCTIONS = {}
-        NO_PAREN_FUNCTION_PARSERS = {"CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
-        FUNCTION_PARSERS = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT", "TRIM")}
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
+        }
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,12 @@ def compile_expression(text: str, where: str | None = None) -> Expression:
         tokens = _tokens(text, where)
         tree = _parse(tokens, text, where)
         seen: list[_Parts] = []
-        renderer = _Renderer(text, where, lambda parts: seen.append(parts) or ".".join(map(_quoted, parts)))
+
+        def noted(parts: _Parts) -> str:
+            seen.append(parts)
+            return ".".join(map(_quoted, parts))
+
+        renderer = _Renderer(text, where, noted)
         sql = renderer.render(tree)
     except RecursionError:
         msg = f"the expression {_short(text)} is nested too deeply"
@@ -153,9 +163,10 @@ def _tokens(text: str, where: str | None) -> list[Token]:
         end = token.end + 1
         if _begins_fraction(tokens, token):
             dot = tokens.pop()
-            token = Token(token.token_type, f"0.{token.text}", dot.line, dot.col, dot.start, token.end, [])
-            written = text[token.start : token.end + 1]
-        tokens.append(_token(token, written, tokens, text, where))
+            number = Token(token.token_type, f"0.{token.text}", dot.line, dot.col, dot.start, token.end, [])
+            tokens.append(_token(number, f".{written}", tokens, text, where))
+        else:
+            tokens.append(_token(token, written, tokens, text, where))
         if len(tokens) > 1 and tokens[-1].token_type is tokens[-2].token_type is TokenType.STRING:
             tokens[-2:] = [_joined(tokens[-2], tokens[-1], text, where)]
     _check_gap(text, end, len(text), where)
@@ -168,7 +179,9 @@ def _tokens(text: str, where: str | None) -> list[Token]:
 def _check_gap(text: str, start: int, end: int, where: str | None) -> None:
     gap = text[start:end].strip(" \t\r\n")
     if gap:
-        msg = f"comments and hints are no part of an expression: {_short(gap)} at character {start + 1} of {_short(text)}"
+        msg = (
+            f"comments and hints are no part of an expression: {_short(gap)} at character {start + 1} of {_short(text)}"
+        )
         raise ExpressionRefused(msg, where=where)
 
 
@@ -218,8 +231,7 @@ def _joined(left: Token, right: Token, text: str, where: str | None) -> Token:
     if left.end + 1 != right.start or text[left.start] != quote:
         msg = f"two texts beside each other at character {right.start + 1} of {_short(text)}"
         raise ExpressionRefused(msg, hint="join texts with || or concat(...)", where=where)
-    token = Token(left.token_type, left.text + quote + right.text, left.line, left.col, left.start, right.end, [])
-    return token
+    return Token(left.token_type, left.text + quote + right.text, left.line, left.col, left.start, right.end, [])
 
 
 def _decoded(written: str) -> str:
@@ -244,9 +256,7 @@ def _leaves(tokens: Sequence[Token]) -> list[_Leaf]:
             found.append(("text", token.text))
         elif token.token_type is TokenType.NUMBER:
             found.append(("number", _decimal(token.text)))
-        elif token.token_type is TokenType.IDENTIFIER:
-            found.extend(_name_leaf(token.text))
-        elif _WORD.match(token.text):
+        elif token.token_type is TokenType.IDENTIFIER or _WORD.match(token.text):
             found.extend(_name_leaf(token.text))
     return found
 
@@ -264,15 +274,15 @@ def _decimal(text: str) -> Decimal:
 
 
 def _parse(tokens: list[Token], text: str, where: str | None) -> exp.Expr:
-    for previous, token in zip(tokens, tokens[1:], strict=False):
+    for previous, token in pairwise(tokens):
         if previous.text == "." and token.token_type is TokenType.STRING:
             msg = f"a text after a dot in {_short(text)}"
             raise ExpressionRefused(msg, where=where)
     try:
         trees = _Bare().parser().parse(tokens, text)
     except SqlglotError as error:
-        reason = error.errors[0].get("description", "") if getattr(error, "errors", None) else str(error)
-        msg = f"the expression {_short(text)} is not a plain expression: {reason.splitlines()[0] if reason else 'syntax'}"
+        reason = error.errors[0].get("description") if isinstance(error, ParseError) and error.errors else str(error)
+        msg = f"the expression {_short(text)} is not a plain expression: {(reason or 'syntax error').splitlines()[0]}"
         raise ExpressionRefused(msg, where=where) from None
     except RecursionError:
         raise
@@ -364,7 +374,9 @@ _TYPES: Final = {
 }  # fmt: skip
 _TYPED_LITERAL: Final = {
     "DATE": re.compile(r"\d{4}-\d{1,2}-\d{1,2}\Z"),
-    "TIMESTAMP": re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T]\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{1,6})?)?([ ]?[A-Za-z0-9:+/_-]+)?)?\Z"),
+    "TIMESTAMP": re.compile(
+        r"\d{4}-\d{1,2}-\d{1,2}([ T]\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{1,6})?)?([ ]?[A-Za-z0-9:+/_-]+)?)?\Z"
+    ),
     "TIMESTAMP_NTZ": re.compile(r"\d{4}-\d{1,2}-\d{1,2}([ T]\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{1,6})?)?)?\Z"),
 }
 # Words that Spark takes for the clock, the user or the session where no column has the name.
@@ -427,7 +439,9 @@ class _Renderer:
             self._refuse(f"{_short(_sql(node))} ({type(node).__name__}) is no part of a plain expression")
         for name, value in node.args.items():
             if name not in known and value not in (None, False, []):
-                self._refuse(f"{_short(_sql(node))} ({type(node).__name__} with {name}) is no part of a plain expression")
+                self._refuse(
+                    f"{_short(_sql(node))} ({type(node).__name__} with {name}) is no part of a plain expression"
+                )
 
     def _refuse(self, what: str, hint: str | None = None) -> NoReturn:
         msg = what if what.endswith(_short(self._text)) else f"{what}, in {_short(self._text)}"
@@ -441,7 +455,8 @@ class _Renderer:
         """
         if _LEVELS.get(type(node), _PRIMARY) < least:
             self._refuse(
-                f"{_short(_sql(parent))} can be grouped in two ways", hint="put parentheses around the part that is meant first"
+                f"{_short(_sql(parent))} can be grouped in two ways",
+                hint="put parentheses around the part that is meant first",
             )
         return self.render(node)
 
@@ -480,7 +495,9 @@ class _Renderer:
         return f"({this} {negation}IN ({', '.join(self.render(choice) for choice in choices)}))"
 
     def _between(self, node: exp.Expr, negation: str) -> str:
-        this, low, high = (self._child(node, part, _BIT_OR) for part in (node.this, node.args["low"], node.args["high"]))
+        this, low, high = (
+            self._child(node, part, _BIT_OR) for part in (node.this, node.args["low"], node.args["high"])
+        )
         return f"({this} {negation}BETWEEN {low} AND {high})"
 
     def _escape(self, node: exp.Expr) -> str:
@@ -536,10 +553,10 @@ class _Renderer:
         if name in ("ARRAY", "MAP") and len(inner) == (1 if name == "ARRAY" else 2):
             self.leaves.append(("name", name))
             return f"{name}<{', '.join(self._type(part) for part in inner)}>"
-        if name == "STRUCT" and inner and all(type(part) is exp.ColumnDef and part.kind for part in inner):
-            self.leaves.append(("name", name))
-            return f"STRUCT<{', '.join(self._member(part) for part in inner)}>"
-        self._refuse(f"{_short(_sql(kind))} is no type to cast to")
+        if name != "STRUCT" or not inner or not all(type(part) is exp.ColumnDef and part.kind for part in inner):
+            self._refuse(f"{_short(_sql(kind))} is no type to cast to")
+        self.leaves.append(("name", name))
+        return f"STRUCT<{', '.join(self._member(part) for part in inner)}>"
 
     def _member(self, part: exp.Expr) -> str:
         if any(value for name, value in part.args.items() if name not in ("this", "kind")):
@@ -551,7 +568,11 @@ class _Renderer:
     def _interval(self, node: exp.Expr) -> str:
         number, unit = node.this, node.args.get("unit")
         word = str(unit.this).upper() if type(unit) is exp.Var else ""
-        if type(number) is not exp.Literal or not _INTERVAL_NUMBER.match(str(number.this)) or word not in allowed.INTERVAL_UNITS:
+        if (
+            type(number) is not exp.Literal
+            or not _INTERVAL_NUMBER.match(str(number.this))
+            or word not in allowed.INTERVAL_UNITS
+        ):
             self._refuse(f"{_short(_sql(node))} is no plain interval", hint="write it like INTERVAL 10 MINUTES")
         written = str(number.this)
         self.leaves.extend([("name", "INTERVAL"), self._interval_leaf(written), ("name", word)])
@@ -559,7 +580,11 @@ class _Renderer:
 
     def _interval_leaf(self, written: str) -> _Leaf:
         # sqlglot keeps the number of both INTERVAL 1 DAY and INTERVAL '1' DAY as a text
-        return ("text", written) if re.search(rf"['\"]{re.escape(written)}['\"]", self._text) else ("number", Decimal(written))
+        return (
+            ("text", written)
+            if re.search(rf"['\"]{re.escape(written)}['\"]", self._text)
+            else ("number", Decimal(written))
+        )
 
     def _extract(self, node: exp.Expr) -> str:
         word = str(node.this.this).upper() if type(node.this) is exp.Var else ""
@@ -603,7 +628,9 @@ class _Renderer:
         if parts is None:
             self._refuse(f"{_short(_sql(node))} is no name of a column")
         if len(parts) == 1 and not node.this.args.get("quoted") and _MOMENTARY.match(parts[0]):
-            self._refuse(f"{parts[0]} is another value in each run", hint=f"if a column has this name, write `{parts[0]}`")
+            self._refuse(
+                f"{parts[0]} is another value in each run", hint=f"if a column has this name, write `{parts[0]}`"
+            )
         return self._named(parts)
 
     def _named(self, parts: _Parts) -> str:
@@ -630,11 +657,13 @@ class _Renderer:
             self._refuse(f"the function {_short(name or _sql(node))}{at} is not on the allow-list")
         arguments = node.expressions
         if len(arguments) < allowed.LEAST_ARGUMENTS.get(plain, 0):
-            self._refuse(f"{name} needs {allowed.LEAST_ARGUMENTS[plain]} or more arguments; with fewer it asks for the moment")
+            self._refuse(
+                f"{name} needs {allowed.LEAST_ARGUMENTS[plain]} or more arguments; with fewer it asks for the moment"
+            )
         self._check_size(plain, arguments)
         self.leaves.extend(_name_leaf(name))
         written: list[str] = []
-        if plain in allowed.UNIT_FIRST and len(arguments) == 3:  # noqa: PLR2004 - unit, amount or start, time
+        if plain in allowed.UNIT_FIRST and len(arguments) == 3:
             written.append(self._unit(plain, arguments[0]))
             arguments = arguments[1:]
         if plain == "struct":
@@ -654,7 +683,9 @@ class _Renderer:
         parts = _path(node)
         unit = parts[0].upper() if parts is not None and len(parts) == 1 else ""
         if unit not in allowed.UNITS:
-            self._refuse(f"{_short(_sql(node))} is no unit of {name}", hint=f"one of {', '.join(sorted(allowed.UNITS))}")
+            self._refuse(
+                f"{_short(_sql(node))} is no unit of {name}", hint=f"one of {', '.join(sorted(allowed.UNITS))}"
+            )
         self.leaves.append(("name", unit))
         return unit
 
@@ -664,7 +695,9 @@ class _Renderer:
         for argument in arguments:
             parts = _path(argument)
             if parts is None:
-                self._refuse(f"{_short(_sql(argument))} has no name in struct(...)", hint="use named_struct('name', value, ...)")
+                self._refuse(
+                    f"{_short(_sql(argument))} has no name in struct(...)", hint="use named_struct('name', value, ...)"
+                )
             written.extend((_text_literal(parts[-1]), self.render(argument)))
         return f"named_struct({', '.join(written)})"
 
@@ -721,7 +754,7 @@ def _text_literal(text: str) -> str:
 
 
 def _numbered(sign: str) -> str:
-    return f"\\u{ord(sign):04x}" if ord(sign) <= 0xFFFF else f"\\U{ord(sign):08x}"  # noqa: PLR2004 - four hex digits
+    return f"\\u{ord(sign):04x}" if ord(sign) <= 0xFFFF else f"\\U{ord(sign):08x}"
 
 
 def _sql(node: exp.Expr) -> str:
@@ -734,4 +767,4 @@ def _sql(node: exp.Expr) -> str:
 
 def _short(text: str) -> str:
     text = " ".join(text.split())
-    return repr(text if len(text) <= 80 else text[:77] + "...")  # noqa: PLR2004 - one line of a message
+    return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -1,3 +1,4 @@
+# ruff: noqa: SIM905 - long lists of words read better as text
 """The functions that expressions in configuration files may call: the allow-list, as data.
 
 Each is a scalar Spark function whose result depends on its arguments and the session's time zone alone. Left out on
@@ -43,9 +44,7 @@ GROUPS: Final[dict[str, frozenset[str]]] = {
         try_to_date try_to_timestamp unix_date unix_micros unix_millis unix_seconds unix_timestamp weekday weekofyear
         year""".split()
     ),
-    "Hashes and encodings": frozenset(
-        "base64 crc32 encode hash hex md5 sha sha1 sha2 unbase64 unhex xxhash64".split()
-    ),
+    "Hashes and encodings": frozenset("base64 crc32 encode hash hex md5 sha sha1 sha2 unbase64 unhex xxhash64".split()),
     "Arrays, maps and structs": frozenset(
         """array array_append array_compact array_contains array_distinct array_except array_insert array_intersect
         array_join array_max array_min array_position array_prepend array_remove array_repeat array_size array_sort
@@ -67,9 +66,7 @@ LEAST_ARGUMENTS: Final = {"convert_timezone": 3, "to_unix_timestamp": 1, "unix_t
 
 # With three arguments the first one of these is a unit, not a column.
 UNIT_FIRST: Final = frozenset({"date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff"})
-UNITS: Final = frozenset(
-    "MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY DAYOFYEAR WEEK MONTH QUARTER YEAR".split()
-)
+UNITS: Final = frozenset("MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY DAYOFYEAR WEEK MONTH QUARTER YEAR".split())
 EXTRACTS: Final = frozenset(
     "YEAR YEAROFWEEK QUARTER MONTH WEEK DAY DAYOFWEEK DAYOFWEEK_ISO DOY HOUR MINUTE SECOND".split()
 )

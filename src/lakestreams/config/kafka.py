@@ -67,7 +67,9 @@ def _options() -> dict[str, AllowedOption]:
         "security.protocol": choice(get_args(SecurityProtocol)),
         "isolation.level": choice(get_args(IsolationLevel)),
         "sasl.mechanism": choice(get_args(SaslMechanism)),
-        "sasl.jaas.config": AllowedOption("one login module of Kafka's own, its secrets by reference", _ANY, secret=True),
+        "sasl.jaas.config": AllowedOption(
+            "one login module of Kafka's own, its secrets by reference", _ANY, secret=True
+        ),
         "sasl.oauthbearer.token.endpoint.url": AllowedOption("an https:// address", _HTTPS),
         "sasl.oauthbearer.scope.claim.name": words,
         "sasl.oauthbearer.sub.claim.name": words,
@@ -209,7 +211,9 @@ _MODULES: Final = ("scram.ScramLoginModule", "plain.PlainLoginModule", "oauthbea
 _PACKAGES: Final = ("org.apache.kafka.common.security.", "kafkashaded.org.apache.kafka.common.security.")
 LOGIN_MODULES: Final = tuple(package + module for package in _PACKAGES for module in _MODULES)
 
-_JAAS_OPTION = re.compile(r"\s+(?P<name>[A-Za-z_][\w.-]*)\s*=\s*(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s;\"'=]+)")
+_JAAS_OPTION = re.compile(
+    r"\s+(?P<name>[A-Za-z_][\w.-]*)\s*=\s*(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s;\"'=]+)"
+)
 _JAAS = re.compile(
     rf"\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)(?P<options>(?:{_JAAS_OPTION.pattern.replace('?P<name>', '?:').replace('?P<value>', '?:')})*)\s*;\s*\Z"
 )
@@ -220,7 +224,7 @@ def _jaas_fault(text: str) -> str | None:
     """What is wrong with a JAAS entry, never quoting its values."""
     match = _JAAS.match(text)
     if match is None:
-        return "it is not one login module with its options, such as: ...ScramLoginModule required username=\"u\" password=\"...\";"
+        return 'it is not one login module with its options, such as: ...ScramLoginModule required username="u" password="...";'
     if match["module"] not in LOGIN_MODULES:
         return f"the login module {match['module']!r} is not let through"
     return None
@@ -346,7 +350,11 @@ def server_faults(servers: str) -> list[LakestreamsError]:
     wrong = [server for server in servers.split(",") if not _SERVERS.match(server.strip())]
     if not wrong:
         return []
-    return [KafkaOptionRefused(f"bootstrap_servers: {wrong[0]!r} is not host:port", hint="such as broker-1:9092,broker-2:9092")]
+    return [
+        KafkaOptionRefused(
+            f"bootstrap_servers: {wrong[0]!r} is not host:port", hint="such as broker-1:9092,broker-2:9092"
+        )
+    ]
 
 
 def option_faults(name: str, value: str) -> list[LakestreamsError]:
@@ -357,7 +365,11 @@ def option_faults(name: str, value: str) -> list[LakestreamsError]:
     if allowed.secret and name != "sasl.jaas.config" and _REFERENCE.fullmatch(value) is None:
         return [KafkaOptionRefused(f"the option {name} is a secret written out", hint=_BY_REFERENCE)]
     if any(match["default"] for match in _REFERENCE.finditer(value)) and allowed.secret:
-        return [KafkaOptionRefused(f"the option {name} has a default, which would be a secret written out", hint=_BY_REFERENCE)]
+        return [
+            KafkaOptionRefused(
+                f"the option {name} has a default, which would be a secret written out", hint=_BY_REFERENCE
+            )
+        ]
     if _REFERENCE.search(value) is None or name == "sasl.jaas.config":
         fault = _written_fault(name, value)
         if fault:
@@ -424,6 +436,6 @@ def _spellings(value: str) -> Iterable[str]:
         for offset in range(3):
             inner = encode(b"\0" * offset + raw).decode().rstrip("=")
             start, end = (offset * 8 + 5) // 6, (offset + len(raw)) * 8 // 6
-            if end - start >= 8:  # noqa: PLR2004 - shorter pieces occur by chance
+            if end - start >= 8:
                 yield inner[start:end]
     yield raw.hex()

@@ -40,7 +40,7 @@ for _tag, _pattern, _first in (
     ("int", r"^[-+]?[0-9]+$", list("-+0123456789")),
     ("float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?$", list("-+.0123456789")),
 ):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)  # type: ignore[no-untyped-call]
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), _first)
 
 _TAGS: Final = {f"tag:yaml.org,2002:{kind}": kind for kind in ("null", "bool", "int", "float", "str", "seq", "map")}
 
@@ -89,11 +89,11 @@ def read(path: Path, keep: frozenset[KeyPath] = frozenset()) -> Document:
     if root is None:
         msg = "the file is empty"
         raise ConfigUnreadable(msg, where=_shown(path))
-    reader = _Reader(document)
-    document.written = reader.value(root, ())
-    if not isinstance(document.written, dict):
+    content = _Reader(document).value(root, ())
+    if not isinstance(content, dict):
         msg = "the file is not a mapping of keys to values"
         raise ConfigUnreadable(msg, where=document.where())
+    document.written = content
     document.data = _resolved(document, document.written, (), keep)
     return document
 
@@ -113,7 +113,7 @@ def _compose(path: Path) -> yaml.Node | None:
         try:
             node: yaml.Node | None = loader.get_single_node()
         finally:
-            loader.dispose()  # type: ignore[no-untyped-call]
+            loader.dispose()
     except UnicodeDecodeError:
         msg = "the file is not UTF-8 text"
         raise ConfigUnreadable(msg, where=_shown(path)) from None
@@ -170,7 +170,9 @@ class _Reader:
                 first = document.lines[here]
                 document.lines[here] = line
                 msg = f"the key {key!r} is there twice, first in line {first}"
-                document.faults.append(ConfigInvalid(msg, hint="remove or rename one of them", where=document.where(here)))
+                document.faults.append(
+                    ConfigInvalid(msg, hint="remove or rename one of them", where=document.where(here))
+                )
                 continue
             document.lines[here] = line
             found[key] = self.value(value_node, here)
@@ -184,7 +186,7 @@ def _scalar(kind: str, text: str) -> Any:
         return text == "true"
     if kind == "int":
         # int() refuses very long numbers with an error of its own
-        return int(text) if len(text) <= 20 else text  # noqa: PLR2004 - a 64-bit number
+        return int(text) if len(text) <= 20 else text
     if kind == "float":
         return float(text)
     return text
@@ -287,17 +289,17 @@ def _faults(model: type[BaseModel], document: Document, details: list[ErrorDetai
         if detail["type"] == "extra_forbidden" or (detail["type"] == "missing" and path in guessed) or path in seen:
             continue
         seen.add(path)
-        faults.append(ConfigInvalid(_sentence(model, path, detail), where=document.where(path)))
+        faults.append(ConfigInvalid(_sentence(path, detail), where=document.where(path)))
     return faults
 
 
 def _dotted(path: KeyPath) -> str:
     """The keys below the thing that `where` already names."""
-    below = path[2:] if len(path) > 2 and path[0] in _THINGS else path  # noqa: PLR2004 - kind and name
+    below = path[2:] if len(path) > 2 and path[0] in _THINGS else path
     return ".".join(map(str, below))
 
 
-def _sentence(model: type[BaseModel], path: KeyPath, detail: ErrorDetails) -> str:
+def _sentence(path: KeyPath, detail: ErrorDetails) -> str:
     key = _dotted(path) or "the file"
     kind, context, given = detail["type"], detail.get("ctx", {}), detail.get("input")
     if kind == "missing":
@@ -341,7 +343,7 @@ def _described(given: object) -> str:
     if isinstance(given, list):
         return "a list"
     text = str(given).lower() if isinstance(given, bool) else repr(given)
-    return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004 - one line of a message
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:

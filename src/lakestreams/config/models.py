@@ -51,10 +51,12 @@ class FormatSpec(_Model):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    text: Name | None = Field(None, description="UTF-8 text as one string column of this name.")
-    long: Name | None = Field(None, description="Kafka's eight-byte long as one bigint column of this name.")
-    json_: Sql | None = Field(None, alias="json", description="A JSON object with these columns, such as 'ms bigint, page string'.")
-    registry_json: Sql | None = Field(None, description="The same behind a schema registry's five-byte prefix.")
+    text: Name | None = Field(default=None, description="UTF-8 text as one string column of this name.")
+    long: Name | None = Field(default=None, description="Kafka's eight-byte long as one bigint column of this name.")
+    json_: Sql | None = Field(
+        default=None, alias="json", description="A JSON object with these columns, such as 'ms bigint, page string'."
+    )
+    registry_json: Sql | None = Field(default=None, description="The same behind a schema registry's five-byte prefix.")
 
     @model_validator(mode="before")
     @classmethod
@@ -83,7 +85,9 @@ class EventTimeSpec(_Model):
     """Where the event time comes from."""
 
     field: Name = Field(description="A column of the value: bigint (ms since the epoch) or timestamp.")
-    fallback: bool = Field(True, description="Whether the record's own timestamp stands in where the field is unusable.")
+    fallback: bool = Field(
+        default=True, description="Whether the record's own timestamp stands in where the field is unusable."
+    )
 
 
 def _event_time(given: object) -> object:
@@ -93,22 +97,29 @@ def _event_time(given: object) -> object:
 class ExpectationsSpec(_Model):
     """What is expected of a stream's records, and what happens to those that differ."""
 
-    keys_not_null: ExpectationAction = Field(Source.keys_not_null, description="What happens to records without a key.")
+    keys_not_null: ExpectationAction = Field(
+        default=Source.keys_not_null, description="What happens to records without a key."
+    )
 
 
 class TopicSpec(_Model):
     """A topic as a stream or as a table."""
 
     kind: SourceKind = Field(description="stream: records are points; table: records are versions of their key.")
-    topic: Name | None = Field(None, description="The Kafka topic; by default the source's name.")
+    topic: Name | None = Field(default=None, description="The Kafka topic; by default the source's name.")
     key: FormatSpec = Field(description="How the key's bytes are read.")
     value: FormatSpec = Field(description="How the value's bytes are read.")
-    event_time: Annotated[EventTimeSpec, BeforeValidator(_event_time, json_schema_input_type=str | EventTimeSpec)] | None = Field(
-        None, description="A column of the value, with the record's own timestamp as fallback; by default the latter alone."
+    event_time: (
+        Annotated[EventTimeSpec, BeforeValidator(_event_time, json_schema_input_type=str | EventTimeSpec)] | None
+    ) = Field(
+        default=None,
+        description="A column of the value, with the record's own timestamp as fallback; by default the latter alone.",
     )
-    max_future: Name = Field("1 day", description="Records dated further past their ingest are quarantined.")
-    null_values: NullValues | None = Field(None, description="What happens to a stream's null values; quarantine by default.")
-    expectations: ExpectationsSpec | None = Field(None, description="Expectations of a stream's records.")
+    max_future: Name = Field(default="1 day", description="Records dated further past their ingest are quarantined.")
+    null_values: NullValues | None = Field(
+        default=None, description="What happens to a stream's null values; quarantine by default."
+    )
+    expectations: ExpectationsSpec | None = Field(default=None, description="Expectations of a stream's records.")
 
     @model_validator(mode="after")
     def _of_a_stream(self) -> TopicSpec:
@@ -140,9 +151,13 @@ class SourcesFile(_Model):
 class SettingsSpec(_Model):
     """How much a cycle takes in, and when it stops."""
 
-    max_offsets_per_trigger: int = Field(1_000_000, ge=1, description="Records that one ingest takes from Kafka at most.")
-    max_bad_share: float = Field(0.05, ge=0, le=1, description="The share of unreadable records of a source at which a run stops.")
-    snapshot_every: int = Field(16, ge=1, description="Cycles between two snapshots of a table's state.")
+    max_offsets_per_trigger: int = Field(
+        default=1_000_000, ge=1, description="Records that one ingest takes from Kafka at most."
+    )
+    max_bad_share: float = Field(
+        default=0.05, ge=0, le=1, description="The share of unreadable records of a source at which a run stops."
+    )
+    snapshot_every: int = Field(default=16, ge=1, description="Cycles between two snapshots of a table's state.")
 
 
 class JoinSpec(_Model):
@@ -151,7 +166,7 @@ class JoinSpec(_Model):
     left: Name = Field(description="A stream: a source or a step.")
     right: Name = Field(description="A table: a source or a step.")
     co_partitioning: CoPartitioning = Field(
-        StreamTableJoin.co_partitioning, description="What unequal partition counts of the two topics mean."
+        default=StreamTableJoin.co_partitioning, description="What unequal partition counts of the two topics mean."
     )
 
 
@@ -179,12 +194,14 @@ class StepSpec(_Model):
         }
     )
 
-    join: JoinSpec | None = Field(None, description="Records with a row of their key; others give no result.")
-    left_join: JoinSpec | None = Field(None, description="Records with the row of their key, or with nulls.")
-    filter: FilterSpec | None = Field(None, description="Records for which an expression is true.")
-    map_values: SelectSpec | None = Field(None, description="New values; key, time and order stay.")
-    select_key: SelectSpec | None = Field(None, description="A new key; value, time and order stay.")
-    select: Select | None = Field(None, description="The columns of a join's result; by default all of both sides.")
+    join: JoinSpec | None = Field(default=None, description="Records with a row of their key; others give no result.")
+    left_join: JoinSpec | None = Field(default=None, description="Records with the row of their key, or with nulls.")
+    filter: FilterSpec | None = Field(default=None, description="Records for which an expression is true.")
+    map_values: SelectSpec | None = Field(default=None, description="New values; key, time and order stay.")
+    select_key: SelectSpec | None = Field(default=None, description="A new key; value, time and order stay.")
+    select: Select | None = Field(
+        default=None, description="The columns of a join's result; by default all of both sides."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -211,9 +228,11 @@ class OutputSpec(_Model):
     """A Delta table that a stream is written to."""
 
     from_: Name = Field(alias="from", description="A stream: a source or a step.")
-    mode: OutputMode = Field("append", description="append: one append a cycle.")
-    cluster_by: tuple[Name, ...] = Field((), description="Columns for liquid clustering.")
-    partition_by: tuple[Name, ...] = Field((), description="Columns for partitions; not together with cluster_by.")
+    mode: OutputMode = Field(default="append", description="append: one append a cycle.")
+    cluster_by: tuple[Name, ...] = Field(default=(), description="Columns for liquid clustering.")
+    partition_by: tuple[Name, ...] = Field(
+        default=(), description="Columns for partitions; not together with cluster_by."
+    )
 
 
 class PipelineFile(_Model):
@@ -224,11 +243,13 @@ class PipelineFile(_Model):
     )
 
     pipeline: Name = Field(description="Its name, in tables and in the ledger.")
-    settings: SettingsSpec = Field(default_factory=SettingsSpec)
-    steps: dict[Name, StepSpec] | None = Field(None, description="Step names with what they do, in any order.")
-    outputs: dict[Name, OutputSpec] | None = Field(None, description="Table names with the stream that is written to them.")
-    topology: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")] | None = Field(
-        None, description="module:function of a Python topology, instead of steps and outputs."
+    settings: SettingsSpec = SettingsSpec()
+    steps: dict[Name, StepSpec] | None = Field(default=None, description="Step names with what they do, in any order.")
+    outputs: dict[Name, OutputSpec] | None = Field(
+        default=None, description="Table names with the stream that is written to them."
+    )
+    topology: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")] | None = (
+        Field(default=None, description="module:function of a Python topology, instead of steps and outputs.")
     )
 
     @model_validator(mode="before")
