@@ -1,0 +1,45 @@
+# Everything runs from this tree, uninstalled, with an environment that is cached outside of it.
+.DEFAULT_GOAL := help
+.PHONY: help demo check test soak bench venv format clean-cache
+SHELL := /bin/sh
+
+# Recipes begin with it: prepares the environment (only once) and puts its python in $$py.
+START = py=$$(sh scripts/bootstrap.sh) && export PYTHONPATH="$(CURDIR)/src"
+FAST = not broker and not crash and not soak and not connect
+SOURCES = src tests scripts $(wildcard bench docs)
+
+help:  ## what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo:  ## the whole story on this machine: a real broker, real Spark, joins, proofs
+	@$(START) && exec $$py -m lakestreams demo
+
+check:  ## the fast lane, under 5 minutes: lint, types, and the tests that need no broker
+	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy \
+	&& $$py -m pytest -q -m "$(FAST)"
+
+test:  ## all that must hold for a change: lint, types, every test but the long ones
+	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy \
+	&& $$py -m lakestreams.local.cds \
+	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak" \
+	&& $$py -m pytest -m "not soak"
+
+soak:  ## the long tests; seeds are printed
+	@$(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m soak -s
+
+bench:  ## measures the stages on this machine
+	@$(START) && exec $$py -m bench.enrichment
+
+venv:  ## .venv for development: pinned packages and this package, editable
+	@$(START) && base=$$($$py -c 'import sys; print(sys._base_executable)') && "$$base" -m venv .venv \
+	&& .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/local.txt -r requirements/dev.txt \
+	&& .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . \
+	&& echo "ready: . .venv/bin/activate"
+
+format:  ## formats the sources and mends what ruff can mend
+	@$(START) && $$py -m ruff format $(SOURCES) && $$py -m ruff check --fix $(SOURCES)
+
+clean-cache:  ## removes the cached environment, jars and logs (they come back when needed)
+	@cache="$${LAKESTREAMS_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/lakestreams}"; \
+	rm -rf "$$cache"/venv-* "$$cache"/jars-* "$$cache"/.jars-* "$$cache"/kraft-* "$$cache"/spark-*.jsa "$$cache"/bootstrap-* "$$cache"/logs; \
+	echo "removed what was in $$cache"
