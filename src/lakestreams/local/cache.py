@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 Progress = Callable[[str], None]
 """Receives one line of progress; what long local steps report to."""
@@ -33,8 +36,31 @@ def log_dir() -> Path:
 
 
 def temporary_dir(label: str) -> Path:
-    """A new private folder below the system's temporary folder, for data that nobody keeps."""
-    return Path(tempfile.mkdtemp(prefix=f"lakestreams-{label}-"))
+    """A new private folder below the system's temporary folder, for data that nobody keeps.
+
+    Whoever made it removes it; what a killed process left behind is removed here, at the next call.
+    """
+    prefix = f"lakestreams-{label}-"
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        _remove_if_abandoned(left)
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    owner = (folder / _OWNER).open("w")
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    _owned.append(owner)  # open, and thereby locked, as long as this process lives
+    return folder
+
+
+_OWNER = ".owner"
+_YOUNG_S = 60.0
+_owned: list[IO[str]] = []
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    """Removes the folder if its owner is dead: the lock is free. A young one may be about to be locked."""
+    with contextlib.suppress(OSError), (folder / _OWNER).open() as owner:
+        if time.time() - os.fstat(owner.fileno()).st_mtime > _YOUNG_S:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def tail(file: Path, lines: int = 20) -> str:
@@ -44,7 +70,7 @@ def tail(file: Path, lines: int = 20) -> str:
     return "\n".join(file.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
 
-@contextmanager
+@contextlib.contextmanager
 def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """Holds the lock `<cache>/<name>.lock`; the kernel frees it when the holder dies, however it dies."""
     with (cache_dir() / f"{name}.lock").open("w") as handle:

@@ -1,0 +1,45 @@
+"""Fixtures shared by all tests: one Spark session and one broker a run.
+
+A process can hold a classic Spark session or a Connect one, never both. `spark` is therefore classic, and the Connect
+session in a run with LAKESTREAMS_TEST_MODE=connect; `make test` runs the tests marked `connect` once more that way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.local.broker import Broker
+
+CONNECT_MODE = os.environ.get("LAKESTREAMS_TEST_MODE") == "connect"
+
+
+@pytest.fixture(scope="session")
+def connect_mode() -> bool:
+    """Whether `spark` is behind Spark Connect in this run."""
+    return CONNECT_MODE
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session of this run: two cores, quick to start, classic or Connect."""
+    from lakestreams.local.session import spark_session
+
+    session = spark_session("lakestreams-tests", connect=CONNECT_MODE, quick=True)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """The broker of this run; tests make topics with names of their own. Not for stopping or killing."""
+    from lakestreams.local.broker import Broker
+
+    with Broker() as running:
+        yield running
