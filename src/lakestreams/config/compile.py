@@ -141,7 +141,6 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
     faults.extend(_kafka_faults(sources))
     compiler = _Compiler(sources, sources_file, sources_broken, pipeline, pipeline_file, pipeline_broken)
     topology = compiler.topology() if pipeline_file is not None else None
-    # a topic's formats are checked even where no step uses it
     faults = _in_order([*faults, *sources.faults, *pipeline.faults])
     name = str(pipeline.data.get("pipeline") or "")
     if faults or topology is None or sources_file is None or pipeline_file is None:
@@ -195,13 +194,13 @@ def _canonical(sources: Document, pipeline: Document) -> str:
 
 
 def _options(data: Mapping[str, Any]) -> dict[str, str]:
+    """The options as Kafka writes them; values that are no plain values are left to the model's faults."""
     section = data.get("kafka")
     options = section.get("options") if isinstance(section, Mapping) else None
-    return (
-        {str(name): models.json_text(value) for name, value in (options or {}).items()}
-        if isinstance(options, Mapping)
-        else {}
-    )
+    if not isinstance(options, Mapping):
+        return {}
+    plain = {str(name): value for name, value in options.items() if isinstance(value, str | int | bool)}
+    return {name: models.json_text(value) for name, value in plain.items()}
 
 
 def _kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
@@ -265,6 +264,7 @@ class _Compiler:
             self._declare_step(name, steps[name])
         for name, output in outputs.items():
             self._declare_output(name, output)
+        # a topic that nothing uses is checked too, on a builder that is thrown away
         for name in self._topics.keys() - self._handles.keys():
             self._declare_source(StreamsBuilder(file.pipeline), name)
         return self._build(builder)
@@ -295,10 +295,11 @@ class _Compiler:
 
     # references
 
-    def _check_names(self, steps: Mapping[str, models.StepSpec]) -> None:
-        for name in steps:
-            if name in self._topics:
-                self._fault(DuplicateName, f"a source has the name {name!r}, too", ("steps", name))
+    def _check_names(self, steps: dict[str, models.StepSpec]) -> None:
+        """Leaves steps out that have a source's name, so that references mean the source."""
+        for name in self._topics.keys() & steps.keys():
+            self._fault(DuplicateName, f"a source has the name {name!r}, too", ("steps", name))
+            del steps[name]
 
     def _check_references(self, steps: Mapping[str, models.StepSpec], outputs: Mapping[str, models.OutputSpec]) -> None:
         for step, spec in steps.items():

@@ -347,7 +347,7 @@ class KafkaOptions:
 
 def server_faults(servers: str) -> list[LakestreamsError]:
     """What is wrong with a list of bootstrap servers."""
-    wrong = [server for server in servers.split(",") if not _SERVERS.match(server.strip())]
+    wrong = [server for server in servers.split(",") if not _SERVERS.match(server.strip(" "))]
     if not wrong:
         return []
     return [

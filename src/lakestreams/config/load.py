@@ -231,17 +231,25 @@ def validate(model: type[M], document: Document) -> tuple[M | None, frozenset[Ke
     """
     data = document.data
     broken: set[KeyPath] = set()
-    for attempt in range(3):
+    thinned: set[KeyPath] = set()
+    for attempt in range(4):
         try:
             return model.model_validate(data), frozenset(broken)
         except ValidationError as error:
             details = error.errors(include_url=False, include_context=True, include_input=True)
-        if attempt == 0:
+        if attempt > 0:
+            # What a thing's keys mean together is judged once each of them is right; not where some were taken out.
+            together = [detail for detail in details if detail["type"] == "value_error"]
+            document.faults.extend(
+                _faults(model, document, [detail for detail in together if _path(detail["loc"]) not in thinned])
+            )
+        else:
             document.faults.extend(_faults(model, document, details))
         for detail in details:
             path = _path(detail["loc"])
             part = path if detail["type"] == "extra_forbidden" else path[:2]
             data = _without(data, part)
+            thinned.add(part[:-1])
             if detail["type"] != "extra_forbidden":
                 broken.add(part)
     return None, frozenset(broken)

@@ -37,13 +37,13 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
 
 
-def _exactly_one(data: object, names: tuple[str, ...], what: str) -> None:
-    if isinstance(data, dict):
-        given = [name for name in names if data.get(name) is not None]
-        if len(given) != 1 and all(name in names or name == "select" for name in data):
-            found = f", not {' and '.join(given)} together" if given else ""
-            msg = f"{what} has exactly one of {', '.join(names)}{found}"
-            raise ValueError(msg)
+def _exactly_one(spec: _Model, names: tuple[str, ...], what: str) -> None:
+    keys = {name: info.alias or name for name, info in type(spec).model_fields.items()}
+    given = [keys[name] for name in names if getattr(spec, name) is not None]
+    if len(given) != 1:
+        found = f", not {' and '.join(given)} together" if given else ""
+        msg = f"{what} has exactly one of {', '.join(keys[name] for name in names)}{found}"
+        raise ValueError(msg)
 
 
 class FormatSpec(_Model):
@@ -58,11 +58,10 @@ class FormatSpec(_Model):
     )
     registry_json: Sql | None = Field(default=None, description="The same behind a schema registry's five-byte prefix.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _one(cls, data: object) -> object:
-        _exactly_one(data, ("text", "long", "json", "registry_json"), "a format")
-        return data
+    @model_validator(mode="after")
+    def _one(self) -> FormatSpec:
+        _exactly_one(self, ("text", "long", "json_", "registry_json"), "a format")
+        return self
 
     def build(self) -> Format:
         """The format itself.
@@ -203,14 +202,13 @@ class StepSpec(_Model):
         default=None, description="The columns of a join's result; by default all of both sides."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _one(cls, data: object) -> object:
-        _exactly_one(data, _STEPS, "a step")
-        if isinstance(data, dict) and data.get("select") is not None and not any(verb in data for verb in _JOINS):
+    @model_validator(mode="after")
+    def _one(self) -> StepSpec:
+        _exactly_one(self, _STEPS, "a step")
+        if self.select is not None and self.join is None and self.left_join is None:
             msg = "select stands beside join or left_join; map_values and select_key have it inside"
             raise ValueError(msg)
-        return data
+        return self
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
@@ -252,18 +250,16 @@ class PipelineFile(_Model):
         Field(default=None, description="module:function of a Python topology, instead of steps and outputs.")
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _one_way(cls, data: object) -> object:
-        if isinstance(data, dict):
-            declared = [name for name in ("steps", "outputs") if data.get(name) is not None]
-            if data.get("topology") is not None and declared:
-                msg = f"topology names a Python function, so it takes the place of {' and '.join(declared)}"
-                raise ValueError(msg)
-            if data.get("topology") is None and "outputs" not in declared:
-                msg = "a pipeline has outputs (and steps), or topology: module:function"
-                raise ValueError(msg)
-        return data
+    @model_validator(mode="after")
+    def _one_way(self) -> PipelineFile:
+        declared = [name for name in ("steps", "outputs") if getattr(self, name) is not None]
+        if self.topology is not None and declared:
+            msg = f"topology names a Python function, so it takes the place of {' and '.join(declared)}"
+            raise ValueError(msg)
+        if self.topology is None and self.outputs is None:
+            msg = "a pipeline has outputs (and steps), or topology: module:function"
+            raise ValueError(msg)
+        return self
 
 
 def json_text(value: Any) -> str:

@@ -1,0 +1,235 @@
+"""Kafka options: the allow-list, login modules, secrets by reference, scrubbing."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import pickle
+import sys
+from types import SimpleNamespace
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakestreams.config import kafka
+from lakestreams.config.kafka import KafkaOptions, Secret
+from lakestreams.errors import KafkaOptionRefused, SecretUnresolved, TopologyInvalid
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+JAAS = SCRAM + ' required username="u" password="secret://kafka/password";'
+
+REFUSED = {
+    "interceptor.classes": "com.evil.Interceptor",
+    "key.deserializer": "com.evil.D",
+    "value.deserializer": "com.evil.D",
+    "partition.assignment.strategy": "com.evil.A",
+    "metric.reporters": "com.evil.R",
+    "config.providers": "file",
+    "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    "ssl.engine.factory.class": "com.evil.F",
+    "ssl.provider": "Evil",
+    "ssl.trustmanager.algorithm": "Insecure",
+    "security.providers": "com.evil.P",
+    "sasl.login.class": "com.evil.L",
+    "sasl.login.callback.handler.class": "com.evil.H",
+    "sasl.client.callback.handler.class": "com.evil.H",
+    "sasl.oauthbearer.jwt.retriever.class": "com.evil.J",
+    "sasl.oauthbearer.assertion.file": "/etc/passwd",
+    "sasl.oauthbearer.jwks.endpoint.url": "file:///etc/passwd",
+    "sasl.kerberos.kinit.cmd": "/bin/evil",
+    "sasl.kerberos.service.name": "x",
+    "group.id": "mine",
+    "auto.offset.reset": "latest",
+    "enable.auto.commit": "true",
+    "bootstrap.servers": "a:1",
+    "kafka.client.id": "x",
+    "clientid": "x",
+    "CLIENT.ID": "x",
+    "": "x",
+    "client.id ": "x",
+    "client.id\n": "x",
+}
+REFUSED_VALUES = [
+    ("security.protocol", "NONE"),
+    ("sasl.mechanism", "GSSAPI"),
+    ("isolation.level", "none"),
+    ("ssl.endpoint.identification.algorithm", ""),
+    ("sasl.oauthbearer.token.endpoint.url", "file:///etc/passwd"),
+    ("sasl.oauthbearer.token.endpoint.url", "http://idp.example/token"),
+    ("fetch.max.bytes", "many"),
+    ("client.id", "a\nb"),
+    ("client.id", "a\n"),
+    ("ssl.truststore.location", "relative/path"),
+    ("ssl.truststore.location", "/a\n/b"),
+    ("ssl.key.password", "written-out"),
+    ("ssl.key.password", "x${KEY}"),
+    ("ssl.key.password", "${KEY:-written-out}"),
+    ("ssl.keystore.key", "-----BEGIN"),
+    ("sasl.jaas.config", ""),
+    ("sasl.jaas.config", "nonsense"),
+    ("sasl.jaas.config", 'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://evil";'),
+    ("sasl.jaas.config", 'com.sun.security.auth.module.LdapLoginModule required userProvider="ldap://evil";'),
+    ("sasl.jaas.config", "com.sun.security.auth.module.Krb5LoginModule required;"),
+    ("sasl.jaas.config", "org.apache.kafka.common.security.scram.ScramLoginModuleX required;"),
+    ("sasl.jaas.config", "evil.org.apache.kafka.common.security.scram.ScramLoginModule required;"),
+    ("sasl.jaas.config", f'{SCRAM} required username="u" password="written-out";'),
+    ("sasl.jaas.config", f"{SCRAM} required username='u' password='written-out';"),
+    ("sasl.jaas.config", f"{SCRAM} required username=u password=written-out;"),
+    ("sasl.jaas.config", f'{SCRAM} required password="${{PW:-written-out}}";'),
+    ("sasl.jaas.config", f"{SCRAM} required; com.sun.security.auth.module.JndiLoginModule required;"),
+    ("sasl.jaas.config", f"{SCRAM} required"),
+    ("sasl.jaas.config", f"/* x */ {SCRAM} required;"),
+    ("sasl.jaas.config", "${MODULE} required;"),
+    (
+        "sasl.jaas.config",
+        'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId="c" clientSecret="out";',
+    ),
+]
+
+
+@pytest.fixture
+def _secrets(monkeypatch):
+    monkeypatch.setenv("LAKESTREAMS_SECRET_KAFKA_PASSWORD", "hunter-22")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_option_that_is_not_listed_is_refused(name):
+    with pytest.raises(KafkaOptionRefused):
+        KafkaOptions("a:1", {name: REFUSED[name]})
+
+
+@pytest.mark.parametrize(("name", "value"), REFUSED_VALUES)
+def test_a_value_is_refused_and_a_secret_not_quoted(name, value):
+    with pytest.raises(KafkaOptionRefused) as caught:
+        KafkaOptions("a:1", {name: value})
+    assert "written-out" not in str(caught.value)
+
+
+@pytest.mark.parametrize("module", kafka.LOGIN_MODULES)
+def test_kafkas_own_login_modules_pass(module):
+    KafkaOptions("a:1", {"sasl.jaas.config": f'{module} required clientId="c" clientSecret="${{SECRET}}" scope="s";'})
+
+
+@pytest.mark.parametrize("servers", ["a:9092", "a:1,b:2", "a:1, b:2", "[::1]:9092", "broker-1.example.com:9092"])
+def test_servers_pass(servers):
+    assert KafkaOptions(servers).spark_options()["kafka.bootstrap.servers"] == servers
+
+
+@pytest.mark.parametrize("servers", ["", "a", "a:", "a:b", "a:1,", "http://a:1", "a:1;b:2", "a:1\n", "user@a:1"])
+def test_servers_are_refused(servers):
+    with pytest.raises(KafkaOptionRefused):
+        KafkaOptions(servers)
+
+
+def test_all_faults_at_once():
+    with pytest.raises(TopologyInvalid) as caught:
+        KafkaOptions("a", {"group.id": "x", "client.idd": "y"})
+    assert len(caught.value.faults) == 3
+    assert "did you mean client.id?" in str(caught.value)
+
+
+def test_the_defaults_and_the_prefix():
+    assert KafkaOptions("a:1", {"client.id": "me"}).spark_options() == {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.isolation.level": "read_committed",
+        "kafka.client.id": "me",
+    }
+    assert (
+        KafkaOptions("a:1", {"isolation.level": "read_uncommitted"}).spark_options()["kafka.isolation.level"]
+        == "read_uncommitted"
+    )
+
+
+@pytest.mark.usefixtures("_secrets")
+def test_a_secret_is_resolved_at_the_last_moment_only():
+    options = KafkaOptions("a:1", {"sasl.jaas.config": JAAS})
+    assert 'password="hunter-22"' in options.spark_options()["kafka.sasl.jaas.config"]
+    copies = [options, copy.deepcopy(options), pickle.loads(pickle.dumps(options))]
+    for one in copies:
+        assert one == options
+        assert "hunter" not in repr(one)
+    assert b"hunter" not in pickle.dumps(options)
+
+
+def test_a_whole_entry_may_be_a_secret_and_is_checked_when_it_is_there(monkeypatch):
+    options = KafkaOptions("a:1", {"sasl.jaas.config": "${JAAS}"})
+    monkeypatch.setenv("JAAS", f'{SCRAM} required username="u" password="pass-word";')
+    assert "pass-word" in options.spark_options()["kafka.sasl.jaas.config"]
+    assert options.redact("pass-word") == "***"
+    monkeypatch.setenv("JAAS", "com.sun.security.auth.module.JndiLoginModule required;")
+    with pytest.raises(KafkaOptionRefused, match="JndiLoginModule"):
+        options.spark_options()
+
+
+@pytest.mark.parametrize("password", ['a"; com.evil.Module required x="', "a\\", 'a\\" b', "it's", "a;b"])
+def test_a_password_cannot_leave_its_quotes(password):
+    options = KafkaOptions("a:1", {"sasl.jaas.config": JAAS}, resolver=lambda _scope, _key: password)
+    entry = options.spark_options()["kafka.sasl.jaas.config"]
+    assert dict(kafka._jaas_options(entry.split("required")[1].rsplit(";", 1)[0]))["username"] == "u"
+    assert kafka._jaas_fault(entry) is None
+    assert password not in options.redact(f"x {password} x {entry} x")
+
+
+def test_a_resolved_value_is_checked_too(monkeypatch):
+    monkeypatch.setenv("URL", "file:///etc/passwd")
+    with pytest.raises(KafkaOptionRefused, match=r"token\.endpoint"):
+        KafkaOptions("a:1", {"sasl.oauthbearer.token.endpoint.url": "${URL}"}).spark_options()
+
+
+def test_what_is_not_there_is_said(monkeypatch):
+    monkeypatch.delenv("NOT_THERE", raising=False)
+    with pytest.raises(SecretUnresolved, match="NOT_THERE"):
+        KafkaOptions("a:1", {"client.id": "${NOT_THERE}"}).spark_options()
+    with pytest.raises(SecretUnresolved) as caught:
+        KafkaOptions("a:1", {"ssl.key.password": "secret://my-scope/my.key"}).spark_options()
+    assert "LAKESTREAMS_SECRET_MY_SCOPE_MY_KEY" in caught.value.hint
+    assert KafkaOptions("a:1", {"client.id": "${NOT_THERE:-me}"}).spark_options()["kafka.client.id"] == "me"
+
+
+def test_databricks_secrets(monkeypatch):
+    def get(scope: str, key: str) -> str:
+        if key != "password":
+            raise RuntimeError(scope)
+        return "from-the-workspace"
+
+    runtime = SimpleNamespace(dbutils=SimpleNamespace(secrets=SimpleNamespace(get=get)))
+    monkeypatch.setitem(sys.modules, "databricks", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "databricks.sdk", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "databricks.sdk.runtime", runtime)
+    assert kafka.default_resolver("kafka", "password") is None
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    assert kafka.default_resolver("kafka", "password") == "from-the-workspace"
+    assert kafka.default_resolver("kafka", "other") is None
+
+
+def test_a_secret_prints_as_stars():
+    secret = Secret("hunter-22")
+    shown = [repr(secret), str(secret), f"{secret}", f"{secret:>20}", "%s" % secret, repr([secret]), f"{secret!r}"]  # noqa: UP031
+    assert not any("hunter" in text for text in shown)
+    assert secret == Secret("hunter-22") != Secret("x")
+    assert len({secret, Secret("hunter-22")}) == 1
+    with pytest.raises(TypeError):
+        pickle.dumps(secret)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=6, max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_every_spelling_of_a_secret_is_scrubbed(value):
+    options = KafkaOptions("a:1", {"ssl.key.password": "secret://a/b"}, resolver=lambda _scope, _key: value)
+    raw = value.encode()
+    for spelt in (value, json.dumps(value)[1:-1], quote(value), quote(value, safe=""), quote_plus(value), raw.hex(),
+                  base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()):  # fmt: skip
+        assert spelt not in options.redact(f"<<{spelt}>>") or set(spelt) <= {"*"}
+
+
+@pytest.mark.parametrize("user", ["u", "ab", "abc", "user"])
+def test_a_secret_inside_longer_base64_is_scrubbed(user):
+    options = KafkaOptions(
+        "a:1", {"ssl.key.password": "secret://a/b"}, resolver=lambda _scope, _key: "correct-horse-battery"
+    )
+    text = base64.b64encode(f"{user}:correct-horse-battery:x".encode()).decode()
+    assert "***" in options.redact(text)
+    assert len(options.redact(text)) < len(text) / 2

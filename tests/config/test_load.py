@@ -1,0 +1,674 @@
+"""Reading files: safely, with lines, every fault at once in plain words."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakestreams import StreamsBuilder, Text
+from lakestreams.config import load_pipeline, schema
+from lakestreams.config.load import keys_at, read
+from lakestreams.config.models import PipelineFile, SourcesFile
+from lakestreams.errors import (
+    ConfigInvalid,
+    ConfigUnreadable,
+    DuplicateName,
+    ExpressionRefused,
+    InvalidDuration,
+    InvalidFormat,
+    InvalidName,
+    InvalidOption,
+    KafkaOptionRefused,
+    SecretUnresolved,
+    TopologyInvalid,
+    UnknownColumn,
+    UnknownKey,
+    UnknownReference,
+)
+
+ROOT = Path(__file__).parents[2]
+
+SOURCES = """\
+kafka:
+  bootstrap_servers: ${KAFKA_BOOTSTRAP:-127.0.0.1:9092}
+topics:
+  PageViews:
+    kind: stream
+    key: {text: user}
+    value: {text: page}
+  UserProfiles: {kind: table, key: {text: user}, value: {text: region}}
+"""
+PIPELINE = """\
+pipeline: page_views
+steps:
+  enriched:
+    left_join: {left: PageViews, right: UserProfiles}
+    select: {page: PageViews.page}
+outputs:
+  silver.enriched: {from: enriched}
+"""
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Loads the two texts as files; changes are pairs of text and replacement, in either."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*changes, sources=SOURCES, pipeline=PIPELINE):
+        for old, new in changes:
+            assert old in sources or old in pipeline
+            sources, pipeline = sources.replace(old, new), pipeline.replace(old, new)
+        (tmp_path / "conf").mkdir(exist_ok=True)
+        (tmp_path / "conf/sources.yml").write_text(sources, encoding="utf-8")
+        (tmp_path / "conf/enrichment.yml").write_text(pipeline, encoding="utf-8")
+        return load_pipeline("conf/enrichment.yml")
+
+    return run
+
+
+def faults_of(load, *changes, **texts):
+    with pytest.raises(TopologyInvalid) as caught:
+        load(*changes, **texts)
+    return caught.value.faults
+
+
+SELECT = "{page: PageViews.page}"
+S, P = "conf/sources.yml", "conf/enrichment.yml"
+# what is changed, the class of the fault, its place, words of message and hint
+FAULTS = [
+    # spelling
+    (("left_join:", "left_joni:"), UnknownKey, f'{P}:4  step "enriched"', ["left_joni", "'left_join'"]),
+    (("pipeline:", "pipelin:"), UnknownKey, f"{P}:1", ["pipelin", "'pipeline'"]),
+    (("{from: enriched}", "{form: enriched}"), UnknownKey, f'{P}:7  output "silver.enriched"', ["form", "'from'"]),
+    (("    kind: stream", "    knd: stream"), UnknownKey, f'{S}:5  source "PageViews"', ["knd", "'kind'"]),
+    (("key: {text: user}\n", "key: {txt: user}\n"), UnknownKey, f'{S}:6  source "PageViews"', ["txt", "'text'"]),
+    (("topics:", "zzz: 1\ntopics:"), UnknownKey, f"{S}:3", ["zzz", "kafka, topics"]),
+    # values
+    (
+        ("kind: stream", "kind: straem"),
+        ConfigInvalid,
+        f'{S}:5  source "PageViews"',
+        ["kind is 'straem'", "stream, table"],
+    ),
+    (("kind: stream", "kind:"), ConfigInvalid, f'{S}:5  source "PageViews"', ["kind is empty"]),
+    (("    kind: stream\n", ""), ConfigInvalid, f'{S}:4  source "PageViews"', ["'kind' is missing"]),
+    (("value: {text: page}", "value: {}"), ConfigInvalid, f'{S}:7  source "PageViews"', ["exactly one of text, long"]),
+    (
+        ("value: {text: page}", "value: {text: a, long: b}"),
+        ConfigInvalid,
+        f'{S}:7  source "PageViews"',
+        ["text and long"],
+    ),
+    (("value: {text: page}", "value: text"), ConfigInvalid, f'{S}:7  source "PageViews"', ["mapping of keys"]),
+    (
+        ("value: {text: page}", "value: {text: 5}"),
+        ConfigInvalid,
+        f'{S}:7  source "PageViews"',
+        ["value.text is 5", "text"],
+    ),
+    (("value: {text: page}", "value: {text: a-b}"), InvalidFormat, f'{S}:7  source "PageViews"', ["a-b"]),
+    (("value: {text: page}", "value: {json: ms nothing}"), InvalidFormat, f'{S}:7  source "PageViews"', ["ms nothing"]),
+    (
+        ("value: {text: page}", "value: {text: page}\n    max_future: soon"),
+        InvalidDuration,
+        f'{S}:8  source "PageViews"',
+        ["soon"],
+    ),
+    (
+        ("value: {text: page}", "value: {text: page}\n    event_time: ms"),
+        UnknownColumn,
+        f'{S}:4  source "PageViews"',
+        ["'ms'"],
+    ),
+    (
+        ("value: {text: page}", "value: {text: page}\n    event_time: page"),
+        InvalidOption,
+        f'{S}:4  source "PageViews"',
+        ["string"],
+    ),
+    (
+        ("value: {text: page}", "value: {text: page}\n    event_time: {feld: ms}"),
+        UnknownKey,
+        f'{S}:8  source "PageViews"',
+        ["event_time.feld", "'field'"],
+    ),
+    (
+        ("value: {text: region}", "value: {text: region}, null_values: ignore"),
+        ConfigInvalid,
+        f'{S}:8  source "UserProfiles"',
+        ["a table has none"],
+    ),
+    (
+        ("value: {text: page}", "value: {text: page}\n    expectations: {keys_not_null: maybe}"),
+        ConfigInvalid,
+        f'{S}:8  source "PageViews"',
+        ["off, warn, drop, fail"],
+    ),
+    (
+        ("value: {text: page}", "value: {text: page}\n    topic: a b"),
+        InvalidName,
+        f'{S}:4  source "PageViews"',
+        ["'a b'"],
+    ),
+    (("steps:", "settings: {max_bad_share: 2}\nsteps:"), ConfigInvalid, f"{P}:2", ["at most 1"]),
+    (("steps:", "settings: {snapshot_every: 0}\nsteps:"), ConfigInvalid, f"{P}:2", ["at least 1"]),
+    (("steps:", "settings: {snapshot_every: often}\nsteps:"), ConfigInvalid, f"{P}:2", ["'often'", "a whole number"]),
+    (("pipeline: page_views", "pipeline: page-views"), InvalidName, f"{P}:1", ["page-views"]),
+    (("silver.enriched:", "a.b.c.d:"), InvalidName, f'{P}:7  output "a.b.c.d"', ["a.b.c.d"]),
+    (
+        ("{from: enriched}", "{from: enriched, mode: merge}"),
+        ConfigInvalid,
+        f'{P}:7  output "silver.enriched"',
+        ["append"],
+    ),
+    (
+        ("{from: enriched}", "{from: enriched, cluster_by: user}"),
+        ConfigInvalid,
+        f'{P}:7  output "silver.enriched"',
+        ["a list"],
+    ),
+    (
+        ("{from: enriched}", "{from: enriched, cluster_by: [a], partition_by: [b]}"),
+        InvalidOption,
+        f'{P}:7  output "silver.enriched"',
+        ["exclude"],
+    ),
+    (
+        ("right: UserProfiles}", "right: UserProfiles, co_partitioning: no}"),
+        ConfigInvalid,
+        f'{P}:4  step "enriched"',
+        ["require, warn, off"],
+    ),
+    # steps
+    (
+        ("    left_join: {left: PageViews, right: UserProfiles}\n", ""),
+        ConfigInvalid,
+        f'{P}:3  step "enriched"',
+        ["exactly one of join"],
+    ),
+    (
+        ("    select:", "    join: {left: PageViews, right: UserProfiles}\n    select:"),
+        ConfigInvalid,
+        f'{P}:3  step "enriched"',
+        ["together"],
+    ),
+    (
+        ("left_join: {left: PageViews, right: UserProfiles}", "filter: {from: PageViews, where: page = 'a'}"),
+        ConfigInvalid,
+        f'{P}:3  step "enriched"',
+        ["select stands beside"],
+    ),
+    (
+        ("left: PageViews,", "left: PageView,"),
+        UnknownReference,
+        f'{P}:4  step "enriched"',
+        ["left_join.left", "did you mean 'PageViews'"],
+    ),
+    (
+        ("{from: enriched}", "{from: enrich}"),
+        UnknownReference,
+        f'{P}:7  output "silver.enriched"',
+        ["'enrich'", "'enriched'"],
+    ),
+    (("left: PageViews,", "left: UserProfiles,"), ConfigInvalid, f'{P}:4  step "enriched"', ["a table", "stream"]),
+    (("right: UserProfiles", "right: PageViews"), ConfigInvalid, f'{P}:4  step "enriched"', ["a stream", "table"]),
+    (("{from: enriched}", "{from: UserProfiles}"), ConfigInvalid, f'{P}:7  output "silver.enriched"', ["a table"]),
+    (
+        ("steps:", "steps:\n  k: {select_key: {from: UserProfiles, select: {a: region}}}"),
+        ConfigInvalid,
+        f'{P}:3  step "k"',
+        ["a table"],
+    ),
+    (
+        ("steps:", "steps:\n  PageViews: {filter: {from: UserProfiles, where: region = 'eu'}}"),
+        DuplicateName,
+        f'{P}:3  step "PageViews"',
+        ["PageViews"],
+    ),
+    (
+        ("left: PageViews,", "left: enriched,"),
+        ConfigInvalid,
+        f'{P}:3  step "enriched"',
+        ["circle: enriched -> enriched"],
+    ),
+    ((SELECT, "{page: now()}"), ExpressionRefused, f'{P}:5  step "enriched"  select.page', ["now"]),
+    # topics read twice
+    (("value: {text: region}", "value: {text: region}, topic: PageViews"), DuplicateName, P, ["PageViews"]),
+    # kafka
+    (("topics:", "  options: {group.id: x}\ntopics:"), KafkaOptionRefused, f"{S}:3", ["group.id"]),
+    (("topics:", "  options: {client.id: [x]}\ntopics:"), ConfigInvalid, f"{S}:3", ["kafka.options.client.id"]),
+    (("${KAFKA_BOOTSTRAP:-127.0.0.1:9092}", "nowhere"), KafkaOptionRefused, f"{S}:2", ["host:port"]),
+    (("${KAFKA_BOOTSTRAP:-127.0.0.1:9092}", "${NOT_THERE_AT_ALL}"), SecretUnresolved, f"{S}:2", ["NOT_THERE_AT_ALL"]),
+    # YAML
+    (
+        ("kind: stream", "kind: stream\n    kind: table"),
+        ConfigInvalid,
+        f'{S}:6  source "PageViews"',
+        ["twice, first in line 5"],
+    ),
+    (("kind: stream", "kind: !!python/name:os.system"), ConfigInvalid, f'{S}:5  source "PageViews"', ["tag"]),
+    (("    kind: stream", "    <<: {kind: stream}"), ConfigInvalid, f"{S}:5", ["merge keys"]),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "where", "words"), FAULTS, ids=[fault[0][1][:50] for fault in FAULTS])
+def test_a_fault_is_named_with_its_place(load, monkeypatch, change, kind, where, words):
+    monkeypatch.delenv("NOT_THERE_AT_ALL", raising=False)
+    faults = faults_of(load, change)
+    matching = [fault for fault in faults if type(fault) is kind]
+    assert matching, [str(fault) for fault in faults]
+    said = [(fault.where, f"{fault.message} {fault.hint}") for fault in matching]
+    assert any(place.startswith(where) and all(word in text for word in words) for place, text in said), said
+    for fault in faults:
+        assert "validation error" not in str(fault)
+        assert "Input should" not in str(fault)
+
+
+def test_one_fault_is_one_fault(load):
+    """Where one thing is wrong, nothing else is said to be."""
+    noisy = {}
+    for change, kind, _, _ in FAULTS:
+        faults = faults_of(load, change)
+        if len(faults) != 1:
+            noisy[change[1]] = [str(fault) for fault in faults]
+        assert kind
+    # the key with the refused YAML is missing then
+    assert list(noisy) == ["kind: !!python/name:os.system", "    <<: {kind: stream}"], noisy
+
+
+def test_all_faults_of_both_files_at_once(load):
+    faults = faults_of(
+        load,
+        ("kind: stream", "kind: straem"),
+        ("{text: region}", "{text: 5}"),
+        ("left_join: {left", "left_join: {lft"),
+        ("{from: enriched}", "{from: enriched, mode: merge, cluster_by: 5}\n  silver.other: {from: nothing}"),
+        ("pipeline:", "topic: x\npipeline:"),
+    )
+    assert [(type(fault), fault.where.split("  ")[0]) for fault in faults] == [
+        (UnknownKey, f"{P}:1"),
+        (UnknownKey, f"{P}:5"),
+        (ConfigInvalid, f"{P}:8"),
+        (ConfigInvalid, f"{P}:8"),
+        (UnknownReference, f"{P}:9"),
+        (ConfigInvalid, f"{S}:5"),
+        (ConfigInvalid, f"{S}:8"),
+    ]
+
+
+def test_a_printed_error_says_where_what_and_what_to_do(load):
+    with pytest.raises(TopologyInvalid) as caught:
+        load(("left_join:", "left_jion:"))
+    text = str(caught.value)
+    assert text.startswith('LS202 UNKNOWN_KEY   conf/enrichment.yml:4  step "enriched"\n')
+    assert "Fix: did you mean 'left_join'?" in text
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{new}: &{new} [{','.join(['*' + old] * 10)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty"),
+        (b"# nothing", "empty"),
+        (b"- a\n- b\n", "not a mapping"),
+        (b"just text", "not a mapping"),
+        (b"a: [1, 2", "not YAML"),
+        (b"a: b: c", "not YAML"),
+        (b"a: \x00", "not YAML"),
+        (b"a: 1\n---\nb: 2\n", "not YAML"),
+        (b"\xff\xfe\xfa", "not UTF-8"),
+        (b"a: " + b"x" * 2_000_000, "larger"),
+        (b"a: " + b"[" * 5000 + b"]" * 5000, "nested too deeply"),
+        (b"a: " + b"[" * 100 + b"]" * 100, "too large"),
+        (BOMB.encode(), "too large"),
+        (b"a: &a {b: *a}", "too large"),
+    ],
+)
+def test_an_unreadable_file(tmp_path, content, words):
+    path = tmp_path / "x.yml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigUnreadable) as caught:
+        read(path)
+    assert words in str(caught.value)
+    assert "x.yml" in caught.value.where
+
+
+def test_missing_files_are_named_together(tmp_path):
+    with pytest.raises(TopologyInvalid) as caught:
+        load_pipeline(tmp_path / "a.yml")
+    assert [type(fault) for fault in caught.value.faults] == [ConfigUnreadable, ConfigUnreadable]
+
+
+def test_words_and_numbers_are_read_as_they_look(tmp_path):
+    path = tmp_path / "x.yml"
+    path.write_text(
+        "a: off\nb: no\nc: 1:30\nd: 2024-02-29\ne: true\nf: 5\ng: 0.5\nh: ~\ni: 010\nj: 1e3\nk: '5'\nl: null\nm: .5\n"
+    )
+    assert read(path).data == {
+        "a": "off", "b": "no", "c": "1:30", "d": "2024-02-29", "e": True, "f": 5, "g": 0.5, "h": None, "i": 10, "j": 1000.0,
+        "k": "5", "l": None, "m": 0.5,
+    }  # fmt: skip
+
+
+def test_aliases_are_read(tmp_path):
+    path = tmp_path / "x.yml"
+    path.write_text("a: &k {text: user}\nb: *k\n")
+    assert read(path).data == {"a": {"text": "user"}, "b": {"text": "user"}}
+
+
+# --- environment ---------------------------------------------------------------------------------------------------
+
+
+def test_the_environment_is_read(load, monkeypatch):
+    monkeypatch.setenv("TOPIC", "views-eu")
+    monkeypatch.setenv("KAFKA_BOOTSTRAP", "broker:1")
+    monkeypatch.setenv("EVERY", "3")
+    pipeline = load(
+        ("kind: stream", "kind: stream\n    topic: ${TOPIC}"),
+        ("steps:", "settings: {snapshot_every: '${EVERY}', max_bad_share: '${SHARE:-0.5}'}\nsteps:"),
+    )
+    assert pipeline.topology.sources[0].topic == "views-eu"
+    assert pipeline.kafka.bootstrap_servers == "broker:1"
+    assert (pipeline.settings.snapshot_every, pipeline.settings.max_bad_share) == (3, 0.5)
+
+
+def test_secrets_stay_references_everywhere(load, monkeypatch):
+    monkeypatch.setenv("KEY_PASSWORD", "hunter-22")
+    pipeline = load(("topics:", "  options: {ssl.key.password: '${KEY_PASSWORD}', request.timeout.ms: 5000}\ntopics:"))
+    assert pipeline.kafka.options["ssl.key.password"] == "${KEY_PASSWORD}"
+    assert pipeline.kafka.spark_options()["kafka.ssl.key.password"] == "hunter-22"
+    assert pipeline.kafka.options["request.timeout.ms"] == "5000"
+    assert "hunter" not in repr(pipeline) + pipeline.text
+
+
+def test_the_text_is_canonical(load, monkeypatch):
+    plain = load().text
+    assert load(("pipeline: page_views", "# a comment\npipeline:   page_views")).text == plain
+    monkeypatch.setenv("KAFKA_BOOTSTRAP", "another:1")
+    assert load().text == plain
+    assert load(("PageViews.page", "PageViews.user")).text != plain
+    assert json.loads(plain)["pipeline"]["pipeline"] == "page_views"
+
+
+# --- typos ---------------------------------------------------------------------------------------------------------
+
+
+def _keys(model, data, path=()):
+    """Every key of a model in the data, with its path (names the user chose are left out)."""
+    for key, value in data.items() if isinstance(data, dict) else ():
+        if key in keys_at(model, path):
+            yield (*path, key)
+        yield from _keys(model, value, (*path, key))
+
+
+FULL_SOURCES = """\
+kafka: {bootstrap_servers: "a:1", options: {client.id: x}}
+topics:
+  PageViews:
+    kind: stream
+    topic: page-views
+    key: {text: user}
+    value: {json: "ms bigint, page string"}
+    event_time: {field: ms, fallback: false}
+    max_future: 2 hours
+    null_values: ignore
+    expectations: {keys_not_null: drop}
+  UserProfiles: {kind: table, key: {text: user}, value: {text: region}}
+  Counts: {kind: table, key: {registry_json: "a int"}, value: {long: n}}
+"""
+FULL_PIPELINE = """\
+pipeline: page_views
+settings: {max_offsets_per_trigger: 10, max_bad_share: 0.5, snapshot_every: 2}
+outputs:
+  silver.enriched: {from: only_home, mode: append, cluster_by: [user]}
+  silver.all: {from: plain, partition_by: [page]}
+steps:
+  only_home: {filter: {from: enriched, where: "page = '/home'"}}
+  enriched:
+    left_join: {left: mapped, right: eu, co_partitioning: warn}
+    select: {page: mapped.page, region: "coalesce(eu.region, '<unknown>')"}
+  eu: {filter: {from: UserProfiles, where: region like 'e%'}}
+  mapped: {map_values: {from: PageViews, select: {page: upper(page)}}}
+  rekeyed: {select_key: {from: PageViews, select: {page: page}}}
+  plain: {join: {left: rekeyed, right: UserProfiles, co_partitioning: off}}
+"""
+KEYS = [("sources", path) for path in _keys(SourcesFile, yaml.safe_load(FULL_SOURCES))] + [
+    ("pipeline", path) for path in _keys(PipelineFile, yaml.safe_load(FULL_PIPELINE))
+]
+
+
+@given(st.sampled_from(KEYS), st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_typo_gets_the_nearest_name(tmp_path_factory, key, data):
+    file, path = key
+    name = path[-1]
+    position = data.draw(st.integers(0, len(name) - 1))
+    letter = data.draw(st.sampled_from("abcxyz_"))
+    typo = data.draw(st.sampled_from([
+        name[:position] + name[position + 1 :],
+        name[:position] + letter + name[position:],
+        name[:position] + letter + name[position + 1 :],
+        name[:position] + name[position + 1 : position + 2] + name[position] + name[position + 2 :],
+    ]))  # fmt: skip
+    model = SourcesFile if file == "sources" else PipelineFile
+    known = keys_at(model, path[:-1])
+    nearest = difflib.get_close_matches(typo, known, n=1, cutoff=0.5)
+    if typo in known or not typo or not nearest:
+        return
+    texts = {"sources": yaml.safe_load(FULL_SOURCES), "pipeline": yaml.safe_load(FULL_PIPELINE)}
+    part = texts[file]
+    for step in path[:-1]:
+        part = part[step]
+    part[typo] = part.pop(name)
+    folder = tmp_path_factory.mktemp("typo")
+    (folder / "sources.yml").write_text(yaml.safe_dump(texts["sources"]))
+    (folder / "p.yml").write_text(yaml.safe_dump(texts["pipeline"]))
+    with pytest.raises(TopologyInvalid) as caught:
+        load_pipeline(folder / "p.yml")
+    unknown = [fault for fault in caught.value.faults if type(fault) is UnknownKey]
+    assert len(unknown) == 1
+    assert repr(nearest[0]) in unknown[0].hint
+
+
+# --- the same as in Python -----------------------------------------------------------------------------------------
+
+
+def _shape(topology):
+    """Everything of the nodes that is not a function."""
+    functions = ("mapper", "predicate", "joiner")
+    return [
+        (type(node), {name: value if name not in functions else value is not None for name, value in vars(node).items()
+                      if name not in ("parent", "left", "right")}, [parent.name for parent in node.parents])
+        for node in topology.nodes
+    ]  # fmt: skip
+
+
+def test_yaml_and_python_give_the_same_topology(load):
+    from lakestreams import EventTime, Json
+
+    builder = StreamsBuilder("page_views")
+    # sources in the order of their first use
+    views = builder.stream(
+        "page-views", key=Text("user"), value=Json("ms bigint, page string"), name="PageViews",
+        event_time=EventTime("ms", fallback=False), max_future="2 hours", null_values="ignore", keys_not_null="drop",
+    )  # fmt: skip
+    users = builder.table("UserProfiles", key=Text("user"), value=Text("region"))
+    eu = users.filter(lambda user: user.region.like("e%"), name="eu")
+    mapped = views.map_values(lambda view: {"page": view.page}, name="mapped")
+    enriched = mapped.left_join(eu, lambda view, _: {"page": view.page}, name="enriched", co_partitioning="warn")
+    home = enriched.filter(lambda row: row.page == "/home", name="only_home")
+    plain = views.select_key(lambda view: {"page": view.page}, name="rekeyed").join(
+        users, name="plain", co_partitioning="off"
+    )
+    home.to_delta("silver.enriched", cluster_by=["user"])
+    plain.to_delta("silver.all", partition_by=["page"])
+    made = load(sources=FULL_SOURCES, pipeline=FULL_PIPELINE).topology
+    named = {node.name: node for node in made.nodes}
+    assert sorted(map(repr, _shape(made))) == sorted(map(repr, _shape(builder.build())))
+    position = {name: index for index, name in enumerate(named)}
+    assert all(position[parent.name] < position[node.name] for node in made.nodes for parent in node.parents)
+    assert [source.name for source in made.sources] == ["UserProfiles", "PageViews"]
+
+
+def test_the_minimal_pipeline_is_the_same_text(load):
+    builder = StreamsBuilder("page_views")
+    views = builder.stream("PageViews", key=Text("user"), value=Text("page"))
+    users = builder.table("UserProfiles", key=Text("user"), value=Text("region"))
+    views.left_join(users, lambda view, _: {"page": view.page}, name="enriched").to_delta("silver.enriched")
+    assert load().topology.describe() == builder.build().describe()
+
+
+def test_loading_twice_gives_equal_topologies(load):
+    assert load().topology == load().topology
+    assert load().topology != load(("PageViews.page", "PageViews.user")).topology
+
+
+def test_steps_without_outputs_of_python_functions(load, monkeypatch):
+    module = ModuleType("my_topologies")
+
+    def declares(builder):
+        builder.stream("T", key=Text("k"), value=Text("v")).to_delta("t")
+
+    def returns():
+        builder = StreamsBuilder("page_views")
+        declares(builder)
+        return builder.build()
+
+    def other():
+        builder = StreamsBuilder("other")
+        declares(builder)
+        return builder.build()
+
+    def empty(builder):
+        assert builder.name == "page_views"
+
+    def breaks():
+        msg = "no luck"
+        raise RuntimeError(msg)
+
+    for function in (declares, returns, other, empty, breaks):
+        setattr(module, function.__name__, function)
+    module.nothing = lambda: None
+    module.value = 5
+    monkeypatch.setitem(sys.modules, "my_topologies", module)
+
+    def of(reference):
+        return "pipeline: page_views\ntopology: " + reference + "\n"
+
+    assert load(pipeline=of("my_topologies:declares")).topology == load(pipeline=of("my_topologies:returns")).topology
+    expected = {
+        "my_topologies:other": (ConfigInvalid, "'other'"),
+        "my_topologies:empty": (None, "no output"),
+        "my_topologies:breaks": (ConfigInvalid, "RuntimeError: no luck"),
+        "my_topologies:nothing": (ConfigInvalid, "NoneType"),
+        "my_topologies:value": (UnknownReference, "no function"),
+        "my_topologies:missing": (UnknownReference, "no function"),
+        "no_such_module_here:f": (UnknownReference, "cannot be imported"),
+        "os.system": (ConfigInvalid, "module:function"),
+        "a:b.c()": (ConfigInvalid, "module:function"),
+    }
+    for reference, (kind, words) in expected.items():
+        (fault,) = faults_of(load, pipeline=of(reference))
+        assert kind is None or type(fault) is kind
+        assert words in fault.message
+        assert fault.where == f"{P}:2"
+    (both,) = faults_of(load, pipeline=PIPELINE + "topology: a:b\n")
+    assert "takes the place of steps and outputs" in both.message
+    (neither,) = faults_of(load, pipeline="pipeline: page_views\n")
+    assert "outputs" in neither.message
+
+
+def test_a_circle_is_drawn(load):
+    steps = "  a: {map_values: {from: c, select: {x: x}}}\n  b: {map_values: {from: a, select: {x: x}}}\n  c: {filter: {from: b, where: x}}\n"
+    (fault,) = faults_of(load, ("steps:\n", f"steps:\n{steps}"))
+    assert "a -> c -> b -> a" in fault.message
+
+
+def test_projections_report_all_their_columns(spark, load):
+    from lakestreams.topology.fields import Fields
+
+    made = load((SELECT, "{a: user, b: nothing, c: UserProfiles.nix, d: upper(page)}")).topology.joins[0].joiner
+    faults = []
+    sides = (
+        Fields("PageViews", {"page": "l.page", "user": "l.user"}, faults, "here"),
+        Fields("UserProfiles", {"region": "r.region", "user": "r.user"}, faults, "here"),
+    )
+    with pytest.raises(TopologyInvalid) as caught:
+        made(*sides)
+    assert len(caught.value.faults) == 2
+    assert [fault.message for fault in faults] == ["UserProfiles has no column 'nix'"]
+
+
+# --- JSON Schemas, conf, docs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", schema.SCHEMAS)
+def test_the_schemas_are_up_to_date(name):
+    assert (ROOT / f"conf/schema/{name}.json").read_text(encoding="utf-8") == schema.schema_text(name)
+    jsonschema.Draft202012Validator.check_schema(schema.json_schema(name))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "conf").glob("*.yml")), ids=lambda path: path.name)
+def test_conf_files_validate_against_the_schema_they_name(path):
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# yaml-language-server: $schema=schema/")
+    named = json.loads((path.parent / first.partition("$schema=")[2]).read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(named).validate(read(path).written)
+    if path.name != "sources.yml":
+        load_pipeline(path)
+
+
+def test_the_schemas_say_the_same_as_the_models(load):
+    sources = jsonschema.Draft202012Validator(schema.json_schema("sources"))
+    pipeline = jsonschema.Draft202012Validator(schema.json_schema("pipeline"))
+    # YAML 1.1 of the plain loader would read `off` as false
+    full = yaml.safe_load(FULL_PIPELINE.replace(": off", ": 'off'"))
+    sources.validate(yaml.safe_load(FULL_SOURCES))
+    pipeline.validate(full)
+    short = yaml.safe_load(FULL_SOURCES)
+    short["topics"]["PageViews"]["event_time"] = "ms"
+    sources.validate(short)
+    for change in (
+        lambda data: data.pop("pipeline"),
+        lambda data: data.update(topology="a:b"),
+        lambda data: data["steps"]["mapped"].update(filter={"from": "a", "where": "b"}),
+        lambda data: data["steps"]["mapped"].update(select={"a": "b"}),
+        lambda data: data["steps"]["plain"]["join"].update(co_partitioning="no"),
+        lambda data: data["outputs"]["silver.all"].update(mode="merge"),
+    ):
+        changed = copy.deepcopy(full)
+        change(changed)
+        assert not pipeline.is_valid(changed)
+
+
+@pytest.mark.parametrize("name", schema.PAGES)
+def test_the_lists_in_the_docs_are_up_to_date(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert schema.page(text, schema.PAGES[name]()) == text
+
+
+def test_the_generator_writes_them(tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name in schema.PAGES:
+        (tmp_path / name).write_text(f"# Title\n\n{schema.BEGIN}\n")
+    schema.main(tmp_path)
+    schema.main(tmp_path)
+    for name, part in schema.PAGES.items():
+        assert part() in (tmp_path / name).read_text()
+    assert (tmp_path / "conf/schema/sources.json").read_text() == schema.schema_text("sources")
