@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -198,13 +199,15 @@ def test_killed_broker_comes_back_with_everything_acknowledged():
     assert not folder.exists()
 
 
-def test_a_port_that_is_taken_is_named():
+def test_a_port_that_is_taken_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(PortTaken, match=str(port)):
             Broker(port=port).start()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_race_for_a_port_is_run_again(monkeypatch):

@@ -127,9 +127,14 @@ class Broker:
             return
         if self._folder is None:
             self._folder = temporary_dir("broker")
-        self._running = launch(
-            self._folder, port=self._port, heap_mb=self._heap_mb, remove=self._temporary, progress=self._progress
-        )
+        try:
+            self._running = launch(
+                self._folder, port=self._port, heap_mb=self._heap_mb, remove=self._temporary, progress=self._progress
+            )
+        except BaseException:
+            if self._running is None:  # it never ran: nobody is going to close it
+                self.close()
+            raise
 
     def stop(self) -> None:
         """Shuts it down gracefully and keeps the data: `start` goes on with them."""
