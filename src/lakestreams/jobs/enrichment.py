@@ -1,0 +1,28 @@
+"""Entry point `enrichment`: a stream enriched from a table, once or at an interval. See `jobs.entry` and docs/cli.md."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from lakestreams.jobs.entry import run_job
+
+if TYPE_CHECKING:
+    from lakestreams.topology.builder import Topology
+
+DEFAULT_PIPELINE: Final = "conf/enrichment.yml"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the job; ends the process with its exit code unless that is 0."""
+    run_job("enrichment", DEFAULT_PIPELINE, lacks_shape, sys.argv[1:] if argv is None else argv)
+
+
+def lacks_shape(topology: Topology) -> str | None:
+    """What a topology lacks for this job, or None."""
+    return None if topology.joins else "stream-table join"
+
+
+if __name__ == "__main__":
+    main()

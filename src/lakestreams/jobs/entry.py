@@ -1,0 +1,200 @@
+"""What the wheel's jobs have in common: arguments, shape, run, errors, exit code.
+
+Arguments are single tokens `--key=value`, as Databricks' python_wheel_task sends named_parameters; an empty value
+counts as not given. Parameters of the job that are meant for somebody else are pushed down to every task, so unknown
+ones are named in a warning and otherwise ignored.
+
+Exit codes: 0 done, 1 an error (its form is printed, the whole trace is in the log file named below it), 2 an argument
+that cannot be read, 3 fenced: a newer driver runs the pipeline. On Databricks, which shows exceptions rather than exit
+codes, the error itself is raised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakestreams.errors import InvalidOption
+from lakestreams.jobs import report
+from lakestreams.jobs.runner import RunOptions, close_session, load, open_session, prepare
+from lakestreams.topology.durations import to_ms
+
+if TYPE_CHECKING:
+    from lakestreams.engine.driver import Event
+    from lakestreams.jobs.runner import Outcome
+    from lakestreams.topology.builder import Topology
+
+Shape = Callable[["Topology"], str | None]
+"""Says what a topology lacks for a job, or None."""
+
+
+def run_job(name: str, default_pipeline: str, shape: Shape, argv: Sequence[str]) -> None:
+    """What the wheel's jobs have in common: arguments, shape, run, errors, exit code.
+
+    Args:
+        name: the entry point's name.
+        default_pipeline: the file of the pipeline that it runs by default.
+        shape: what its pipelines must have.
+        argv: the arguments.
+
+    Raises:
+        SystemExit: with the exit code, unless all went well.
+    """
+    try:
+        outcomes = _run(name, shape, _options(name, default_pipeline, argv))
+    except Exception as error:  # noqa: BLE001 - told in one form, whatever it is
+        _fail([error])
+    except KeyboardInterrupt:
+        _print("interrupted; the next run goes on where this one stopped")
+        raise SystemExit(report.INTERRUPTED) from None
+    else:
+        _fail([outcome.error for outcome in outcomes if outcome.error is not None])
+    finally:
+        close_session()
+
+
+def _run(name: str, shape: Shape, options: RunOptions) -> list[Outcome]:
+    pipelines = load(options)
+    for pipeline in pipelines:
+        lacking = shape(pipeline.topology)
+        if lacking:
+            msg = f"pipeline {pipeline.topology.name} has no {lacking}, which is what the job {name} is for"
+            raise InvalidOption(msg, hint="name another --pipeline, or use `lakestreams run`, which takes any")
+    job = prepare(pipelines, options, _tell)
+    spark = open_session(quick=options.quick, progress=_print)
+    outcomes = job.run(spark, stop_signal(options.interval_ms))
+    for outcome in outcomes:
+        if outcome.summary is not None:
+            _print_summary(outcome)
+    return outcomes
+
+
+# --- arguments -----------------------------------------------------------------------------------------------------
+
+
+def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOptions:
+    parser = _parser(name, default_pipeline)
+    given, unknown = parser.parse_known_args([token for token in argv if not token.endswith("=")])
+    if unknown:
+        names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
+        sys.stderr.write(f"warning: {name} ignores parameters it does not know: {names}\n")
+    pipelines = [one.strip() for text in given.pipeline or [default_pipeline] for one in text.split(",")]
+    interval = None if given.interval in (None, "none", "once") else to_ms(given.interval, "--interval")
+    if given.root and given.checkpoint_root and not given.catalog:
+        msg = "--root and --checkpoint-root are both given without a catalog"
+        raise InvalidOption(msg, hint="tables and checkpoints lie under --root; --checkpoint-root goes with --catalog")
+    return RunOptions(
+        pipelines=tuple(Path(one) for one in pipelines if one),
+        sources=given.sources,
+        root=given.checkpoint_root or given.root,
+        catalog=given.catalog,
+        interval_ms=interval,
+        max_bad_share=given.max_bad_share,
+        accept_data_loss=given.accept_data_loss,
+        bootstrap_servers=given.bootstrap_servers,
+        quick=given.quick,
+    )
+
+
+def _parser(name: str, default_pipeline: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=name, allow_abbrev=False, description=f"lakestreams' job {name}: runs its pipeline, once or at an interval"
+    )
+    add = parser.add_argument
+    add("--pipeline", action="append", metavar="FILE",
+        help=f"a pipeline's file, on disk or in the package; repeatable, or several with commas ({default_pipeline})")  # fmt: skip
+    add("--sources", type=Path, metavar="FILE", help="the sources' file (sources.yml beside the pipeline's)")
+    add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
+    add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
+    add("--catalog", help="Unity Catalog catalog of all tables")
+    add("--interval", metavar="TIME", help="time between two rounds, such as 30s; none: one run over what is there")
+    add("--max-bad-share", type=float, metavar="SHARE", help="unreadable records of a source at which a run fails")
+    add("--accept-data-loss", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
+        help="go on where records expired before they were read, and write down which")  # fmt: skip
+    add("--bootstrap-servers", metavar="HOST:PORT", help="Kafka's address, instead of the one in the sources' file")
+    add("--quick", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
+        help="local only: a session that starts sooner and computes slower")  # fmt: skip
+    return parser
+
+
+def _yes(text: str) -> bool:
+    if text.lower() in ("true", "yes", "1"):
+        return True
+    if text.lower() in ("false", "no", "0"):
+        return False
+    msg = f"{text!r} is neither true nor false"
+    raise argparse.ArgumentTypeError(msg)
+
+
+# --- what is told --------------------------------------------------------------------------------------------------
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    sys.stdout.flush()
+
+
+def _tell(pipeline: str, event: Event) -> None:
+    facts = event.facts
+    if event.kind == "claimed":
+        _print(f"{pipeline}: epoch {facts['epoch']}")
+    elif event.kind == "recovered":
+        _print(f"{pipeline}: closed batch {facts['seq']}, which an earlier run left open")
+    elif event.kind == "published":
+        bad = f", {facts['bad']:,} of them unreadable" if facts["bad"] else ""
+        _print(f"{pipeline}: cycle {facts['cycle']} published, {facts['records']:,} records{bad}")
+
+
+def _print_summary(outcome: Outcome) -> None:
+    summary = outcome.summary
+    if summary is None:
+        return
+    for warning in summary.warnings:
+        _print(f"{outcome.pipeline}: warning: {report.redact(warning)}")
+    _print(
+        f"{outcome.pipeline}: {summary.cycles} cycles, {summary.records:,} records, {summary.bad:,} unreadable, "
+        f"{outcome.seconds:.1f} s"
+    )
+
+
+def _fail(errors: Sequence[Exception]) -> None:
+    """Tells the errors and ends the process; does nothing if there are none.
+
+    Fenced is the exit code only when nothing else went wrong.
+    """
+    if not errors:
+        return
+    code, worst = min((report.exit_code(error), place) for place, error in enumerate(errors))
+    told = []
+    for error in errors:
+        log = report.write_log(error)
+        told.append(report.told(error, log))
+        sys.stderr.write(f"{told[-1]}\n  Log: {log}\n")
+        if report.on_databricks():  # the log file ends with the cluster; what is on stderr is kept with the run
+            sys.stderr.write(log.read_text(encoding="utf-8"))
+    if report.on_databricks():
+        raise told[worst] from None
+    raise SystemExit(code)
+
+
+def stop_signal(interval_ms: int | None) -> Callable[[], bool]:
+    """With an interval, the first SIGINT or SIGTERM ends the job after its round; a second one at once."""
+    asked = threading.Event()
+    if interval_ms is None or threading.current_thread() is not threading.main_thread():
+        return asked.is_set
+
+    def note(number: int, _frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        signal.signal(number, note)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, note)
+    return asked.is_set
