@@ -1,0 +1,279 @@
+"""The `lakestreams` command and its arguments.
+
+Exit codes of every command: 0 all is well, 1 a fault or error (told on stderr in its own form), 2 the arguments cannot
+be read, 130 interrupted. `run` adds 3: fenced by a newer driver. Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+app = typer.Typer(
+    name="lakestreams",
+    help="Kafka Streams' joins for the lakehouse.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+local = typer.Typer(no_args_is_help=True, help="A broker of one's own on this machine.")
+app.add_typer(local, name="local")
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on stdout instead of text.")]
+Pipelines = Annotated[
+    list[Path], typer.Argument(help="Pipeline files, such as conf/enrichment.yml.", show_default=False)
+]
+Sources = Annotated[
+    Path | None, typer.Option(help="The file of Kafka and topics; sources.yml beside the pipeline's file by default.")
+]
+Root = Annotated[str | None, typer.Option(help="Folder of all tables.", show_default="lake")]
+Catalog = Annotated[str | None, typer.Option(help="Unity Catalog catalog; --root is then its checkpoints' folder.")]
+Servers = Annotated[str | None, typer.Option(help="Kafka's address, instead of the one in the sources' file.")]
+AskBroker = Annotated[bool, typer.Option("--broker/--no-broker", help="Whether the broker is asked.")]
+
+
+def _command(function: Callable[..., int]) -> Callable[..., None]:
+    """Makes a command of a function that returns its exit code: whatever it raises is told in one form."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **kwargs: Any) -> None:
+        from lakestreams.cli.screen import Screen  # noqa: PLC0415 - rich and the configuration, not for --help
+        from lakestreams.jobs import report  # noqa: PLC0415 - see above
+
+        screen = Screen(as_json=kwargs.get("as_json", False))
+        try:
+            code = function(*args, **kwargs)
+        except (typer.BadParameter, typer.Exit):
+            raise
+        except KeyboardInterrupt:
+            screen.errors.print("interrupted; the next run goes on where this one stopped", style="yellow")
+            code = report.INTERRUPTED
+        except ModuleNotFoundError as error:
+            code = screen.fail(_known(error))
+        except Exception as error:  # noqa: BLE001 - the one place where they are told
+            code = screen.fail(error)
+        if code:
+            raise typer.Exit(code)
+
+    return command
+
+
+def _known(error: ModuleNotFoundError) -> Exception:
+    """LocalPartsMissing for a package of the `local` extra, else the error itself."""
+    from lakestreams.jobs.runner import missing  # noqa: PLC0415 - not for --help
+
+    package = (error.name or "").partition(".")[0]
+    return missing(error) if package in ("pyspark", "py4j", "delta", "confluent_kafka") else error
+
+
+@app.command()
+@_command
+def demo(
+    keep: Annotated[Path | None, typer.Option(help="Keep tables, files and logs in this folder.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """The whole story on this machine: a real broker, real Spark, a job killed half-way, its results.
+
+    Exit codes: 0 everything came out as it should, 1 something did not.
+    """
+    from lakestreams.cli.demo import run  # noqa: PLC0415
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+
+    return run(Screen(as_json=as_json), keep)
+
+
+@app.command()
+@_command
+def check(
+    pipeline: Pipelines,
+    sources: Sources = None,
+    root: Root = None,
+    catalog: Catalog = None,
+    bootstrap_servers: Servers = None,
+    broker: AskBroker = True,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also the plan in words, the tables and the drawing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Everything that can be wrong before anything starts, all faults at once.
+
+    Exit codes: 0 no fault, 1 faults.
+    """
+    from lakestreams.cli.check import run  # noqa: PLC0415
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+
+    options = RunOptions(tuple(pipeline), sources, root, catalog, bootstrap_servers=bootstrap_servers)
+    return run(Screen(as_json=as_json), options, broker=broker, explain=explain)
+
+
+@app.command(name="run")
+@_command
+def run_pipelines(
+    pipeline: Pipelines,
+    sources: Sources = None,
+    root: Root = None,
+    catalog: Catalog = None,
+    interval: Annotated[
+        str | None, typer.Option(help="Run round after round, this long apart, such as 5s, until Ctrl-C.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="One run over what is there now (the default).")] = False,
+    max_bad_share: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Unreadable records of a source at which a run fails.")
+    ] = None,
+    accept_data_loss: Annotated[
+        bool, typer.Option("--accept-data-loss", help="Go on where records expired unread; which is written down.")
+    ] = False,
+    bootstrap_servers: Servers = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A session that starts sooner and computes slower.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Runs pipelines one after another in one session.
+
+    Exit codes: 0 done (with --interval also: ended by Ctrl-C), 1 a pipeline failed, 3 fenced, 130 interrupted.
+    """
+    from lakestreams.cli.run import run  # noqa: PLC0415
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.topology.durations import to_ms  # noqa: PLC0415
+
+    if once and interval is not None:
+        msg = "--once and --interval exclude each other"
+        raise typer.BadParameter(msg)
+    options = RunOptions(
+        tuple(pipeline),
+        sources,
+        root,
+        catalog,
+        interval_ms=None if interval is None else to_ms(interval, "--interval"),
+        max_bad_share=max_bad_share,
+        accept_data_loss=accept_data_loss,
+        bootstrap_servers=bootstrap_servers,
+        quick=quick,
+    )
+    return run(Screen(as_json=as_json), options)
+
+
+@app.command()
+@_command
+def status(
+    pipeline: Annotated[
+        list[Path] | None, typer.Argument(help="Pipeline files; all pipelines of the lake if none is given.")
+    ] = None,
+    sources: Sources = None,
+    root: Root = None,
+    catalog: Catalog = None,
+    bootstrap_servers: Servers = None,
+    broker: AskBroker = True,
+    as_json: AsJson = False,
+) -> int:
+    """Where pipelines stand: epoch, cycles, offsets, lag, what is held and why, quarantine.
+
+    Exit codes: 0 shown, 1 it could not be read.
+    """
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.cli.status import run  # noqa: PLC0415
+    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+
+    options = RunOptions(tuple(pipeline or ()), sources, root, catalog, bootstrap_servers=bootstrap_servers)
+    return run(Screen(as_json=as_json), options, broker=broker)
+
+
+@app.command()
+@_command
+def schema(
+    file: Annotated[Literal["pipeline", "sources"], typer.Argument(help="Which file's schema.")] = "pipeline",
+    as_json: AsJson = False,  # noqa: ARG001 - it is JSON either way
+) -> int:
+    """Prints the JSON Schema of a configuration file, for editors.
+
+    Exit codes: 0 printed.
+    """
+    from lakestreams.config.schema import schema_text  # noqa: PLC0415
+
+    sys.stdout.write(schema_text(file))
+    return 0
+
+
+@app.command()
+@_command
+def version(as_json: AsJson = False) -> int:
+    """Prints the versions of lakestreams and of what it runs on.
+
+    Exit codes: 0 printed.
+    """
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+    from lakestreams import __version__  # noqa: PLC0415
+
+    found: dict[str, str | None] = {"lakestreams": __version__, "python": sys.version.split()[0]}
+    for package in ("pyspark", "delta-spark", "confluent-kafka"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    if as_json:
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    else:
+        shown = (f"{name} {number or 'not installed'}" for name, number in found.items())
+        sys.stdout.write("\n".join(shown) + "\n")
+    return 0
+
+
+@local.command()
+@_command
+def up(
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the broker's data; it is kept.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data for the next `up`.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Starts a Kafka broker on 127.0.0.1, or finds the one that runs.
+
+    Exit codes: 0 it runs, 1 it could not be started.
+    """
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.local import broker  # noqa: PLC0415 - needs confluent-kafka
+
+    screen = Screen(as_json=as_json)
+    with screen.working("starting the broker"):
+        found = broker.up(data_dir, keep, progress=screen.say)
+    screen.say(f"broker at {found.bootstrap_servers} (log {found.log})")
+    screen.say(f"  export KAFKA_BOOTSTRAP={found.bootstrap_servers}")
+    screen.result(asdict(found))
+    return 0
+
+
+@local.command()
+@_command
+def down(as_json: AsJson = False) -> int:
+    """Ends the broker that `up` started.
+
+    Exit codes: 0 it is gone, also when there was none.
+    """
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.local import broker  # noqa: PLC0415 - needs confluent-kafka
+
+    screen = Screen(as_json=as_json)
+    ended = broker.down()
+    screen.say("broker ended" if ended else "no broker was running")
+    screen.result({"ended": ended})
+    return 0
+
+
+def main() -> None:
+    """The command `lakestreams`: ends the process."""
+    try:
+        app()
+    finally:
+        if "lakestreams.jobs.runner" in sys.modules:  # else no session was started; --help does not import it
+            sys.modules["lakestreams.jobs.runner"].close_session()

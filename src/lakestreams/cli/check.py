@@ -1,0 +1,192 @@
+"""`lakestreams check`: everything that can be known to be wrong before anything starts, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from lakestreams.cli.screen import Screen, table
+from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
+from lakestreams.jobs import report
+from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
+from lakestreams.topology.nodes import DeltaSink, Filter, MapValues, Node, SelectKey, Source, StreamTableJoin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.config.compile import Pipeline
+
+
+@dataclass
+class Report:
+    """What a check found out about one pipeline."""
+
+    pipeline: Pipeline
+    outputs: Mapping[str, DataFrame] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    fault: LakestreamsError | None = None
+
+
+def run(screen: Screen, options: RunOptions, *, broker: bool, explain: bool) -> int:
+    """Checks the pipelines; returns the exit code."""
+    job = prepare(load(options), options)
+    with screen.working("starting Spark"):
+        spark = open_session(quick=True, progress=screen.say)
+    reports = []
+    for index in range(len(job.pipelines)):
+        with screen.working(f"checking {job.pipelines[index].topology.name}"):
+            reports.append(_examine(spark, job, index, broker=broker))
+    for one in reports:
+        _show(screen, one, job, explain=explain)
+    ok = all(one.fault is None for one in reports)
+    screen.result({"ok": ok, "pipelines": [_as_dict(one, job, explain=explain) for one in reports]})
+    return report.OK if ok else report.FAILED
+
+
+def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Report:
+    from lakestreams.engine import dataflow  # noqa: PLC0415 - needs pyspark
+
+    found = Report(job.pipelines[index])
+    topology = found.pipeline.topology
+    try:
+        if broker:
+            found.outputs, view, found.warnings = job.driver(spark, index).check()
+            found.partitions = view.partitions
+            if not view.topic_ids:
+                found.unchecked.append("topic ids: only an admin client tells them; a recreated topic may go unnoticed")
+        else:
+            found.unchecked.append("topics and partition counts: --no-broker")
+            found.outputs, faults = dataflow.check(topology, spark)
+            if faults:
+                raise TopologyInvalid(faults, topology.name)
+    except LakestreamsError as error:
+        found.fault = locate(error, found.pipeline)
+    return found
+
+
+# --- showing -------------------------------------------------------------------------------------------------------
+
+
+def _show(screen: Screen, one: Report, job: Job, *, explain: bool) -> None:
+    topology = one.pipeline.topology
+    if one.fault is not None:
+        screen.failure(one.fault)
+    else:
+        counts = ", ".join(f"{topic} {count}" for topic, count in sorted(one.partitions.items()))
+        screen.say(
+            Text.assemble(
+                ("ok", "bold green"),
+                f"  {topology.name}: {_count(topology.sources, 'source')}, {_count(topology.joins, 'join')}, "
+                f"{_count(topology.sinks, 'output')}" + (f"; partitions: {counts}" if counts else ""),
+            )
+        )
+    for warning in one.warnings:
+        screen.say(Text.assemble(("warning", "yellow"), f"  {warning}"))
+    for what in one.unchecked:
+        screen.say(Text.assemble(("not checked", "dim"), f"  {what}"))
+    if explain:
+        _explain(screen, one, job)
+
+
+def _explain(screen: Screen, one: Report, job: Job) -> None:
+    topology = one.pipeline.topology
+    screen.say()
+    screen.say(Text("Plan", style="bold"))
+    for line in in_words(topology.nodes):
+        screen.say(f"  {line}")
+    rows = [(t["name"], t["what"], _columns(t["columns"]), t["layout"]) for t in tables(one, job)]
+    screen.show(table("table", "what", "columns", "layout", title="\nTables", rows=rows))
+    screen.say(topology.describe())
+    screen.say()
+    screen.say(topology.mermaid())
+
+
+def in_words(nodes: tuple[Node, ...]) -> list[str]:
+    """The plan, a line a node."""
+    from lakestreams.joins import stream_table  # noqa: PLC0415 - needs pyspark
+
+    lines = []
+    for node in nodes:
+        if isinstance(node, Source):
+            text = f"topic {node.topic} read as a {node.kind} into bronze; parsed once: {node.value.describe()}"
+        elif isinstance(node, StreamTableJoin):
+            text = f"{node.left.name} with {node.right.name}: {stream_table.explain(node.how)}"
+        elif isinstance(node, DeltaSink):
+            text = f"{node.parent.name} appended, one commit a cycle"
+        else:
+            text = f"{node.parent.name}, {_STEP_WORDS[type(node)]}"
+        lines.append(f"{node.name}: {text}")
+    return lines
+
+
+_STEP_WORDS: dict[type[Any], str] = {
+    MapValues: "new values; key, time and order stay",
+    Filter: "only records that fulfil the condition",
+    SelectKey: "under a new key; value, time and order stay",
+}
+
+
+def tables(one: Report, job: Job) -> list[dict[str, Any]]:
+    """The tables that a run writes: name, what it is for, columns (where the check got that far), layout."""
+    topology, lake = one.pipeline.topology, job.lake
+    found: list[dict[str, Any]] = []
+    for sink in topology.sinks:
+        layout = f"cluster by {', '.join(sink.cluster_by)}" if sink.cluster_by else ""
+        layout = f"partitioned by {', '.join(sink.partition_by)}" if sink.partition_by else layout
+        frame = one.outputs.get(sink.name)
+        columns = [] if frame is None else [(c.name, c.dataType.simpleString()) for c in frame.schema.fields]
+        found.append(_table(lake.output(sink.name).name, "output", columns, layout))
+    for source in topology.sources:
+        typed = [(f"k.{c.name}", c.type) for c in source.key.fields] + [
+            (f"v.{c.name}", c.type) for c in source.value.fields
+        ]
+        name = lake.bronze(topology.name, source.topic).name
+        found.append(_table(name, f"bronze of {source.topic}: raw, coordinates, time, and typed", typed, ""))
+    for source in topology.sources:
+        if source.kind == "table":
+            name = lake.snapshot(topology.name, source.topic).name
+            found.append(_table(name, f"cache: live rows of {source.topic}", [], ""))
+    found.append(_table(lake.control("ledger").name, "epochs, ingests, plans", [], ""))
+    found.append(_table(lake.control("quarantine").name, "records without a result, with reason", [], ""))
+    return found
+
+
+def _table(name: str, what: str, columns: list[tuple[str, str]], layout: str) -> dict[str, Any]:
+    return {"name": name, "what": what, "columns": [{"name": n, "type": t} for n, t in columns], "layout": layout}
+
+
+def _columns(columns: list[dict[str, str]]) -> str:
+    shown = [
+        f"{c['name']} {c['type'] if len(c['type']) <= _TYPE_WIDTH else c['type'].partition('<')[0]}" for c in columns
+    ]
+    return ", ".join(shown)
+
+
+_TYPE_WIDTH = 24
+
+
+def _as_dict(one: Report, job: Job, *, explain: bool) -> dict[str, Any]:
+    topology = one.pipeline.topology
+    found: dict[str, Any] = {
+        "pipeline": topology.name,
+        "ok": one.fault is None,
+        "faults": [fault.as_dict() for fault in unfold(one.fault)] if one.fault else [],
+        "warnings": one.warnings,
+        "unchecked": one.unchecked,
+        "partitions": dict(one.partitions),
+    }
+    if explain:
+        found["plan"] = in_words(topology.nodes)
+        found["tables"] = tables(one, job)
+        found["topology"] = topology.describe()
+        found["mermaid"] = topology.mermaid()
+    return found
+
+
+def _count(things: tuple[object, ...], word: str) -> str:
+    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"

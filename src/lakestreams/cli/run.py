@@ -1,0 +1,150 @@
+"""`lakestreams run`: pipelines one after another in one session, with progress while they run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from lakestreams.cli.screen import Screen, table
+from lakestreams.errors import LakestreamsError, unfold
+from lakestreams.jobs import report
+from lakestreams.jobs.entry import stop_signal
+from lakestreams.jobs.runner import Outcome, RunOptions, load, open_session, prepare
+
+if TYPE_CHECKING:
+    from lakestreams.engine.driver import Event
+
+
+def run(screen: Screen, options: RunOptions) -> int:
+    """Runs the pipelines; returns the exit code."""
+    progress = Progress(screen)
+    job = prepare(load(options), options, progress.note)
+    with screen.working("starting Spark"):
+        spark = open_session(quick=options.quick, progress=screen.say)
+    stop = stop_signal(options.interval_ms)
+    with progress.shown():
+        outcomes = job.run(spark, stop)
+    for outcome in outcomes:
+        for warning in outcome.summary.warnings if outcome.summary else ():
+            screen.say(Text.assemble(("warning", "yellow"), f"  {outcome.pipeline}: {report.redact(warning)}"))
+    screen.show(_summary(outcomes))
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    faults = [_with_faults(screen, outcome) for outcome in outcomes]
+    screen.result({"ok": not errors, "pipelines": faults})
+    return min((report.exit_code(error) for error in errors), default=report.OK)
+
+
+def _with_faults(screen: Screen, outcome: Outcome) -> dict[str, Any]:
+    found = outcome.as_dict()
+    found["faults"] = []
+    if outcome.error is not None:
+        faults, found["log"] = screen.failure(outcome.error)
+        found["faults"] = [fault.as_dict() for fault in faults]
+    return found
+
+
+def _summary(outcomes: list[Outcome]) -> Table:
+    rows = [
+        (
+            outcome.pipeline,
+            _state(outcome),
+            *((s.epoch, s.cycles, s.records, s.bad) if (s := outcome.summary) else (None, None, None, None)),
+            f"{outcome.seconds:.1f}",
+            "  ".join(f"{stage} {seconds:.1f}" for stage, seconds in (s.seconds if s else {}).items()),
+        )
+        for outcome in outcomes
+    ]
+    numbers = ("epoch", "cycles", "records", "unreadable", "s")
+    return table("pipeline", "", *numbers, "seconds by stage (cycles run during ingest)", rows=rows, right=numbers)
+
+
+def _state(outcome: Outcome) -> Text:
+    if outcome.error is None:
+        return Text("done", style="green")
+    code = unfold(outcome.error)[0].code if isinstance(outcome.error, LakestreamsError) else LakestreamsError.code
+    return Text(code, style="bold red")
+
+
+@dataclass
+class Line:
+    """One pipeline's progress; `lag` is None where the engine does not tell it."""
+
+    epoch: int = 0
+    ingested: int = 0
+    published: int = 0
+    bad: int = 0
+    cycle: int = 0
+    lag: int | None = None
+    began: float = 0.0
+    changed: float = 0.0
+    state: str = ""
+
+    def note(self, event: Event) -> None:
+        """Takes an event in."""
+        facts = event.facts
+        now = time.monotonic()
+        self.began = self.began or now
+        self.changed = now
+        self.state = event.kind
+        self.epoch = facts.get("epoch", self.epoch)
+        self.cycle = facts.get("cycle", self.cycle)
+        self.lag = facts.get("lag", self.lag)
+        if event.kind == "ingested":
+            self.ingested += facts["records"]
+        if event.kind == "published":
+            self.published += facts["records"]
+            self.bad += facts["bad"]
+
+    @property
+    def rate(self) -> float:
+        """Records published a second, since the run's first event."""
+        seconds = self.changed - self.began
+        return self.published / seconds if seconds > 0 else 0.0
+
+
+class Progress:
+    """Shows the runs' events: a table that moves on a terminal, a plain line an event elsewhere."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._lines: dict[str, Line] = {}
+        self._live: Live | None = None
+
+    def note(self, pipeline: str, event: Event) -> None:
+        """The listener of the runs."""
+        line = self._lines.setdefault(pipeline, Line())
+        line.note(event)
+        if self._live is not None:
+            self._live.update(self._table())
+        elif event.kind in ("claimed", "recovered", "ingested", "published"):
+            facts = "  ".join(f"{name} {_short(value)}" for name, value in event.facts.items() if name != "fingerprint")
+            self._screen.say(f"{time.strftime('%H:%M:%S')} {pipeline}: {event.kind}  {facts}")
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Shows the moving table while the block runs, on a terminal."""
+        if not self._screen.live:
+            yield
+            return
+        with Live(self._table(), console=self._screen.console, refresh_per_second=4, transient=True) as self._live:
+            yield
+        self._live = None
+
+    def _table(self) -> Table:
+        rows = [
+            (name, one.state, one.epoch, one.cycle, one.ingested, one.published, one.bad, one.lag, f"{one.rate:,.0f}")
+            for name, one in self._lines.items()
+        ]
+        numbers = ("epoch", "cycle", "ingested", "published", "unreadable", "lag", "records/s")
+        return table("pipeline", "now", *numbers, rows=rows, right=numbers)
+
+
+def _short(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,130 @@
+"""How commands show things: tables and colour on a terminal, plain lines in a pipe, one JSON value with `--json`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
+from lakestreams.jobs import report
+
+
+class Screen:
+    """Where a command writes. With `as_json` the only thing on stdout is one JSON value, given to `result`.
+
+    Args:
+        as_json: whether `--json` was given.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        # Everything that is not the result itself leaves stdout alone, so that a pipe gets nothing but results.
+        self.console = Console(stderr=as_json, highlight=False, soft_wrap=not sys.stdout.isatty())
+        self.errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    @property
+    def live(self) -> bool:
+        """Whether moving displays make sense."""
+        return self.console.is_terminal and not self.as_json
+
+    def say(self, text: str | Text = "") -> None:
+        """A line for people; nothing with `--json`."""
+        if not self.as_json:
+            self.console.print(text, markup=False, soft_wrap=True)
+
+    def show(self, what: Any) -> None:
+        """A table or another renderable for people; nothing with `--json`."""
+        if not self.as_json:
+            self.console.print(what, soft_wrap=False)
+
+    def result(self, value: Any) -> None:
+        """The one JSON value on stdout; nothing without `--json`."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+    @contextlib.contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """Shows that something takes its time, on a terminal."""
+        if not self.live:
+            yield
+            return
+        with self.console.status(what):
+            yield
+
+    def failure(self, error: Exception) -> tuple[list[LakestreamsError], str | None]:
+        """Prints an error in its form on stderr.
+
+        Returns:
+            Its single faults, and the path of the log with the whole trace: written where our own error is not the
+            whole story.
+        """
+        whole = isinstance(error, LakestreamsError) and error.__cause__ is None
+        log = None if whole else report.write_log(error)
+        told = report.told(error, log) if log else _ours(error)
+        self.errors.print(error_text(told))
+        if log and isinstance(error, LakestreamsError):
+            self.errors.print(f"  Log: {log}", markup=False)
+        return list(unfold(told)), str(log) if log else None
+
+    def fail(self, error: Exception) -> int:
+        """Tells an error that ends the command; returns its exit code."""
+        faults, log = self.failure(error)
+        self.result({"ok": False, "faults": [fault.as_dict() for fault in faults], "log": log})
+        return report.exit_code(error)
+
+
+def _ours(error: Exception) -> LakestreamsError:
+    if not isinstance(error, LakestreamsError):
+        msg = "an unexpected error has a log"
+        raise TypeError(msg)
+    report.redact_error(error)
+    return error
+
+
+def error_text(error: LakestreamsError) -> Text:
+    """The error's own form, its code in red and its fix in green."""
+    if isinstance(error, TopologyInvalid) and len(error.faults) > 1:
+        head = Text(f"{error.code} {error.name}", style="bold red")
+        head.append(f"   {error.where}" if error.where else "", style="default not bold")
+        head.append(f": {len(error.faults)} faults", style="default not bold")
+        return Text("\n").join([head, *(error_text(fault) for fault in error.faults)])
+    if isinstance(error, TopologyInvalid) and error.faults:
+        return error_text(error.faults[0])
+    text = Text(str(error))
+    text.stylize("bold red", 0, len(f"{error.code} {error.name}"))
+    text.highlight_regex(r"(?m)^  Fix: .*?(?=        docs/errors/)", "green")
+    text.highlight_regex(r"docs/errors/LS\d+\.md", "dim")
+    return text
+
+
+def table(*columns: str, title: str = "", rows: Iterable[Sequence[object]] = (), right: Sequence[str] = ()) -> Table:
+    """A table in the one style of all commands.
+
+    Args:
+        columns: headings.
+        title: above it.
+        rows: cells, shown by their `str`; None is a dash.
+        right: headings of the columns that are numbers.
+    """
+    made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(_cell(value) for value in row))
+    return made
+
+
+def _cell(value: object) -> Text:
+    if isinstance(value, Text):
+        return value
+    if value is None:
+        return Text("-", style="dim")
+    return Text(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))

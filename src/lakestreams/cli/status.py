@@ -1,0 +1,241 @@
+"""`lakestreams status`: where pipelines stand, from the ledger and the broker; no table is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from lakestreams.cli.screen import Screen, table
+from lakestreams.errors import LakestreamsError
+from lakestreams.jobs import report
+from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.config.compile import Pipeline
+    from lakestreams.engine.lake import Lake
+    from lakestreams.engine.ledger import History, Ledger, TopicPartition
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How far one topic-partition has come; offsets are exclusive ends.
+
+    Attributes:
+        topic, partition: which one.
+        ingested_to: bronze holds everything below.
+        planned_to: cycles have taken everything below.
+        end: the topic's end now, or None where no broker was asked or none answered.
+        lag: records between `ingested_to` and `end`, or None.
+        held: offsets in bronze that no cycle has taken.
+        why: why they are held, or None.
+    """
+
+    topic: str
+    partition: int
+    ingested_to: int
+    planned_to: int
+    end: int | None
+    lag: int | None
+    held: int
+    why: str | None
+
+
+@dataclass
+class Status:
+    """Where one pipeline stands.
+
+    Attributes:
+        pipeline: its name.
+        epoch: how often a driver has taken it over; 0: never run.
+        last_finished_cycle: every result up to here is in the tables.
+        last_finished_at: when that was written down (UTC), or None.
+        open_plan: a cycle that was planned and not finished, with its records; the next run executes it.
+        partitions: how far each topic-partition has come.
+        bronze_rows, unreadable: per topic, from the ledger.
+        quarantine: records by reason.
+        notes: what could not be found out.
+    """
+
+    pipeline: str
+    epoch: int = 0
+    last_finished_cycle: int = 0
+    last_finished_at: str | None = None
+    open_plan: dict[str, int] | None = None
+    partitions: list[Partition] = field(default_factory=list)
+    bronze_rows: dict[str, int] = field(default_factory=dict)
+    unreadable: dict[str, int] = field(default_factory=dict)
+    quarantine: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def run(screen: Screen, options: RunOptions, *, broker: bool) -> int:
+    """Shows where the pipelines stand (all of the lake if none is named); returns the exit code."""
+    lake, pipelines = open_lake(options), load(options)
+    with screen.working("starting Spark"):
+        spark = open_session(quick=True, progress=screen.say)
+    with screen.working("reading the ledger"):
+        if pipelines:
+            found = [read(spark, lake, one.topology.name, one if broker else None) for one in pipelines]
+        else:
+            found = [read(spark, lake, name) for name in names(spark, lake)]
+    if not found:
+        screen.say(f"no pipeline has run in {lake.root}")
+    for one in found:
+        show(screen, one)
+    screen.result({"root": lake.root, "catalog": lake.catalog, "pipelines": [asdict(one) for one in found]})
+    return report.OK
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def names(spark: SparkSession, lake: Lake) -> list[str]:
+    """Every pipeline that has ever run in the lake."""
+    ledger = lake.control("ledger")
+    if not ledger.exists(spark):
+        return []
+    rows = ledger.read(spark).where("kind = 'epoch'").select("pipeline").distinct().orderBy("pipeline").collect()
+    return [row["pipeline"] for row in rows]
+
+
+def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = None) -> Status:
+    """Where a pipeline stands.
+
+    Args:
+        spark: the session.
+        lake: where its tables are.
+        name: the pipeline.
+        asked: its files, to ask its broker for the topics' ends; None asks none.
+    """
+    from lakestreams.engine.ledger import Ledger  # noqa: PLC0415 - needs pyspark
+
+    found = Status(name)
+    ledger = Ledger(lake, name)
+    ends, note = _ends(spark, asked) if asked else ({}, None)
+    found.notes.extend([note] if note else [])
+    if not ledger.table.exists(spark):
+        return found
+    history = ledger.history(spark)
+    found.epoch, found.last_finished_cycle = history.epoch, history.done_cycle
+    found.last_finished_at = _finished_at(spark, ledger, history.done_cycle)
+    if history.open_plan is not None:
+        records = sum(part.records for part in history.open_plan.ranges)
+        found.open_plan = {"cycle": history.open_plan.cycle, "records": records}
+    found.partitions = _partitions(history, ends)
+    found.bronze_rows, found.unreadable = _ingested(spark, ledger)
+    found.quarantine = _quarantined(spark, ledger)
+    return found
+
+
+def _ends(spark: SparkSession, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], str | None]:
+    from lakestreams.engine import cluster  # noqa: PLC0415 - needs pyspark
+
+    topics = [source.topic for source in pipeline.topology.sources]
+    try:
+        return cluster.connect(spark, pipeline.kafka.spark_options()).view(topics).ends, None
+    except LakestreamsError as error:
+        return {}, f"ends are unknown: {report.redact(error.message)}"
+
+
+def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Partition]:
+    ingested = {part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())}
+    planned = history.plan.positions if history.plan else {}
+    behind = sorted(at for at, end in ends.items() if ingested.get(at, 0) < end)
+    found = []
+    for at in sorted({*ingested, *planned, *ends}):
+        to = max(ingested.get(at, 0), planned.get(at, 0))
+        held = to - planned.get(at, 0)
+        end = ends.get(at)
+        lag = None if end is None else max(0, end - to)
+        found.append(Partition(*at, to, planned.get(at, 0), end, lag, held, _why(behind) if held else None))
+    return found
+
+
+def _why(behind: list[TopicPartition]) -> str:
+    if behind:
+        topic, partition = behind[0]
+        more = f" and {len(behind) - 1} more" if len(behind) > 1 else ""
+        return f"order not settled: {topic}-{partition}{more} is behind its end"
+    return "ingested by a run that did not finish: the next run takes it"
+
+
+def _finished_at(spark: SparkSession, ledger: Ledger, cycle: int) -> str | None:
+    """When the cycle was closed: by its own DONE row or by the next plan, whichever came first."""
+    closing = f"(kind = 'done' and cycle = {cycle}) or (kind = 'plan' and cycle = {cycle + 1})"
+    row = ledger.rows(spark).where(closing).agg({"written_at_ms": "min"}).first() if cycle else None
+    if row is None or row[0] is None:
+        return None
+    return datetime.fromtimestamp(row[0] / 1_000, UTC).isoformat(timespec="seconds")
+
+
+def _ingested(spark: SparkSession, ledger: Ledger) -> tuple[dict[str, int], dict[str, int]]:
+    rows = (
+        ledger.rows(spark)
+        .where("kind = 'ingest'")
+        .selectExpr("explode(ranges) as part")
+        .groupBy("part.topic")
+        .agg({"part.records": "sum", "part.bad": "sum"})
+        .toDF("topic", "records", "bad")
+        .orderBy("topic")
+        .collect()
+    )
+    return {row["topic"]: row["records"] for row in rows}, {row["topic"]: row["bad"] for row in rows if row["bad"]}
+
+
+def _quarantined(spark: SparkSession, ledger: Ledger) -> dict[str, int]:
+    from lakestreams.engine import quarantine  # noqa: PLC0415 - needs pyspark
+
+    kept = quarantine.table(ledger)
+    if not kept.exists(spark):
+        return {}
+    rows = kept.read(spark).where(f"pipeline = '{ledger.pipeline}'").groupBy("code").count().orderBy("code").collect()
+    return {row["code"]: row["count"] for row in rows}
+
+
+# --- showing -------------------------------------------------------------------------------------------------------
+
+
+def show(screen: Screen, one: Status) -> None:
+    """A headline, a table of partitions, counts."""
+    if not one.epoch:
+        screen.say(Text.assemble((one.pipeline, "bold"), "  has never run here"))
+    else:
+        finished = f"cycle {one.last_finished_cycle} finished {one.last_finished_at or ''}".rstrip()
+        headline = Text.assemble(
+            (one.pipeline, "bold"),
+            f"  epoch {one.epoch}, {finished if one.last_finished_cycle else 'no cycle finished'}",
+        )
+        if one.open_plan:
+            plan = one.open_plan
+            headline.append(f", cycle {plan['cycle']} open ({plan['records']:,} records)", style="yellow")
+        screen.say(headline)
+    if one.partitions:
+        columns = ("topic", "partition", "ingested to", "planned to", "end", "lag", "held", "why")
+        rows = [
+            (p.topic, p.partition, p.ingested_to, p.planned_to, p.end, _lag(p.lag), _held(p.held), p.why or "")
+            for p in one.partitions
+        ]
+        screen.show(table(*columns, rows=rows, right=columns[1:7]))
+    for title, counts in (
+        ("rows in bronze", one.bronze_rows),
+        ("unreadable", one.unreadable),
+        ("quarantine", one.quarantine),
+    ):
+        if counts:
+            screen.say(f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
+    for note in one.notes:
+        screen.say(Text.assemble(("note", "yellow"), f"  {note}"))
+
+
+def _lag(lag: int | None) -> Text | None:
+    return None if lag is None else Text(f"{lag:,}", style="yellow" if lag else "green")
+
+
+def _held(held: int) -> Text:
+    return Text(f"{held:,}", style="yellow" if held else "")

@@ -1,0 +1,207 @@
+"""check, run and status on the real broker, in one process with the session of all tests; and one whole demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from lakestreams.cli import demo
+from lakestreams.cli.app import app
+from lakestreams.jobs import runner as jobs_runner
+
+pytestmark = pytest.mark.broker
+
+ROOT = Path(__file__).parents[2]
+ZERO_MS = 1_700_000_000_000
+runner = CliRunner()
+
+
+@pytest.fixture
+def place(tmp_path, broker, monkeypatch):
+    """Scenario 1 produced to topics of its own, its files, and an empty lake."""
+    monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
+    tag = uuid.uuid4().hex[:8]
+    views, users = f"PageViews-{tag}", f"UserProfiles-{tag}"
+    for topic in (views, users):
+        broker.create_topic(topic, 2)
+    broker.produce(users, [(user, region, ZERO_MS) for user, region in demo.PROFILES])
+    broker.produce(views, [(user, page, ZERO_MS + 1 + n) for n, (user, page) in enumerate(demo.VIEWS)])
+    broker.produce(views, [("erin", b"\xff", ZERO_MS + 9)])
+    text = demo.SOURCES.format(servers=broker.bootstrap_servers, views=views, users=users)
+    (tmp_path / "sources.yml").write_text(text)
+    (tmp_path / "enrichment.yml").write_text(demo.PIPELINE)
+    monkeypatch.setenv("KAFKA_BOOTSTRAP", broker.bootstrap_servers)
+    return tmp_path
+
+
+def invoke(place, command, *arguments):
+    return runner.invoke(app, [command, str(place / "enrichment.yml"), "--root", str(place / "lake"), *arguments])
+
+
+def told(result):
+    assert result.exit_code == 0, result.output + result.stderr
+    return json.loads(result.stdout)
+
+
+def test_check_run_status(spark, broker, place):
+    # check
+    found = told(invoke(place, "check", "--json", "--explain"))
+    (one,) = found["pipelines"]
+    assert (found["ok"], sorted(one["partitions"].values()), one["unchecked"]) == (True, [2, 2], [])
+    output = next(table for table in one["tables"] if table["name"] == "silver.enriched_page_views")
+    assert output["layout"] == "cluster by user"
+    assert [column["name"] for column in output["columns"]] == ["user", "page", "region", "event_time_ms", "_lineage"]
+    assert one["mermaid"].startswith("flowchart")
+    text = invoke(place, "check", "--explain").output
+    assert "ok  page_views: 2 sources, 1 join, 1 output" in text
+    assert "stream-table left join, lookup latest" in text
+    assert not (place / "lake").exists(), "check writes nothing"
+
+    # status before the first run
+    (one,) = told(invoke(place, "status", "--json"))["pipelines"]
+    assert (one["epoch"], one["partitions"]) == (0, [])
+
+    # run
+    (one,) = told(invoke(place, "run", "--json"))["pipelines"]
+    assert (one["epoch"], one["cycles"], one["records"], one["bad"], one["faults"]) == (1, 1, 8, 1, [])
+    text = invoke(place, "run", "--once").output
+    assert "page_views: claimed  epoch 2" in text
+    assert "done" in text
+
+    # status, with a record that no run has seen
+    views = [line.split()[1] for line in (place / "sources.yml").read_text().splitlines() if "topic: PageViews" in line]
+    broker.produce(views[0], [("alice", "/late", ZERO_MS + 20)])
+    (one,) = told(invoke(place, "status", "--json"))["pipelines"]
+    assert (one["epoch"], one["last_finished_cycle"], one["open_plan"]) == (2, 1, None)
+    assert one["last_finished_at"].endswith("+00:00")
+    assert one["bronze_rows"][views[0]] == 5
+    assert one["unreadable"] == {views[0]: 1}
+    assert sum(one["quarantine"].values()) == 1
+    assert sum(part["lag"] for part in one["partitions"]) == 1
+    assert all(part["held"] == 0 and part["why"] is None for part in one["partitions"])
+    (everything,) = told(runner.invoke(app, ["status", "--root", str(place / "lake"), "--json"]))["pipelines"]
+    assert everything["pipeline"] == "page_views"
+    text = invoke(place, "status").output
+    assert "page_views  epoch 2, cycle 1 finished" in text
+    assert "quarantine: MALFORMED_VALUE 1" in text
+
+
+def test_check_finds_unequal_partitions_and_wrong_columns_at_once(spark, broker, place):
+    tag = uuid.uuid4().hex[:8]
+    broker.create_topic(f"wide-{tag}", 3)
+    text = (place / "sources.yml").read_text()
+    old = next(line for line in text.splitlines() if "topic: PageViews" in line)
+    (place / "sources.yml").write_text(text.replace(old, f"    topic: wide-{tag}"))
+    (place / "enrichment.yml").write_text(demo.PIPELINE.replace("cluster_by: [user]", "cluster_by: [country]"))
+    result = invoke(place, "check", "--json")
+    assert result.exit_code == 1
+    faults = {fault["code"]: fault for fault in json.loads(result.stdout)["pipelines"][0]["faults"]}
+    assert set(faults) == {"LS104", "LS108"}
+    assert faults["LS104"]["where"].endswith('enrichment.yml:4  step "enriched"')
+    assert faults["LS108"]["where"].endswith('enrichment.yml:11  output "silver.enriched_page_views"')
+    assert "LS104 CO_PARTITIONING_REQUIRED" in result.stderr
+    alone = invoke(place, "check", "--json", "--no-broker")
+    assert [fault["code"] for fault in json.loads(alone.stdout)["pipelines"][0]["faults"]] == ["LS108"]
+
+
+def test_status_after_a_failure_tells_the_open_plan(spark, place, monkeypatch):
+    monkeypatch.setenv("LAKESTREAMS_FAILPOINT", "publish.before:1:raise")
+    failed = invoke(place, "run", "--json")
+    monkeypatch.delenv("LAKESTREAMS_FAILPOINT")
+    assert failed.exit_code == 1
+    (one,) = json.loads(failed.stdout)["pipelines"]
+    assert one["faults"][0]["code"] == "LS000"
+    assert Path(one["log"]).is_file()
+    (one,) = told(invoke(place, "status", "--json"))["pipelines"]
+    assert (one["epoch"], one["last_finished_cycle"], one["open_plan"]) == (1, 0, {"cycle": 1, "records": 8})
+    assert "cycle 1 open (8 records)" in invoke(place, "status").output
+
+
+# --- the demo --------------------------------------------------------------------------------------------------------
+
+
+def start_demo(tmp_path, *arguments):
+    """The demo as users start it: a process group of its own, its temporary files where they can be counted."""
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(tmp_path / "tmp")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "lakestreams", "demo", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def descendants(place):
+    """Processes, of whatever parent, that have the demo's folder in their command line or environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), *process.environ().values()]
+        except psutil.Error:
+            continue
+        if process.pid != os.getpid() and any(str(place) in word for word in words):
+            found.append(process)
+    return found
+
+
+def nothing_left(tmp_path):
+    until = time.monotonic() + 30
+    while descendants(tmp_path / "tmp"):
+        assert time.monotonic() < until, descendants(tmp_path / "tmp")
+        time.sleep(0.1)
+    assert list((tmp_path / "tmp").glob("lakestreams-*")) == []
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_tells_its_whole_story_and_leaves_nothing(tmp_path):
+    process = start_demo(tmp_path)
+    out, err = process.communicate(timeout=540)
+    assert process.returncode == 0, out + err
+    for user, page, region in demo.ENRICHED:
+        assert any(line.split()[:3] == [user, page, region] for line in out.splitlines()), out
+    assert "epoch 1 was killed after its plan of cycle 1; epoch 2 executed the same plan; 4 rows, no duplicate" in out
+    assert "LS104 CO_PARTITIONING_REQUIRED" in out
+    assert 'CoPartitioningRequired { left = "PageViews" (12), right = "UserProfiles" (6) }' in out
+    assert "Fix: equal counts | repartition one side | kind: global_table" in out
+    assert err == ""
+    nothing_left(tmp_path)
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_that_is_interrupted_leaves_nothing(tmp_path, number):
+    """Interrupted while the job that it started is at work."""
+    process = start_demo(tmp_path)
+    until = time.monotonic() + 90
+    while not any("lakestreams.jobs.enrichment" in " ".join(p.cmdline()) for p in descendants(tmp_path / "tmp")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, "the job has not come up"
+        time.sleep(0.1)
+    time.sleep(3)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    nothing_left(tmp_path)
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_of_somebody_else_is_used_and_not_stopped(spark):
+    assert jobs_runner.open_session() is spark
+    jobs_runner.close_session()
+    assert spark.range(1).count() == 1

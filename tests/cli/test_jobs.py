@@ -1,0 +1,256 @@
+"""The wheel's entry points without Spark: Databricks' way of giving arguments, the shape, errors, exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from lakestreams.cli import demo
+from lakestreams.config.compile import load_pipeline
+from lakestreams.engine.driver import Summary
+from lakestreams.errors import BrokerUnreachable, ConfigUnreadable, CoPartitioningRequired, Fenced, InvalidOption
+from lakestreams.jobs import enrichment, entry, runner
+from lakestreams.jobs.runner import Job, Outcome, RunOptions
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path, monkeypatch):
+    folder = tmp_path / "logs"
+    monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(folder))
+    monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
+    return folder
+
+
+@pytest.fixture
+def conf(tmp_path):
+    text = demo.SOURCES.format(servers="127.0.0.1:9", views="PageViews", users="UserProfiles")
+    (tmp_path / "sources.yml").write_text(text)
+    (tmp_path / "enrichment.yml").write_text(demo.PIPELINE)
+    return tmp_path
+
+
+def options(*tokens):
+    return entry._options("enrichment", "conf/enrichment.yml", tokens)
+
+
+def outcomes(monkeypatch, *errors):
+    """Runs end like this, without Spark."""
+    made = [Outcome(f"p{number}", Summary(), error) for number, error in enumerate(errors)]
+    monkeypatch.setattr(entry, "open_session", lambda **_: None)
+    monkeypatch.setattr(Job, "run", lambda *_: made)
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_given_is_the_default_pipeline_once():
+    assert options() == RunOptions((Path("conf/enrichment.yml"),))
+
+
+def test_named_parameters_as_databricks_sends_them():
+    given = options(
+        "--pipeline=/w/conf/a.yml,/w/conf/b.yml",
+        "--sources=/w/conf/sources.yml",
+        "--catalog=main",
+        "--checkpoint-root=/Volumes/main/ops/checkpoints",
+        "--interval=30 seconds",
+        "--max-bad-share=0.2",
+        "--accept-data-loss=true",
+        "--bootstrap-servers=b1:9092,b2:9092",
+    )
+    assert given == RunOptions(
+        (Path("/w/conf/a.yml"), Path("/w/conf/b.yml")),
+        sources=Path("/w/conf/sources.yml"),
+        root="/Volumes/main/ops/checkpoints",
+        catalog="main",
+        interval_ms=30_000,
+        max_bad_share=0.2,
+        accept_data_loss=True,
+        bootstrap_servers="b1:9092,b2:9092",
+    )
+
+
+def test_empty_values_count_as_not_given():
+    given = options("--catalog=", "--interval=", "--max-bad-share=", "--accept-data-loss=", "--pipeline=")
+    assert given == options()
+
+
+@pytest.mark.parametrize("text", ["none", "once"])
+def test_an_interval_can_be_none(text):
+    assert options(f"--interval={text}").interval_ms is None
+
+
+def test_pipelines_by_repetition():
+    assert options("--pipeline=a.yml", "--pipeline=b.yml").pipelines == (Path("a.yml"), Path("b.yml"))
+
+
+def test_unknown_parameters_are_named_in_a_warning_without_their_values(capsys):
+    given = options("--team=growth", "--api-token=hunter2", "--root=/lake", "--roo=/elsewhere")
+    assert given.root == "/lake"
+    told = capsys.readouterr().err
+    assert "--team, --api-token, --roo" in told
+    assert "hunter2" not in told
+
+
+@pytest.mark.parametrize("token", ["--max-bad-share=much", "--accept-data-loss=perhaps"])
+def test_values_that_cannot_be_read_end_with_2(token):
+    with pytest.raises(SystemExit) as ended:
+        options(token)
+    assert ended.value.code == 2
+
+
+def test_two_folders_without_a_catalog_contradict_each_other():
+    with pytest.raises(InvalidOption):
+        options("--root=/a", "--checkpoint-root=/b")
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_pipeline_is_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert runner.find_file(Path("conf/enrichment.yml")).is_file()
+
+
+def test_a_file_that_is_nowhere():
+    with pytest.raises(ConfigUnreadable, match=r"nowhere\.yml"):
+        runner.find_file(Path("nowhere.yml"))
+
+
+def test_faults_that_name_a_step_get_file_and_line(conf):
+    pipeline = load_pipeline(conf / "enrichment.yml")
+    error = CoPartitioningRequired("unequal", where='step "enriched"')
+    assert runner.locate(error, pipeline) is error
+    assert error.where.endswith('enrichment.yml:4  step "enriched"')
+
+
+def test_bootstrap_servers_override_the_file(conf):
+    given = RunOptions((conf / "enrichment.yml",), bootstrap_servers="other:1")
+    assert runner.load(given)[0].kafka.spark_options()["kafka.bootstrap.servers"] == "other:1"
+
+
+def test_settings_come_from_the_file_and_options_override_them(conf):
+    text = demo.PIPELINE + "settings: {max_bad_share: 0.5, snapshot_every: 3}\n"
+    (conf / "enrichment.yml").write_text(text)
+    given = RunOptions((conf / "enrichment.yml",), accept_data_loss=True)
+    pipeline = runner.load(given)[0]
+    settings = runner.settings_of(pipeline, given)
+    assert (settings.max_bad_share, settings.snapshot_every, settings.accept_data_loss) == (0.5, 3, True)
+    assert settings.config_text == pipeline.text
+    assert runner.settings_of(pipeline, RunOptions((), max_bad_share=1.0)).max_bad_share == 1.0
+
+
+def test_a_runtime_needs_to_be_told_where_the_tables_are(monkeypatch):
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    with pytest.raises(InvalidOption, match="neither a folder nor a catalog"):
+        runner.open_lake(RunOptions(()))
+
+
+def test_a_runtime_brings_its_own_session(monkeypatch):
+    import pyspark.sql
+
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    builder = SimpleNamespace(getOrCreate=lambda: "the runtime's")
+    monkeypatch.setattr(pyspark.sql, "SparkSession", SimpleNamespace(builder=builder))
+    assert runner.open_session() == "the runtime's"
+
+
+# --- the job ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_without_a_join_is_not_for_this_job(conf, capsys):
+    text = "pipeline: copies\noutputs:\n  silver.views: {from: PageViews}\n"
+    (conf / "enrichment.yml").write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        enrichment.main([f"--pipeline={conf / 'enrichment.yml'}"])
+    assert ended.value.code == 1
+    assert "LS112" in (told := capsys.readouterr().err)
+    assert "pipeline copies has no stream-table join" in told
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [
+        ([None], None),
+        ([BrokerUnreachable("no broker")], 1),
+        ([Fenced("newer driver")], 3),
+        ([Fenced("newer driver"), BrokerUnreachable("no broker")], 1),
+        ([None, Fenced("newer driver")], 3),
+        ([RuntimeError("what")], 1),
+    ],
+)
+def test_exit_codes(conf, monkeypatch, capsys, logs, errors, code):
+    outcomes(monkeypatch, *errors)
+    arguments = [f"--pipeline={conf / 'enrichment.yml'}", f"--root={conf / 'lake'}"]
+    if code is None:
+        enrichment.main(arguments)
+        return
+    with pytest.raises(SystemExit) as ended:
+        enrichment.main(arguments)
+    assert ended.value.code == code
+    told = capsys.readouterr().err
+    for error in filter(None, errors):
+        assert getattr(error, "code", "LS000") in told
+    assert str(logs) in told
+    assert "Traceback" not in told
+    assert next(logs.glob("*.log")).read_text()
+
+
+def test_a_runtime_gets_the_error_itself(conf, monkeypatch):
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    outcomes(monkeypatch, BrokerUnreachable("no broker"))
+    with pytest.raises(BrokerUnreachable):
+        enrichment.main([f"--pipeline={conf / 'enrichment.yml'}", f"--root={conf / 'lake'}"])
+
+
+# --- several pipelines and intervals ---------------------------------------------------------------------------------
+
+
+class FakeDriver:
+    """Fails at the given rounds."""
+
+    def __init__(self, *failing):
+        self.rounds = 0
+        self._failing = failing
+        self._summary = Summary()
+
+    def run(self):
+        self.round()
+        return self._summary
+
+    def round(self):
+        self.rounds += 1
+        self._summary.cycles += 1
+        if self.rounds in self._failing:
+            raise BrokerUnreachable("no broker")
+
+
+def job(conf, monkeypatch, drivers, interval_ms=None):
+    pipeline = load_pipeline(conf / "enrichment.yml")
+    monkeypatch.setattr(Job, "driver", lambda _self, _spark, index: drivers[index])
+    count = len(drivers)
+    return Job((pipeline,) * count, (None,) * count, None, RunOptions((), interval_ms=interval_ms))
+
+
+def test_once_a_failing_pipeline_does_not_keep_the_others_from_their_run(conf, monkeypatch):
+    drivers = [FakeDriver(1), FakeDriver()]
+    found = job(conf, monkeypatch, drivers).run(None)
+    assert [type(outcome.error) for outcome in found] == [BrokerUnreachable, type(None)]
+    assert found[1].summary.cycles == 1
+
+
+def test_at_an_interval_the_rounds_take_turns_until_told_to_stop(conf, monkeypatch):
+    drivers = [FakeDriver(), FakeDriver()]
+    found = job(conf, monkeypatch, drivers, interval_ms=1).run(None, stop=lambda: drivers[1].rounds >= 4)
+    assert [driver.rounds for driver in drivers] == [4, 4]
+    assert [outcome.summary.cycles for outcome in found] == [4, 4]
+    assert [outcome.error for outcome in found] == [None, None]
+
+
+def test_at_an_interval_a_failure_ends_the_job(conf, monkeypatch):
+    drivers = [FakeDriver(3), FakeDriver()]
+    found = job(conf, monkeypatch, drivers, interval_ms=1).run(None)
+    assert [driver.rounds for driver in drivers] == [3, 3]
+    assert isinstance(found[0].error, BrokerUnreachable)
