@@ -28,10 +28,10 @@ def connect_mode() -> bool:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session of this run: two cores, quick to start, classic or Connect."""
+    """The session of this run: two cores, classic or Connect; not `quick`, since it runs for many minutes."""
     from lakestreams.local.session import spark_session
 
-    session = spark_session("lakestreams-tests", connect=CONNECT_MODE, quick=True)
+    session = spark_session("lakestreams-tests", connect=CONNECT_MODE)
     yield session
     session.stop()
 

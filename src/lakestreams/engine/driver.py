@@ -10,7 +10,9 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -194,14 +196,26 @@ class Driver:
         )
 
     def _create_tables(self, outputs: Mapping[str, DataFrame]) -> None:
-        self._ledger.create(self._spark)
-        quarantine.table(self._ledger).create(self._spark, quarantine.schema(self._spark))
-        for source in self._topology.sources:
-            ingest.create_bronze(self._spark, self._lake, self._topology.name, source)
-        for sink in self._topology.sinks:
-            self._lake.output(sink.name).create(
-                self._spark, outputs[sink.name].schema, cluster_by=sink.cluster_by, partition_by=sink.partition_by
-            )
+        """All at once: each is mostly waiting for single-threaded work in the JVM."""
+        spark, name = self._spark, self._topology.name
+        jobs: list[Callable[[], None]] = [
+            partial(self._ledger.create, spark),
+            lambda: quarantine.table(self._ledger).create(spark, quarantine.schema(spark)),
+            *(partial(ingest.create_bronze, spark, self._lake, name, source) for source in self._topology.sources),
+            *(
+                partial(
+                    self._lake.output(sink.name).create,
+                    spark,
+                    outputs[sink.name].schema,
+                    cluster_by=sink.cluster_by,
+                    partition_by=sink.partition_by,
+                )
+                for sink in self._topology.sinks
+            ),
+        ]
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            for done in [pool.submit(job) for job in jobs]:
+                done.result()
 
     def _require_same_topics(self, history: History, view: ClusterView) -> None:
         """A topic with another id, or an end before what was read, is another topic under the same name."""
@@ -226,10 +240,9 @@ class Driver:
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
         }
-        self._ledger = self._ledger.claim(self._spark, history, str(uuid.uuid4()), options)
+        run_id = str(uuid.uuid4())
+        self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._fingerprint, text)
         self._summary.epoch = self._ledger.epoch
-        if self._fingerprint not in history.fingerprints:
-            self._ledger.record_config(self._spark, self._fingerprint, text)
         self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._fingerprint}))
 
     def _accept_losses(self, history: History, view: ClusterView) -> None:
@@ -294,7 +307,8 @@ class Driver:
                 positions[at] = start
         topics = [source.topic for source in self._topology.sources]
         generation = ingest.choose_generation(root, topics, view.ends, positions)
-        writer = ingest.BatchWriter(self._ledger, self._topology.sources, str(generation.path))
+        standing = ingest.Standing.after(self._ingests)
+        writer = ingest.BatchWriter(self._ledger, self._topology.sources, str(generation.path), standing)
         seen: int | None = None
         with self._timed("ingest"):
             query = self._start_query(generation, writer, topics)
@@ -358,8 +372,10 @@ class Driver:
         """
         with self._timed("settle"):
             last = self._ingests[-1].seq if self._ingests else 0
-            known = self._plan.seq_from if self._plan else 0
-            fresh = self._ledger.ingests(self._spark, max(last + 1, known))
+            fresh = ingest.closed_here(self._ledger.run_id)
+            if fresh is None:  # the function ran in another process: Spark Connect's worker
+                fresh = self._ledger.ingests(self._spark, last + 1)
+            fresh = [one for one in fresh if one.seq > last]
             self._ingests.extend(fresh)
             for one in fresh:
                 self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))

@@ -11,22 +11,23 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.lake import Lake, Table
+from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import NO_TIME, Ingest, Ledger, Range, TopicPartition, translated
 from lakestreams.errors import Fenced
 from lakestreams.formats.base import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
     from lakestreams.topology.nodes import Source
@@ -143,9 +144,31 @@ def _lookup(values: Mapping[int, int]) -> Column:
 
 # --- the batch function ----------------------------------------------------------------------------------------------
 
-# What the last batch of a run left behind, so that the next one need not ask the tables. A cache only: a process that
-# does not have it (a new start, Spark Connect's worker) derives the same from ledger and bronze.
-_progress: dict[str, tuple[int, dict[TopicPartition, Position]]] = {}
+@dataclass(frozen=True)
+class Standing:
+    """Where bronze stands: the last sequence number and every position."""
+
+    seq: int
+    positions: Mapping[TopicPartition, Position]
+
+    @classmethod
+    def after(cls, ingests: Sequence[Ingest]) -> Standing:
+        """After these batches, which must reach to the newest."""
+        positions = {
+            part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges
+        }
+        return cls(ingests[-1].seq if ingests else 0, positions)
+
+
+# The batches that this process has closed, by run. A cache only: where the function runs in another process (Spark
+# Connect's worker) the driver reads the ledger. A worker that is started anew in the middle of a run begins at the
+# run's first standing, takes a sequence number that is taken, and stops at the read-back: late, but not wrong.
+_closed: dict[str, list[Ingest]] = {}
+
+
+def closed_here(run_id: str) -> list[Ingest] | None:
+    """The batches that a run has closed in this process, or None if there is none: then the ledger knows."""
+    return _closed.get(run_id)
 
 
 @dataclass(frozen=True)
@@ -156,30 +179,29 @@ class BatchWriter:
         ledger: of the running epoch.
         sources: the pipeline's sources.
         checkpoint: the folder of the checkpoint's generation.
+        first: where bronze stood when the query was started.
     """
 
     ledger: Ledger
     sources: tuple[Source, ...]
     checkpoint: str
+    first: Standing
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Appends one batch to bronze and closes it in the ledger."""
         spark = batch.sparkSession
-        run = f"{self.ledger.run_id}/{self.checkpoint}"
-        seq_before, positions = _progress.get(run) or standing(spark, self.ledger, self.sources)
-        seq = seq_before + 1
+        closed = _closed.setdefault(self.ledger.run_id, [])
+        newer = [one for one in closed if one.seq > self.first.seq]
+        before = Standing.after(newer) if newer else self.first
         ends = read_offsets(Path(self.checkpoint) / "offsets" / str(batch_id))
-        touched = [source for source in self.sources if _has_news(source.topic, ends, positions)]
+        touched = [source for source in self.sources if _has_news(source.topic, ends, before.positions)]
+        if not touched:
+            return
         now = time.time_ns() // 1_000_000
         with _kept(batch, worth_it=len(touched) > 1) as kept:
             for source in touched:
-                self._append(spark, kept, source, positions, seq, now)
-        if touched:
-            closed = close_batch(spark, self.ledger, touched, seq_before, seq, positions, ends, now)
-            positions = positions | {part.at: Position(part.to_offset, part.stream_time_ms) for part in closed.ranges}
-            _progress[run] = (seq, positions)
-        else:
-            _progress[run] = (seq_before, positions)
+                self._append(spark, kept, source, before.positions, before.seq + 1, now)
+        closed.append(close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now))
 
     def _append(
         self,
@@ -199,27 +221,12 @@ class BatchWriter:
         failpoint("bronze.after", source.topic)
 
 
-def standing(
-    spark: SparkSession, ledger: Ledger, sources: Iterable[Source]
-) -> tuple[int, dict[TopicPartition, Position]]:
-    """The last sequence number and every position: the newest ingest row, and bronze past it."""
-    ingest = ledger.history(spark).ingest
-    seq = ingest.seq if ingest else 0
-    positions = {part.at: Position(part.to_offset, part.stream_time_ms) for part in (ingest.ranges if ingest else ())}
-    for source in sources:
-        for at, part in tail(spark, ledger.lake.bronze(ledger.pipeline, source.topic), source.topic, seq).items():
-            positions[at] = Position(part.range.to_offset, part.range.stream_time_ms)
-            seq = max(seq, part.seq)
-    return seq, positions
-
-
 def close_batch(  # noqa: PLR0913 - what a batch is made of
     spark: SparkSession,
     ledger: Ledger,
-    touched: Iterable[Source],
-    seq_before: int,
+    touched: Sequence[Source],
+    before: Standing,
     seq: int,
-    positions: Mapping[TopicPartition, Position],
     ends: Mapping[TopicPartition, int],
     ingest_time_ms: int | None,
 ) -> Ingest:
@@ -229,43 +236,25 @@ def close_batch(  # noqa: PLR0913 - what a batch is made of
         Fenced: if another driver's rows stand under this sequence number (it got its append in first, ours was
             skipped as a repetition).
     """
-    ranges: dict[TopicPartition, Range] = {
-        at: Range(*at, position.offset, position.offset, stream_time_ms=position.stream_time_ms)
-        for at, position in positions.items()
-    }
-    for source in touched:
-        table = ledger.lake.bronze(ledger.pipeline, source.topic)
-        for at, part in tail(spark, table, source.topic, seq_before).items():
-            if ingest_time_ms is not None and part.seq == seq and part.ingest_time_ms != ingest_time_ms:
-                message = f"another driver ingested batch {seq} of pipeline {ledger.pipeline}"
-                raise Fenced(message)
-            start = positions[at].offset if at in positions else part.range.from_offset
-            ranges[at] = Range(*at, start, part.range.to_offset, part.range.records, part.range.bad,
-                               part.range.null_keys, part.range.null_values, part.range.stream_time_ms)  # fmt: skip
-    for at, end in ends.items():
-        # transaction markers, aborted records and compacted tails leave no row, yet they are read
-        part = ranges.get(at) or Range(*at, end, end)
-        if end > part.to_offset:
-            ranges[at] = Range(*at, part.from_offset, end, part.records, part.bad, part.null_keys, part.null_values,
-                               part.stream_time_ms)  # fmt: skip
-    ingest = Ingest(seq, seq_before + 1, tuple(ranges[at] for at in sorted(ranges)))
+    found = tail(spark, ledger, touched, before.seq)
+    for part in found.values():
+        if ingest_time_ms is not None and part.seq == seq and part.ingest_time_ms != ingest_time_ms:
+            message = f"another driver ingested batch {seq} of pipeline {ledger.pipeline}"
+            raise Fenced(message)
+    ingest = Ingest(seq, before.seq + 1, _ranges(before, found, ends))
     ledger.record_ingest(spark, ingest)
     return ingest
 
 
-def recover(spark: SparkSession, ledger: Ledger, sources: Iterable[Source], last: Ingest | None) -> Ingest | None:
+def recover(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], last: Ingest | None) -> Ingest | None:
     """Closes what a crash left in bronze without a ledger row; None if there is nothing."""
-    sources = tuple(sources)
-    seq_before = last.seq if last else 0
-    positions = {part.at: Position(part.to_offset, part.stream_time_ms) for part in (last.ranges if last else ())}
-    left = [
-        part.seq
-        for source in sources
-        for part in tail(spark, ledger.lake.bronze(ledger.pipeline, source.topic), source.topic, seq_before).values()
-    ]
-    if not left:
+    before = Standing.after([last] if last else [])
+    found = tail(spark, ledger, sources, before.seq)
+    if not found:
         return None
-    return close_batch(spark, ledger, sources, seq_before, max(left), positions, {}, None)
+    ingest = Ingest(max(part.seq for part in found.values()), before.seq + 1, _ranges(before, found, {}))
+    ledger.record_ingest(spark, ingest)
+    return ingest
 
 
 @dataclass(frozen=True)
@@ -277,23 +266,37 @@ class Tail:
     ingest_time_ms: int
 
 
-def tail(spark: SparkSession, table: Table, topic: str, after_seq: int) -> dict[TopicPartition, Tail]:
-    """Counts and bounds of a topic's bronze rows past a sequence number, per topic-partition.
+def tail(
+    spark: SparkSession, ledger: Ledger, sources: Sequence[Source], after_seq: int
+) -> dict[TopicPartition, Tail]:
+    """Counts and bounds of the bronze rows past a sequence number, per topic-partition.
 
-    One row a partition comes back; files of earlier batches are skipped by their statistics.
+    One query over the sources' tables; one row a partition comes back; files of earlier batches are skipped by their
+    statistics.
     """
     readable = F.col("error").isNull()
-    found = (
-        table.read(spark)
+    parts = [
+        ledger.lake.bronze(ledger.pipeline, source.topic)
+        .read(spark)
         .where(F.col("seq") > after_seq)
-        .groupBy("partition")
+        .select(
+            *("topic", "partition", "offset", "stream_time_ms", "seq", "ingest_time_ms"),
+            F.col("error").isNotNull().alias("bad"),
+            (readable & F.col("k").isNull()).alias("null_key"),
+            (readable & F.col("v").isNull()).alias("null_value"),
+        )
+        for source in sources
+    ]
+    found = (
+        reduce(DataFrame.unionAll, parts)
+        .groupBy("topic", "partition")
         .agg(
             F.min("offset").alias("first"),
             F.max("offset").alias("last"),
             F.count("*").alias("records"),
-            F.count("error").alias("bad"),
-            F.count_if(readable & F.col("k").isNull()).alias("null_keys"),
-            F.count_if(readable & F.col("v").isNull()).alias("null_values"),
+            F.count_if("bad").alias("bad"),
+            F.count_if("null_key").alias("null_keys"),
+            F.count_if("null_value").alias("null_values"),
             F.max("stream_time_ms").alias("stream_time_ms"),
             F.max("seq").alias("seq"),
             F.max_by("ingest_time_ms", "seq").alias("ingest_time_ms"),
@@ -301,14 +304,32 @@ def tail(spark: SparkSession, table: Table, topic: str, after_seq: int) -> dict[
         .collect()
     )
     return {
-        (topic, row["partition"]): Tail(
-            Range(topic, row["partition"], row["first"], row["last"] + 1, row["records"], row["bad"],
+        (row["topic"], row["partition"]): Tail(
+            Range(row["topic"], row["partition"], row["first"], row["last"] + 1, row["records"], row["bad"],
                   row["null_keys"], row["null_values"], row["stream_time_ms"]),
             row["seq"],
             row["ingest_time_ms"],
         )
         for row in found
     }  # fmt: skip
+
+
+def _ranges(
+    before: Standing, found: Mapping[TopicPartition, Tail], ends: Mapping[TopicPartition, int]
+) -> tuple[Range, ...]:
+    """One range a known topic-partition: from where it stood to where it stands now."""
+    ranges = {
+        at: Range(*at, position.offset, position.offset, stream_time_ms=position.stream_time_ms)
+        for at, position in before.positions.items()
+    }
+    for at, part in found.items():
+        start = before.positions[at].offset if at in before.positions else part.range.from_offset
+        ranges[at] = replace(part.range, from_offset=start)
+    for at, end in ends.items():
+        # transaction markers, aborted records and compacted tails leave no row, yet they are read
+        known = ranges.get(at) or Range(*at, end, end)
+        ranges[at] = replace(known, to_offset=max(known.to_offset, end))
+    return tuple(ranges[at] for at in sorted(ranges))
 
 
 def _has_news(topic: str, ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, Position]) -> bool:
@@ -321,7 +342,7 @@ def _has_news(topic: str, ends: Mapping[TopicPartition, int], positions: Mapping
 
 
 @contextlib.contextmanager
-def _kept(batch: DataFrame, *, worth_it: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator of one frame
+def _kept(batch: DataFrame, *, worth_it: bool) -> Iterator[DataFrame]:
     """The batch held in memory, so that Kafka is read once for several topics; where that is refused, it is not."""
     held = None
     if worth_it:

@@ -215,5 +215,5 @@ def fence_rows(spark: SparkSession, rows: DataFrame, condition: str) -> DataFram
         condition: a SQL expression that is null when all is well and raises otherwise.
     """
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
-    guard = spark.range(1).where(F.expr(f"({condition}) is not null")).select(*nothing)
+    guard = spark.range(0, 1, 1, 1).where(F.expr(f"({condition}) is not null")).select(*nothing)
     return rows.unionByName(guard)

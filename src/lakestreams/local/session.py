@@ -38,6 +38,9 @@ _FIXED_CONF: Final[dict[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     # Small tables on few cores: by default Delta reads its log in 50 tasks and a shuffle makes 200.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Delta's default for local folders renames through Hadoop's FileContext, which starts a `readlink` process for
+    # each rename; both are atomic within one JVM only.
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.sql.shuffle.partitions": "4",
 }
 

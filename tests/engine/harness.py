@@ -1,0 +1,151 @@
+"""What the engine's tests share: topics with names of their own, the scenario's pipeline, tables as plain rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from lakestreams import StreamsBuilder, Text, Topology
+from lakestreams.engine.driver import Driver, Event, Summary
+from lakestreams.engine.lake import Lake
+from lakestreams.engine.settings import RunSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.local.broker import Broker
+
+SILVER = "silver.enriched_page_views"
+# librdkafka takes timestamp 0 for "now", so the scenario's clock begins a second after the epoch
+ZERO = 1_000
+_numbers = itertools.count(1)
+
+
+def page_views(
+    views: str = "PageViews", users: str = "UserProfiles", how: str = "left", pipeline: str = "page_views"
+) -> Topology:
+    """Scenario 1: views with their user's region."""
+    builder = StreamsBuilder(pipeline)
+    stream = builder.stream(views, key=Text("user"), value=Text("page"))
+    table = builder.table(users, key=Text("user"), value=Text("region"))
+    if how == "inner":
+        joined = stream.join(table)
+    else:
+        joined = stream.left_join(
+            table, lambda view, user: {"page": view.page, "region": F.coalesce(user.region, F.lit("<unknown>"))}
+        )
+    joined.to_delta(SILVER)
+    return builder.build()
+
+
+@dataclass
+class Bench:
+    """One pipeline on its own topics and in its own folder."""
+
+    spark: SparkSession
+    broker: Broker
+    root: Path
+    topology: Topology
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(str(self.root))
+
+    def settings(self, **more: Any) -> RunSettings:
+        kafka = {
+            "kafka.bootstrap.servers": self.broker.bootstrap_servers,
+            "kafka.isolation.level": "read_committed",
+        }
+        return RunSettings(kafka=kafka, **more)
+
+    def driver(self, **more: Any) -> Driver:
+        return Driver(self.spark, self.topology, self.lake, self.settings(**more), self.events.append)
+
+    def run(self, **more: Any) -> Summary:
+        return self.driver(**more).run()
+
+    def bronze(self, topic: str) -> DataFrame:
+        return self.lake.bronze(self.topology.name, topic).read(self.spark)
+
+    def silver(self, name: str = SILVER) -> DataFrame:
+        return self.lake.output(name).read(self.spark)
+
+    def quarantine(self) -> DataFrame:
+        return self.lake.control("quarantine").read(self.spark)
+
+    def ledger(self) -> DataFrame:
+        return self.lake.control("ledger").read(self.spark)
+
+    def enriched(self) -> list[tuple[Any, ...]]:
+        """Silver as (user, page, region), in the order of its results."""
+        rows = self.silver().orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n")
+        return [tuple(row) for row in rows.select("user", "page", "region").collect()]
+
+
+def fresh_topics(broker: Broker, partitions: int | Sequence[int] = 1) -> tuple[str, str]:
+    """A pair of topics that no other test uses: views, users."""
+    number = next(_numbers)
+    counts = [partitions, partitions] if isinstance(partitions, int) else list(partitions)
+    names = f"PageViews{number}", f"UserProfiles{number}"
+    for name, count in zip(names, counts, strict=True):
+        broker.create_topic(name, count)
+    return names
+
+
+def facts(bench: Bench) -> dict[str, list[tuple[Any, ...]]]:
+    """Everything that must be equal however often a run was interrupted: bronze without ingest time and sequence,
+    silver and quarantine without cycle numbers."""
+    bronze_columns = ("topic", "partition", "offset", "attempt", "key", "value", "timestamp_ms", "timestamp_type",
+                      "event_time_ms", "stream_time_ms", "error", "k", "v")  # fmt: skip
+    found = {
+        source.topic: _rows(bench.bronze(source.topic).select(*bronze_columns)) for source in bench.topology.sources
+    }
+    silver = bench.silver()
+    plain = [name for name in silver.columns if name != "_lineage"]
+    lineage = [f"_lineage.{name}" for name in ("trigger", "n", "kind", "contributors")]
+    found["silver"] = _rows(silver.select(*plain, *lineage))
+    found["quarantine"] = _rows(bench.quarantine().drop("cycle", "ingest_time_ms"))
+    return found
+
+
+def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def assert_ledger_sound(bench: Bench) -> None:
+    """Cycles ascend by one, and every bronze row lies in exactly one finished plan."""
+    ledger = bench.ledger().where(F.col("pipeline") == bench.topology.name)
+    plans = sorted(row["cycle"] for row in ledger.where("kind = 'plan'").select("cycle").collect())
+    assert plans == list(range(1, len(plans) + 1)), plans
+    assert plans, "nothing was planned"
+    done = ledger.where("kind = 'done'").agg(F.max("cycle")).first()
+    assert done is not None
+    assert done[0] == plans[-1], "the last cycle is not finished"
+    ranges = ledger.where("kind = 'plan'").select(F.explode("ranges").alias("r")).select("r.*")
+    for source in bench.topology.sources:
+        own = ranges.where(F.col("topic") == source.topic)
+        rows = bench.bronze(source.topic).select("partition", "offset")
+        assert rows.count() == rows.distinct().count(), f"{source.topic} holds an offset twice"
+        taken = (
+            rows.alias("b")
+            .join(
+                own.alias("p"),
+                F.expr("b.partition = p.partition and b.offset >= p.from_offset and b.offset < p.to_offset"),
+                "left",
+            )
+            .groupBy("b.partition", "b.offset")
+            .agg(F.count("p.topic").alias("plans"))
+            .where("plans <> 1")
+        )
+        assert taken.collect() == [], f"rows of {source.topic} in none or in several plans"
+
+
+def at(*records: tuple[str, str | None, int]) -> Iterable[tuple[str, str | None, int]]:
+    """Records with the scenario's small timestamps moved to where a producer can write them."""
+    return [(key, value, ZERO + ms) for key, value, ms in records]

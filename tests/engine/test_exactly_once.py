@@ -1,0 +1,322 @@
+"""Exactly once: whatever fails wherever, the tables come out equal to those of a run that nothing disturbed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from lakestreams.engine import failpoints
+from lakestreams.errors import Fenced
+from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
+from tests.engine.victim import BATCH
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.engine.driver import Event
+    from lakestreams.local.broker import Broker
+
+pytestmark = [pytest.mark.broker]
+
+USERS = 12
+Record = tuple[str | None, str | bytes | None, int]
+PACE = {"max_offsets_per_trigger": BATCH, "snapshot_every": 1}
+
+
+def old_data() -> tuple[list[Record], list[Record]]:
+    """Views and profiles with updates, tombstones and bad records; event times ascend but for a few."""
+    chance = random.Random(7)
+    views: list[Record] = []
+    users: list[Record] = []
+    for number in range(90):
+        user = f"u{chance.randrange(USERS)}"
+        late = chance.choice([0, 0, 0, 15])
+        views.append((user, f"/{number}", ZERO + 10 * number + 5 - late))
+        if number % 3 == 0:
+            users.append((user, None if number % 12 == 0 else f"r{number}", ZERO + 10 * number))
+    views.insert(20, ("u1", b"\xff\xfe", ZERO + 100))
+    views.insert(40, ("u1", None, ZERO + 200))
+    users.insert(10, (None, "nobody", ZERO + 100))
+    return views, users
+
+
+def new_data() -> tuple[list[Record], list[Record]]:
+    """What arrives before a restart: dated after all old data."""
+    return (
+        [(f"u{number % USERS}", f"/new{number}", ZERO + 5_000 + number) for number in range(10)],
+        [(f"u{number}", f"new{number}", ZERO + 4_990 + number) for number in range(5)],
+    )
+
+
+class Log:
+    """A pair of topics with the old data, and what an undisturbed run makes of it (with the new data, or not)."""
+
+    def __init__(self, spark: SparkSession, broker: Broker, root: Path) -> None:
+        self.spark, self.broker, self.root = spark, broker, root
+        self.topics = fresh_topics(broker, 3)
+        self._produce(*old_data())
+        self.plain = self._undisturbed("plain")
+
+    def _undisturbed(self, name: str) -> dict[str, list[tuple[Any, ...]]]:
+        bench = self.bench(self.root / name)
+        bench.run(**PACE)
+        assert_ledger_sound(bench)
+        return facts(bench)
+
+    def bench(self, root: Path) -> Bench:
+        return Bench(self.spark, self.broker, root, page_views(*self.topics))
+
+    def _produce(self, views: list[Record], users: list[Record]) -> None:
+        self.broker.produce(self.topics[1], users)
+        self.broker.produce(self.topics[0], views)
+
+    def add(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Produces the new data; what an undisturbed run makes of everything."""
+        self._produce(*new_data())
+        return self._undisturbed("with-new-data")
+
+
+@pytest.fixture(scope="module")
+def log(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """Shared by the tests that add no data; each has its own tables."""
+    return Log(spark, broker, tmp_path_factory.mktemp("log"))
+
+
+@pytest.fixture
+def own_log(spark: SparkSession, broker: Broker, tmp_path: Path) -> Log:
+    """For tests that add data."""
+    return Log(spark, broker, tmp_path)
+
+
+@pytest.fixture
+def armed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Arms failpoints; disarms them at the end."""
+
+    def arm(spec: str) -> None:
+        failpoints.passed.clear()
+        monkeypatch.setenv(failpoints.VARIABLE, spec)
+
+    def disarm() -> None:
+        monkeypatch.delenv(failpoints.VARIABLE, raising=False)
+
+    arm.off = disarm  # type: ignore[attr-defined]
+    yield arm
+    disarm()
+
+
+def places(log: Log) -> list[str]:
+    views, users = log.topics
+    specific = {"bronze.before": (views, users), "bronze.after": (views, users), "snapshot.before": (users,)}
+    return [f"{name}/{one}" for name in failpoints.NAMES for one in specific.get(name, ("",))]
+
+
+NAMES = [
+    f"{name}/{side}" if side else name
+    for name in failpoints.NAMES
+    for side in (("views", "users") if name.startswith("bronze.") else ("",))
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_failure_at_every_step_leaves_equal_tables(log: Log, tmp_path: Path, armed: Any, name: str) -> None:
+    """The second passage where there is one, so that something is in the tables already."""
+    views, users = log.topics
+    point = name.replace("/views", f"/{views}").replace("/users", f"/{users}")
+    once_a_run = point in {"epoch.before", "epoch.after", "finish.before", "finish.after"}
+    bench = log.bench(tmp_path)
+    armed(f"{point}:{1 if once_a_run else 2}:raise")
+    with pytest.raises(Exception, match="failpoint|LS505"):
+        bench.run(**PACE)
+    assert failpoints.passed, f"{name} was not reached"
+    armed.off()
+    bench.run(**PACE)
+    assert facts(bench) == log.plain
+    assert_ledger_sound(bench)
+
+
+@pytest.mark.parametrize("point", ["publish.after", "plan.after", "ingest.before"])
+def test_a_second_failure_during_the_repetition(log: Log, tmp_path: Path, armed: Any, point: str) -> None:
+    bench = log.bench(tmp_path)
+    for spec in (f"{point}:1:raise", "publish.after:1:raise"):
+        armed(spec)
+        with pytest.raises(Exception, match="failpoint|LS505"):
+            bench.run(**PACE)
+    armed.off()
+    bench.run(**PACE)
+    assert facts(bench) == log.plain
+    assert_ledger_sound(bench)
+
+
+def test_killed_between_two_appends_checkpoint_lost_and_new_data(own_log: Log, tmp_path: Path, armed: Any) -> None:
+    """All three at once: a scheme that trusts the checkpoint or the batch loses rows here."""
+    bench = own_log.bench(tmp_path / "disturbed")
+    armed(f"bronze.before/{own_log.topics[1]}:1:raise")
+    with pytest.raises(Exception, match="failpoint|LS505"):
+        bench.run()
+    armed.off()
+    assert bench.bronze(own_log.topics[0]).count() > 0, "the first topic is in, the second is not"
+    assert bench.bronze(own_log.topics[1]).count() == 0
+    shutil.rmtree(bench.lake.checkpoints(bench.topology.name))
+    expected = own_log.add()
+    bench.run()
+    found = facts(bench)
+    views = own_log.topics[0]
+    assert found[views] == expected[views]
+    assert found == expected
+    assert_ledger_sound(bench)
+
+
+@pytest.mark.parametrize("damage", ["deleted", "last commit lost", "last commit empty", "older backup", "metadata lost"])
+def test_a_damaged_checkpoint_loses_and_doubles_nothing(own_log: Log, tmp_path: Path, damage: str) -> None:
+    bench = own_log.bench(tmp_path / "damaged")
+    backup = tmp_path / "backup"
+    bench.run(max_offsets_per_trigger=BATCH)
+    root = bench.lake.checkpoints(bench.topology.name)
+    generation = next(root.glob("gen-*"))
+    shutil.copytree(generation, backup)
+    commits = sorted((generation / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    assert len(commits) > 1
+    if damage == "deleted":
+        shutil.rmtree(root)
+    elif damage == "last commit lost":
+        commits[-1].unlink()
+    elif damage == "last commit empty":
+        commits[-1].write_bytes(b"")
+    elif damage == "metadata lost":
+        (generation / "metadata").unlink()
+    else:
+        for kind in ("offsets", "commits"):
+            (generation / kind / commits[-1].name).unlink()
+    expected = own_log.add()
+    bench.run(max_offsets_per_trigger=BATCH)
+    assert facts(bench) == expected
+    assert_ledger_sound(bench)
+
+
+@pytest.mark.parametrize("moment", ["claimed", "ingested", "planned", "published"])
+def test_a_second_driver_takes_over_while_the_first_is_alive(log: Log, tmp_path: Path, moment: str) -> None:
+    """Both in one JVM, interleaved at a fixed place: the older one stops, and changes nothing any more."""
+    second = log.bench(tmp_path)
+    state: dict[str, Any] = {}
+
+    def take_over(event: Event) -> None:
+        if event.kind == moment and not state:
+            state["running"] = True
+            second.run(**PACE)
+            state["facts"] = facts(second)
+            state["ledger"] = second.ledger().count()
+
+    first = log.bench(tmp_path)
+    first.events = _Calls(take_over)  # type: ignore[assignment]
+    with pytest.raises(Fenced):
+        first.run(**PACE)
+    assert state["facts"] == log.plain
+    assert facts(second) == log.plain
+    assert second.ledger().count() == state["ledger"], "the older driver wrote to the ledger"
+    assert_ledger_sound(second)
+
+
+class _Calls:
+    """An event list that calls back."""
+
+    def __init__(self, callback: Any) -> None:
+        self.append = callback
+
+
+# --- real processes ------------------------------------------------------------------------------------------------
+
+
+def _victim(log: Log, root: Path, failpoint: str = "") -> subprocess.Popen[bytes]:
+    root.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "tests.engine.victim", str(root), log.broker.bootstrap_servers, *log.topics]
+    environment = os.environ | ({failpoints.VARIABLE: failpoint} if failpoint else {})
+    return subprocess.Popen(
+        command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def _wait(condition: Any, what: str, seconds: float = 120) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"{what} did not happen in {seconds} s"
+        time.sleep(0.02)
+
+
+def _gone(group: int) -> None:
+    _wait(lambda: not [p for p in psutil.process_iter(["pid"]) if _group(p.pid) == group], "end of the group", 60)
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid) if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE else None
+    except (ProcessLookupError, psutil.NoSuchProcess, PermissionError):
+        return None
+
+
+def _kill_once(log: Log, root: Path, chance: random.Random, *, group: bool) -> str:
+    """Starts a driver, kills it some time after its first bronze commit, lets another one finish; says when."""
+    bench = log.bench(root)
+    process = _victim(log, root)
+    table = Path(str(bench.lake.bronze(bench.topology.name, log.topics[0]).path))
+    _wait(lambda: (table / "_delta_log" / f"{1:020}.json").exists() or process.poll() is not None, "a bronze commit")
+    delay = chance.uniform(0, 8)
+    time.sleep(delay)
+    finished = process.poll() is not None
+    if group:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait(30)
+    _gone(process.pid)  # py4j's JVM may still finish a commit when only Python is dead
+    kinds = {row["kind"]: row["count"] for row in bench.ledger().groupBy("kind").count().collect()}
+    bench.run(**PACE)
+    assert facts(bench) == log.plain
+    assert_ledger_sound(bench)
+    target = "group" if group else "python"
+    return f"killed {target} after {delay:.2f} s, finished={finished}, ledger then {dict(sorted(kinds.items()))}"
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("number", range(5))
+def test_a_real_kill_after_the_first_bronze_commit(log: Log, tmp_path: Path, number: int) -> None:
+    print(_kill_once(log, tmp_path / "killed", random.Random(number), group=number % 2 == 0))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(5, 25))
+def test_more_real_kills(log: Log, tmp_path: Path, number: int) -> None:
+    print(_kill_once(log, tmp_path / "killed", random.Random(number), group=number % 2 == 0))
+
+
+@pytest.mark.crash
+def test_a_paused_driver_that_wakes_up_changes_nothing(log: Log, tmp_path: Path) -> None:
+    """It halts before it publishes; a second process finishes; a key is deleted; it goes on: fenced, non-zero."""
+    root = tmp_path / "paused"
+    bench = log.bench(root)
+    process = _victim(log, root, "publish.before:1:stop")
+    _wait(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED, "the halt at the failpoint")
+    assert bench.silver().count() == 0
+    bench.run(**PACE)
+    assert facts(bench) == log.plain
+    bench.spark.sql(f"delete from {bench.lake.output('silver.enriched_page_views').reference} where user = 'u1'")
+    before, versions = facts(bench), _versions(bench)
+    os.kill(process.pid, signal.SIGCONT)
+    assert process.wait(120) == 3, "fenced"
+    assert facts(bench) == before
+    assert _versions(bench) == versions
+
+
+def _versions(bench: Bench) -> dict[str, int]:
+    folders = [path.parent for path in bench.root.rglob("_delta_log")]
+    return {str(folder): len(list((folder / "_delta_log").glob("*.json"))) for folder in folders}
