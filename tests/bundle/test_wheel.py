@@ -1,0 +1,77 @@
+"""The wheel that a deployment builds: without the runtime's own packages, with types and entry points."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from configparser import ConfigParser
+from email import message_from_string
+from email.message import Message
+from pathlib import Path
+
+import pytest
+from tests.bundle.resolve import load
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built with the bundle's own command, but without fetching what builds it."""
+    command = load(ROOT, "dev").config["artifacts"]["wheel"]["build"].split()
+    assert command[0] == "python3"
+    folder = tmp_path_factory.mktemp("wheel")
+    tree, out = folder / "tree", folder / "dist"  # a copy: nothing is left in this one
+    tree.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    build = [sys.executable, *command[1:], "--no-isolation", "--outdir", str(out), str(tree)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def text_of(wheel: Path, ending: str) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [one for one in archive.namelist() if one.endswith(ending)]
+        return archive.read(name).decode()
+
+
+def metadata(wheel: Path) -> Message:
+    return message_from_string(text_of(wheel, ".dist-info/METADATA"))
+
+
+def test_the_runtime_keeps_its_own_spark(wheel: Path) -> None:
+    required = [one for one in metadata(wheel).get_all("Requires-Dist", []) if "extra ==" not in one]
+    names = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in required}
+    assert names
+    assert not names & {"pyspark", "delta-spark", "databricks-connect", "pandas", "pyarrow", "confluent-kafka"}
+    assert not [one for one in required if "==" in one], "floors, not pins"
+
+
+def test_it_brings_types_entry_points_and_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert "lakestreams/py.typed" in names
+    assert [name for name in names if name.endswith("licenses/LICENSE")]
+    scripts = ConfigParser()
+    scripts.read_string(text_of(wheel, "entry_points.txt"))
+    assert dict(scripts["console_scripts"])["enrichment"] == "lakestreams.jobs.enrichment:main"
+    assert dict(scripts["console_scripts"])["lakestreams"] == "lakestreams.cli.app:main"
+
+
+def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        top = {name.partition("/")[0] for name in archive.namelist()}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"lakestreams"}
+
+
+def test_it_tells_what_it_is(wheel: Path) -> None:
+    found = metadata(wheel)
+    assert (found["Name"], found["License-Expression"]) == ("lakestreams", "Apache-2.0")
+    assert "# lakestreams" in found.get_payload()
