@@ -116,7 +116,8 @@ def table(*columns: str, title: str = "", rows: Iterable[Sequence[object]] = (),
     """
     made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        first = column == columns[0]  # the name of the row: somebody may want to copy it
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=first)
     for row in rows:
         made.add_row(*(_cell(value) for value in row))
     return made

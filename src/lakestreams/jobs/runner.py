@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -184,7 +186,15 @@ def open_session(*, quick: bool = False, progress: Callable[[str], None] | None 
         raise missing(error) from error
     if session is not there and session not in _started:
         _started.append(session)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, _interrupted)
     return session
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    """Instead of pyspark's handler, which cancels jobs that end with the JVM anyway and logs the calls it breaks off."""
+    logging.disable(logging.CRITICAL)
+    raise KeyboardInterrupt
 
 
 def close_session() -> None:
