@@ -1,0 +1,184 @@
+"""dataflow.check: what a session can say of a topology before anything runs; several faults at once, no Spark job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from lakestreams import Json, Long, StreamsBuilder, Text
+from lakestreams.engine import dataflow
+from lakestreams.errors import InvalidExpression, InvalidName, KeyTypeMismatch, TopologyInvalid, UnknownColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VIEW = Json("ms bigint, page string")
+
+
+def declared(name: str = "p"):
+    builder = StreamsBuilder(name)
+    return (
+        builder,
+        builder.stream("PageViews", key=Text("user"), value=VIEW),
+        builder.table("UserProfiles", key=Text("user"), value=Text("region")),
+    )
+
+
+def columns(frame) -> list[str]:
+    return [f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields if field.name != "_lineage"]
+
+
+def test_a_sound_topology_gives_its_outputs_columns(spark: SparkSession) -> None:
+    builder, views, users = declared()
+    views.left_join(users, lambda view, user: {"page": view.page, "region": user.region}).to_delta("joined")
+    views.to_delta("plain")
+    outputs, faults = dataflow.check(builder.build(), spark)
+    assert faults == []
+    assert columns(outputs["joined"]) == ["user string", "page string", "region string", "event_time_ms bigint"]
+    assert columns(outputs["plain"]) == ["user string", "ms bigint", "page string", "event_time_ms bigint"]
+    lineage = outputs["joined"].schema["_lineage"].dataType.simpleString()
+    assert lineage == dataflow.require_valid(builder.build(), spark)["plain"].schema["_lineage"].dataType.simpleString()
+    assert lineage.startswith("struct<cycle:bigint,trigger:struct<stream_time_ms:bigint,side:int,source:string,")
+
+
+def test_several_faults_at_once_each_at_its_step(spark: SparkSession) -> None:
+    builder, views, users = declared()
+    by_number = builder.table("Numbers", key=Long("id"), value=Text("region"))
+    views.map_values(lambda view: {"p": view.pag, "q": view["usr"]}, name="misspelt")
+    views.join(by_number, name="mistyped")
+    views.filter(lambda view: view.page, name="no_boolean")
+    views.map_values(lambda view: {"x": view.page["nested"]}, name="unfitting")
+    views.map_values(lambda view: view.page, name="no_dict")
+    views.map_values(lambda _: {}, name="nothing")
+    views.join(users, lambda view, user: [view.page, user.region], name="joined_to_a_list")
+    views.map_values(lambda view: {"page": view.page, "Page": view.ms}, name="capitals")
+    views.select_key(lambda view: {"key": view.key}, name="keyless")
+    views.map_values(lambda view: {"event_time_ms": view.ms, "_Lineage": view.page}, name="reserving").to_delta("taken")
+    views.to_delta("laid_out", cluster_by=["usr"])
+    views.to_delta("sound")
+    outputs, faults = dataflow.check(builder.build(), spark)
+    found = [(type(fault), fault.where) for fault in faults]
+    assert found == [
+        (UnknownColumn, 'map_values "misspelt"'),
+        (UnknownColumn, 'map_values "misspelt"'),
+        (KeyTypeMismatch, 'join "mistyped"'),
+        (InvalidExpression, 'filter "no_boolean"'),
+        (InvalidExpression, 'map_values "unfitting"'),
+        (InvalidExpression, 'map_values "no_dict"'),
+        (InvalidExpression, 'map_values "nothing"'),
+        (InvalidExpression, 'join "joined_to_a_list"'),
+        (InvalidName, 'map_values "capitals"'),
+        (UnknownColumn, 'select_key "keyless"'),
+        (InvalidName, 'to_delta "taken"'),
+        (InvalidName, 'to_delta "laid_out"'),
+    ]
+    messages = [fault.message for fault in faults]
+    assert messages[0] == "PageViews has no column 'pag'"
+    assert faults[0].hint == "did you mean 'page'? PageViews has: user, ms, page"
+    assert faults[1].hint == "did you mean 'user'? PageViews has: user, ms, page"
+    assert messages[2] == (
+        'KeyTypeMismatch { left = "PageViews", right = "Numbers" }: left key (string) against right key (bigint)'
+    )
+    assert all("not a dict of name to Column" in message for message in messages[5:8])
+    assert messages[8] == "two columns differ only in capitals: page, Page"
+    assert "event_time_ms, _Lineage" in messages[10]
+    assert "usr" in messages[11]
+    assert "user, ms, page, event_time_ms, _lineage" in faults[11].hint
+    assert "sound" in outputs
+    assert "taken" not in outputs
+    with pytest.raises(TopologyInvalid) as caught:
+        dataflow.require_valid(builder.build(), spark)
+    assert len(caught.value.faults) == len(faults)
+    assert "pipeline 'p': 12 faults" in str(caught.value)
+
+
+def test_nothing_is_evaluated_downstream_of_a_fault(spark: SparkSession) -> None:
+    builder, views, users = declared()
+    seen: list[str] = []
+
+    def watched(name: str):
+        def mapper(*sides):
+            seen.append(name)
+            return {"page": sides[0].page}
+
+        return mapper
+
+    broken = views.map_values(lambda view: {"page": view.pgae}, name="broken")
+    after = broken.map_values(watched("after"), name="after")
+    after.join(users, watched("join"), name="join").to_delta("lost")
+    table = users.filter(lambda user: user.regio == "eu", name="broken_table")
+    views.join(table, watched("right"), name="right").to_delta("lost_too")
+    views.map_values(watched("sound"), name="sound").to_delta("kept")
+    outputs, faults = dataflow.check(builder.build(), spark)
+    assert [fault.where for fault in faults] == ['map_values "broken"', 'filter "broken_table"']
+    assert seen == ["sound"]
+    assert list(outputs) == ["kept"]
+
+
+def test_without_a_joiner_all_columns_come_out_prefixed_where_they_clash(spark: SparkSession) -> None:
+    builder = StreamsBuilder("p")
+    views = builder.stream("PageViews", key=Text("user"), value=Json("ms bigint, name string, page string"))
+    users = builder.table("Users", key=Text("id"), value=Json("Name string, region string"))
+    views.left_join(users).to_delta("out")
+    outputs, faults = dataflow.check(builder.build(), spark)
+    assert faults == []
+    assert columns(outputs["out"]) == [
+        "user string", "ms bigint", "PageViews_name string", "page string", "Users_Name string", "region string",
+        "event_time_ms bigint",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "fits"),
+    [
+        (Text("user"), Text("id"), True),
+        (Text("user"), Long("user"), False),
+        (Json("a int, b string"), Json("x int, y string"), True),
+        (Json("a int, b string"), Json("a int"), False),
+        (Json("a int"), Long("a"), False),
+        (Json("a int, b string"), Json("b string, a int"), False),
+    ],
+    ids=["names may differ", "string, bigint", "composite", "fewer columns", "int, bigint", "another order"],
+)
+def test_key_types_agree_column_by_column(spark: SparkSession, left, right, fits: bool) -> None:
+    builder = StreamsBuilder("p")
+    views = builder.stream("PageViews", key=left, value=Text("page"))
+    views.join(builder.table("Users", key=right, value=Text("region"))).to_delta("out")
+    _, faults = dataflow.check(builder.build(), spark)
+    assert [type(fault) for fault in faults] == ([] if fits else [KeyTypeMismatch])
+
+
+def test_a_mapper_that_raises_is_a_fault_of_its_step(spark: SparkSession) -> None:
+    builder, views, _ = declared()
+    views.map_values(lambda view: {"x": view.page / view, "y": 1}, name="odd").to_delta("out")  # type: ignore[operator]
+    views.map_values(lambda _: {"x": [1][3]}, name="out_of_range")
+    _, faults = dataflow.check(builder.build(), spark)
+    assert [(type(fault), fault.where) for fault in faults] == [
+        (InvalidExpression, 'map_values "odd"'),
+        (InvalidExpression, 'map_values "out_of_range"'),
+    ]
+    assert faults[1].message == "list index out of range"
+
+
+def test_a_check_runs_no_spark_job(spark: SparkSession, connect_mode: bool) -> None:
+    if connect_mode:
+        pytest.skip("jobs of a group are counted through the classic session's status tracker")
+    builder, views, users = declared()
+    table = users.map_values(lambda user: {"region": F.upper(user.region)})
+    views.left_join(table).select_key(lambda view: {"page": view.page}).to_delta("out", cluster_by=["page"])
+    topology = builder.build()
+    group, context = "lakestreams-check", spark.sparkContext
+    context.setJobGroup(group, "dataflow.check")
+    try:
+        _, faults = dataflow.check(topology, spark)
+        checked = context.statusTracker().getJobIdsForGroup(group)
+        spark.range(1).collect()
+        proof = context.statusTracker().getJobIdsForGroup(group)
+    finally:
+        for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+            context.setLocalProperty(key, None)  # type: ignore[arg-type]
+    assert faults == []
+    assert len(proof) == 1, "the tracker counts"
+    assert list(checked) == []
