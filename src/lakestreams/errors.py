@@ -67,7 +67,9 @@ class TopologyInvalid(LakestreamsError):
     def __init__(self, faults: Sequence[LakestreamsError], pipeline: str = "") -> None:
         self.faults = tuple(faults)
         self.pipeline = pipeline
-        super().__init__("\n".join(str(fault) for fault in self.faults), where=f"pipeline {pipeline!r}" if pipeline else None)
+        super().__init__(
+            "\n".join(str(fault) for fault in self.faults), where=f"pipeline {pipeline!r}" if pipeline else None
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles by its faults."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
 
 from lakestreams import Json, Long, RegistryJson, StreamsBuilder, Text
-from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

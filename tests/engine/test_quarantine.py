@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
 
 from lakestreams import EventTime, Json, StreamsBuilder, Text
 from lakestreams.errors import ExpectationFailed, TooManyBadRecords
-from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,11 @@ def test_each_kind_of_bad_record_is_kept_with_its_reason(spark: SparkSession, br
     # the tombstone has no field to take its time from, and no fallback: that is its fault, found before its null value
     wanted = {(views, offset): code for offset, (_, _, code) in bad.items()}
     assert reasons == wanted | {(views, 10): "NO_TIMESTAMP", (users, 1): "NULL_KEY"}
-    kept = {row["offset"]: (bytes(row["key"]), bytes(row["value"])) for row in found if row["offset"] in bad and row["topic"] == views}
+    kept = {
+        row["offset"]: (bytes(row["key"]), bytes(row["value"]))
+        for row in found
+        if row["offset"] in bad and row["topic"] == views
+    }
     assert kept == {offset: (key, value) for offset, (key, value, _) in bad.items()}
     assert [(row["page"], row["region"]) for row in bench.silver().collect()] == [("/good", "eu")]
     assert bench.bronze(views).agg({"stream_time_ms": "max"}).collect()[0][0] == 1010, "bad records moved the clock"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.engine.harness import page_views
+
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.settings import RunSettings
 from lakestreams.errors import Fenced, LakestreamsError
 from lakestreams.local.session import spark_session
-from tests.engine.harness import page_views
 
-BATCH = 40
+BATCH = 70
 
 
 def main() -> int:
@@ -27,10 +28,10 @@ def main() -> int:
     try:
         Driver(spark, page_views(views, users), Lake(root), settings).run()
     except Fenced as error:
-        print(error, flush=True)
+        print(error, flush=True)  # noqa: T201  # shown by pytest -s and in the log
         return 3
     except LakestreamsError as error:
-        print(error, flush=True)
+        print(error, flush=True)  # noqa: T201  # shown by pytest -s and in the log
         return 1
     return 0
 

@@ -36,7 +36,7 @@ def planned_rows(
             stretches[part.partition] = (start, part.to_offset)
     rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
     if not stretches:
-        return rows.where(F.lit(False))  # noqa: FBT003 - a SQL false
+        return rows.where(F.lit(False))
     # the batch bounds let Delta skip files that the offsets of several partitions alone would not
     batches = F.col("seq").between(min(plan.seq_from for plan in plans), max(plan.seq for plan in plans))
     found = rows.where(batches & _within(stretches))
@@ -79,7 +79,7 @@ def cut_below(
         rows = ledger.lake.bronze(ledger.pipeline, topic).read(spark)
         wanted = {part.partition: (part.from_offset, part.to_offset) for part in own}
         chosen = rows.where((F.col("seq") >= seq_from) & _within(wanted))
-        under = F.lit(True) if below is None else F.col("stream_time_ms") < below  # noqa: FBT003 - a SQL true
+        under = F.lit(True) if below is None else F.col("stream_time_ms") < below
         good = under & F.col("error").isNull()
         found = (
             chosen.groupBy("partition")

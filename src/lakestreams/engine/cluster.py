@@ -87,10 +87,10 @@ class AdminCluster:
         """Partition counts, offsets and ids in three requests."""
         from confluent_kafka import IsolationLevel, KafkaException, TopicCollection  # noqa: PLC0415
         from confluent_kafka import TopicPartition as At  # noqa: PLC0415
-        from confluent_kafka.admin import AdminClient, OffsetSpec  # noqa: PLC0415
+        from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
 
         names = sorted(set(topics))
-        quiet = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "error_cb": _ignore}
+        quiet: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "error_cb": _ignore}
         admin = AdminClient(quiet)
         try:
             known = admin.list_topics(timeout=_TIMEOUT_S).topics
@@ -109,7 +109,7 @@ class AdminCluster:
                         request_timeout=_TIMEOUT_S,
                     ).items()
                 }
-                for spec in (OffsetSpec.latest(), OffsetSpec.earliest())
+                for spec in (OffsetSpec.latest(), OffsetSpec.earliest())  # type: ignore[no-untyped-call]
             )
         except KafkaException as error:
             raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
@@ -169,7 +169,7 @@ def _unreachable(servers: str, why: str) -> BrokerUnreachable:
     return BrokerUnreachable(f"no broker answers at {servers}: {why}")
 
 
-def _as_dict(progress: Any) -> dict[str, Any]:  # noqa: ANN401 - a dict or an object, by Spark version and mode
+def _as_dict(progress: Any) -> dict[str, Any]:
     if progress is None:
         return {}
     if isinstance(progress, dict):

@@ -55,7 +55,7 @@ class RunCounts:
             raise TooManyBadRecords(message)
 
 
-def execute(  # noqa: PLR0913 - what a cycle is made of
+def execute(
     spark: SparkSession,
     ledger: Ledger,
     topology: Topology,
@@ -84,13 +84,11 @@ def execute(  # noqa: PLR0913 - what a cycle is made of
     if refused is not None:
         failpoint("quarantine.before")
         with translated(ledger.pipeline):
-            quarantine.table(ledger).append(
-                ledger.fence(spark, refused), f"{ledger.pipeline}/quarantine", plan.cycle
-            )
+            quarantine.table(ledger).append(ledger.fence(spark, refused), f"{ledger.pipeline}/quarantine", plan.cycle)
         failpoint("quarantine.after")
 
 
-def _inputs(  # noqa: PLR0913 - what a cycle is made of
+def _inputs(
     spark: SparkSession,
     ledger: Ledger,
     topology: Topology,
@@ -107,9 +105,7 @@ def _inputs(  # noqa: PLR0913 - what a cycle is made of
             streams[source.name] = points(rows, source.topic)
             counts[source.name] = plan.records(source.topic)
         else:
-            side, rows_about = snapshots.side(
-                spark, ledger, source, known.get(source.name, Snapshot()), [*tail, plan]
-            )
+            side, rows_about = snapshots.side(spark, ledger, source, known.get(source.name, Snapshot()), [*tail, plan])
             tables[source.name] = side
             counts[source.name] = rows_about
     return dataflow.Inputs(streams, tables, plan.cycle, counts)

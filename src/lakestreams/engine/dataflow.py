@@ -15,15 +15,27 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.errors import InvalidExpression, InvalidName, KeyTypeMismatch, LakestreamsError, TopologyInvalid
 from lakestreams.formats.base import struct_type
 from lakestreams.joins import stream_table
-from lakestreams.joins.order import COORDINATES, CONTRIBUTORS, KEY, ORDER, TIME, TRIGGER, VALUE, VERSION_COLUMNS
-from lakestreams.joins.order import POINT_COLUMNS, TRIGGER_TYPE, CONTRIBUTOR_TYPE, lineage
+from lakestreams.joins.order import (
+    CONTRIBUTOR_TYPE,
+    CONTRIBUTORS,
+    COORDINATES,
+    KEY,
+    ORDER,
+    POINT_COLUMNS,
+    TIME,
+    TRIGGER,
+    TRIGGER_TYPE,
+    VALUE,
+    VERSION_COLUMNS,
+    lineage,
+)
 from lakestreams.joins.stream_table import RIGHT_KEY, RIGHT_VALUE, TableSide
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.nodes import (
     DeltaSink,
     Filter,
-    MapValues,
     Mapper,
+    MapValues,
     Node,
     SelectKey,
     Source,
@@ -97,7 +109,9 @@ def check(topology: Topology, spark: SparkSession) -> tuple[dict[str, DataFrame]
         Output name to an empty frame with its columns, and every fault found: unknown columns, key types that do not
         agree, expressions that Spark cannot analyse, reserved names.
     """
-    streams = {source.name: _empty(spark, source, POINT_COLUMNS) for source in topology.sources if source.kind == "stream"}
+    streams = {
+        source.name: _empty(spark, source, POINT_COLUMNS) for source in topology.sources if source.kind == "stream"
+    }
     tables = {
         source.name: TableSide(state=None, changes=_empty(spark, source, VERSION_COLUMNS))
         for source in topology.sources
@@ -198,8 +212,10 @@ class _Walk:
         projection = node.mapper(self._fields(node.parent.name, frame, node))
         key = self._struct(node, projection)
         columns = [_column(value) for value in projection.values()]
-        there = F.coalesce(*columns).isNotNull() if len(columns) == 1 else F.greatest(
-            *(column.isNotNull() for column in columns)
+        there = (
+            F.coalesce(*columns).isNotNull()
+            if len(columns) == 1
+            else F.greatest(*(column.isNotNull() for column in columns))
         )
         return frame.withColumn(KEY, F.when(there, key))
 
@@ -262,7 +278,8 @@ class _Walk:
         return Fields(owner, columns, self.faults, _where(node))
 
     def _struct(self, node: Node, projection: Mapping[str, Column]) -> Column:
-        if not isinstance(projection, Mapping) or not projection:
+        given: object = projection  # a user's function may return anything
+        if not isinstance(given, Mapping) or not given:
             message = f"the function returned {projection!r}, not a dict of name to Column"
             raise InvalidExpression(message, hint='return {"name": column, ...}', where=_where(node))
         lowered = [name.lower() for name in projection]

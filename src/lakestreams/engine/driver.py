@@ -37,7 +37,7 @@ from lakestreams.topology import validate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from lakestreams.topology.builder import Topology
 
@@ -222,7 +222,9 @@ class Driver:
         if history.plan is not None:
             for topic, recorded in history.plan.topic_ids.items():
                 if topic in view.topic_ids and view.topic_ids[topic] != recorded:
-                    message = f"topic {topic} was deleted and created again (id {recorded}, now {view.topic_ids[topic]})"
+                    message = (
+                        f"topic {topic} was deleted and created again (id {recorded}, now {view.topic_ids[topic]})"
+                    )
                     raise TopicRecreated(message)
         for at, position in self._ingested(history).items():
             if at in view.ends and view.ends[at] < position:
@@ -255,7 +257,9 @@ class Driver:
         ]
         if not lost:
             return
-        shown = "\n".join(f"{one.topic}-{one.partition}: offsets {one.from_offset} to {one.to_offset - 1}" for one in lost)
+        shown = "\n".join(
+            f"{one.topic}-{one.partition}: offsets {one.from_offset} to {one.to_offset - 1}" for one in lost
+        )
         if not self._settings.accept_data_loss:
             message = f"records expired before they were ingested:\n{shown}"
             raise OffsetsExpired(message)
@@ -314,7 +318,7 @@ class Driver:
             query = self._start_query(generation, writer, topics)
             try:
                 while query.isActive:
-                    query.awaitTermination(_POLL_S)
+                    query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # fractions of a second work
                     batch = _last_batch(query)
                     if batch is not None and batch != seen and query.isActive:
                         seen = batch
@@ -387,9 +391,7 @@ class Driver:
             self._record(plan, view)
         self._execute(plan)
 
-    def _cut(
-        self, stretches: Sequence[Range], below: int | None, seq_from: int
-    ) -> Mapping[TopicPartition, Range]:
+    def _cut(self, stretches: Sequence[Range], below: int | None, seq_from: int) -> Mapping[TopicPartition, Range]:
         return cut_below(self._spark, self._ledger, stretches, below, seq_from)
 
     def _record(self, plan: Plan, view: ClusterView) -> None:

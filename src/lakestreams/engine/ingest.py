@@ -101,9 +101,7 @@ def bronze_rows(
                       value.error.alias("value_error"))  # fmt: skip
     types = {field.name: field.type for field in source.value.fields}
     field_type = types.get(source.event_time.field) if source.event_time.field else None
-    timed = read.withColumn(
-        "event_time_ms", source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
-    )
+    timed = read.withColumn("event_time_ms", source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms")))
     judged = timed.withColumn("error", _error(source, ingest_time_ms)).withColumn(
         "moves", F.when(F.col("error").isNull(), F.col("event_time_ms"))
     )
@@ -144,6 +142,7 @@ def _lookup(values: Mapping[int, int]) -> Column:
 
 # --- the batch function ----------------------------------------------------------------------------------------------
 
+
 @dataclass(frozen=True)
 class Standing:
     """Where bronze stands: the last sequence number and every position."""
@@ -154,9 +153,7 @@ class Standing:
     @classmethod
     def after(cls, ingests: Sequence[Ingest]) -> Standing:
         """After these batches, which must reach to the newest."""
-        positions = {
-            part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges
-        }
+        positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
         return cls(ingests[-1].seq if ingests else 0, positions)
 
 
@@ -221,7 +218,7 @@ class BatchWriter:
         failpoint("bronze.after", source.topic)
 
 
-def close_batch(  # noqa: PLR0913 - what a batch is made of
+def close_batch(
     spark: SparkSession,
     ledger: Ledger,
     touched: Sequence[Source],
@@ -266,9 +263,7 @@ class Tail:
     ingest_time_ms: int
 
 
-def tail(
-    spark: SparkSession, ledger: Ledger, sources: Sequence[Source], after_seq: int
-) -> dict[TopicPartition, Tail]:
+def tail(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], after_seq: int) -> dict[TopicPartition, Tail]:
     """Counts and bounds of the bronze rows past a sequence number, per topic-partition.
 
     One query over the sources' tables; one row a partition comes back; files of earlier batches are skipped by their
@@ -336,9 +331,7 @@ def _has_news(topic: str, ends: Mapping[TopicPartition, int], positions: Mapping
     """Whether a batch has records of a topic, as far as its offsets tell; when they do not, it may."""
     if not ends:
         return True
-    return any(
-        end > (positions[at].offset if at in positions else 0) for at, end in ends.items() if at[0] == topic
-    )
+    return any(end > (positions[at].offset if at in positions else 0) for at, end in ends.items() if at[0] == topic)
 
 
 @contextlib.contextmanager

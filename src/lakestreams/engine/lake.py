@@ -141,7 +141,8 @@ class Lake:
         parts = name.split(".")
         if len(parts) == 1:
             parts = ["silver", *parts]
-        return self._table(*parts[-2:], catalog=parts[0] if len(parts) == 3 else None)  # noqa: PLR2004
+        schema, table = parts[-2:]
+        return self._table(schema, table, parts[0] if len(parts) > 2 else None)
 
     def checkpoints(self, pipeline: str) -> Path:
         """The folder of a pipeline's checkpoint generations (a local folder or a mounted volume)."""

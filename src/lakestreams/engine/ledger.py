@@ -206,14 +206,9 @@ class Ledger:
         )
         return [_plan(row) for row in found]
 
-    def options(self, spark: SparkSession) -> dict[str, str]:
-        """What the operator said when this epoch was claimed."""
-        row = self._epoch_row(spark)
-        return dict(row["options"] or {}) if row is not None else {}
-
     # --- writing ---------------------------------------------------------------------------------------------------
 
-    def claim(  # noqa: PLR0913 - what an epoch is made of
+    def claim(
         self,
         spark: SparkSession,
         history: History,
@@ -236,16 +231,30 @@ class Ledger:
         """
         mine = replace(self, epoch=history.epoch + 1, run_id=run_id)
         failpoint("epoch.before")
-        rows = [mine._row("epoch", options=dict(options))]
-        if fingerprint not in history.fingerprints:  # in the same commit: one is never there without the other
-            rows.append(mine._row("config", fingerprint=fingerprint, config=text))
-        self.table.append(self._frame(spark, rows), f"{self.pipeline}/epoch", mine.epoch)
+        mine.append_claim(spark, options, None if fingerprint in history.fingerprints else (fingerprint, text))
         failpoint("epoch.after")
-        found = mine._epoch_row(spark)
-        if found is None or found["run_id"] != run_id:
+        if mine.newest_epoch(spark) != (mine.epoch, run_id):
             message = f"another driver took pipeline {self.pipeline} over at the same moment (epoch {mine.epoch})"
             raise Fenced(message)
         return mine
+
+    def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: tuple[str, str] | None) -> None:
+        """Appends this ledger's epoch, unfenced, and a configuration that the ledger has not seen."""
+        rows = [self._row("epoch", options=dict(options))]
+        if config is not None:  # in the same commit: one is never there without the other
+            rows.append(self._row("config", fingerprint=config[0], config=config[1]))
+        self.table.append(self._frame(spark, rows), f"{self.pipeline}/epoch", self.epoch)
+
+    def newest_epoch(self, spark: SparkSession) -> tuple[int, str] | None:
+        """The newest epoch that is not older than this ledger's, with the run that holds it."""
+        found = (
+            self.rows(spark)
+            .where((F.col("kind") == "epoch") & (F.col("epoch") >= self.epoch))
+            .orderBy(F.desc("epoch"))
+            .limit(1)
+            .collect()
+        )
+        return (found[0]["epoch"], found[0]["run_id"]) if found else None
 
     def record_loss(self, spark: SparkSession, ranges: Iterable[Range]) -> None:
         """Writes down records that expired unread; the epoch's number makes it once a run."""
@@ -315,7 +324,7 @@ class Ledger:
         with translated(self.pipeline):
             self.table.append(frame, f"{self.pipeline}/{application}", version)
 
-    def _row(self, kind: str, **columns: Any) -> dict[str, Any]:  # noqa: ANN401 - the columns' own types
+    def _row(self, kind: str, **columns: Any) -> dict[str, Any]:
         stamp = time.time_ns() // 1_000_000
         own = {"pipeline": self.pipeline, "kind": kind, "epoch": self.epoch, "run_id": self.run_id}
         return own | {"written_at_ms": stamp} | columns
@@ -325,16 +334,6 @@ class Ledger:
         """Rows as one literal, read by the optimiser: no Python data travels, no task but one writes."""
         text = F.from_json(F.lit(json.dumps(rows)), f"array<struct<{SCHEMA}>>")
         return spark.range(0, 1, 1, 1).select(F.inline(text))
-
-    def _epoch_row(self, spark: SparkSession) -> Row | None:
-        found = (
-            self.rows(spark)
-            .where((F.col("kind") == "epoch") & (F.col("epoch") >= self.epoch))
-            .orderBy(F.desc("epoch"))
-            .limit(1)
-            .collect()
-        )
-        return found[0] if found else None
 
 
 class translated:  # noqa: N801 - reads as a word: with translated(pipeline)

@@ -71,9 +71,7 @@ def _suspect(source: Source, bad: int, null_keys: int, null_values: int) -> bool
     if source.kind == "table":
         return bool(bad or null_keys)
     return bool(
-        bad
-        or (null_values and source.null_values == "quarantine")
-        or (null_keys and source.keys_not_null == "drop")
+        bad or (null_values and source.null_values == "quarantine") or (null_keys and source.keys_not_null == "drop")
     )
 
 
@@ -107,7 +105,7 @@ def _of_step(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, on
     return _shaped(found, ledger, plan, F.lit(one.code), F.lit("an inner join has no use for a null key"), one.node)
 
 
-def _shaped(frame: DataFrame, ledger: Ledger, plan: Plan, code, message, node: str) -> DataFrame:  # type: ignore[no-untyped-def]  # noqa: ANN001, PLR0913 - Columns
+def _shaped(frame: DataFrame, ledger: Ledger, plan: Plan, code, message, node: str) -> DataFrame:  # type: ignore[no-untyped-def]  # noqa: ANN001 - Columns
     return frame.select(
         F.lit(ledger.pipeline).alias("pipeline"),
         code.alias("code"),

@@ -42,9 +42,7 @@ def find(spark: SparkSession, ledger: Ledger, source: Source) -> Snapshot:
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
     if not table.exists(spark):
         return Snapshot()
-    found = (
-        table.read(spark).where(F.col(_FORMATS) == _formats(source)).agg(F.max("as_of_cycle"), F.count("*")).first()
-    )
+    found = table.read(spark).where(F.col(_FORMATS) == _formats(source)).agg(F.max("as_of_cycle"), F.count("*")).first()
     return Snapshot(found[0], found[1]) if found is not None and found[0] is not None else Snapshot()
 
 
@@ -75,7 +73,7 @@ def side(
         rows = planned_rows(spark, ledger, source, since).where(F.col("k").isNotNull())
         changes = versions(rows, source.topic, row_cycle(source.topic, since))
     elif before is None:
-        rows = planned_rows(spark, ledger, source, plans[-1:]).where(F.lit(False))  # noqa: FBT003 - a SQL false
+        rows = planned_rows(spark, ledger, source, plans[-1:]).where(F.lit(False))
         changes = versions(rows, source.topic, F.lit(0))
     return TableSide(before, changes), snapshot.rows + sum(plan.records(source.topic) for plan in since)
 
@@ -94,9 +92,7 @@ def due(source: Source, snapshot: Snapshot, plans: Sequence[Plan], every: int) -
     return len(changed) >= every or rows > max(10_000, snapshot.rows // 4)
 
 
-def refresh(
-    spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot, plans: Sequence[Plan]
-) -> None:
+def refresh(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot, plans: Sequence[Plan]) -> None:
     """Folds the tail into the snapshot, as of the last of the finished plans."""
     as_of = plans[-1].cycle
     since = [plan for plan in plans if plan.cycle > snapshot.cycle]

@@ -56,7 +56,7 @@ def parse_ddl(ddl: str) -> tuple[Field, ...]:
 
 def _spark_type(kind: exp.DataType, ddl: str) -> str:
     text: str = kind.sql(dialect="spark").lower()
-    head = text.split("<")[0].split("(")[0].strip()
+    head = text.split("<", maxsplit=1)[0].split("(", maxsplit=1)[0].strip()
     if head not in _SPARK_TYPES:
         msg = f"the schema {ddl!r} has the unknown type {text!r}"
         raise InvalidFormat(msg, hint=f"one of {', '.join(sorted(_SPARK_TYPES))}")

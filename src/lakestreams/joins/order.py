@@ -32,9 +32,7 @@ VERSION_COLUMNS = (KEY, VALUE, TIME, ORDER)
 COORDINATES = ("source", "partition", "offset", "attempt")
 TRIGGER_FIELDS = ("stream_time_ms", "side", *COORDINATES)
 
-TRIGGER_TYPE = (
-    "struct<stream_time_ms: bigint, side: int, source: string, partition: int, offset: bigint, attempt: int>"
-)
+TRIGGER_TYPE = "struct<stream_time_ms: bigint, side: int, source: string, partition: int, offset: bigint, attempt: int>"
 CONTRIBUTOR_TYPE = "struct<source: string, partition: int, offset: bigint, attempt: int>"
 LINEAGE_TYPE = (
     f"struct<cycle: bigint, trigger: {TRIGGER_TYPE}, n: int, kind: string, contributors: array<{CONTRIBUTOR_TYPE}>>"
@@ -49,9 +47,7 @@ def points(records: DataFrame, source: str) -> DataFrame:
         source: the topic's name.
     """
     trigger = _trigger(source, STREAM_SIDE)
-    contributor = F.struct(
-        F.lit(source).alias("source"), F.col("partition"), F.col("offset"), F.col("attempt")
-    )
+    contributor = F.struct(F.lit(source).alias("source"), F.col("partition"), F.col("offset"), F.col("attempt"))
     return records.select(
         F.col("k").alias(KEY),
         F.col("v").alias(VALUE),

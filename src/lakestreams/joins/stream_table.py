@@ -117,7 +117,9 @@ def execute(points: DataFrame, table: TableSide, how: JoinKind, cycle: int) -> D
     condition = equal_keys(_key_columns(points, KEY), _key_columns(right, RIGHT_KEY))
     if table.changes is not None:
         at = F.col(TRIGGER)
-        condition = condition & (F.col(_FROM).isNull() | (F.col(_FROM) < at)) & (F.col(_TO).isNull() | (at < F.col(_TO)))
+        condition = (
+            condition & (F.col(_FROM).isNull() | (F.col(_FROM) < at)) & (F.col(_TO).isNull() | (at < F.col(_TO)))
+        )
     joined = points.join(right, condition, how)
     matched = F.col(_REF).isNotNull()
     columns = {
@@ -157,9 +159,7 @@ def _with_validity(table: TableSide, cycle: int) -> DataFrame:
         if table.state is None:
             msg = "a table side has state, changes or both"
             raise ValueError(msg)
-        bounded = table.state.select(
-            *VERSION_COLUMNS, F.lit(None).alias(_FROM), F.lit(None).alias(_TO)
-        )
+        bounded = table.state.select(*VERSION_COLUMNS, F.lit(None).alias(_FROM), F.lit(None).alias(_TO))
     else:
         known = table.changes if table.state is None else table.state.unionByName(table.changes)
         following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER))

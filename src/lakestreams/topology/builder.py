@@ -73,7 +73,7 @@ class StreamsBuilder:
         """The pipeline's name."""
         return self._name
 
-    def stream(  # noqa: PLR0913 - a source's options, all by name
+    def stream(
         self,
         topic: str,
         *,
@@ -97,12 +97,10 @@ class StreamsBuilder:
             null_values: `quarantine` (default) or `ignore` records with a null value; they never give a result.
             keys_not_null: expectation on null keys: `off`, `warn`, `drop` (to quarantine) or `fail`.
         """
-        source = self._source(
-            "stream", topic, key, value, name, event_time, max_future, null_values, keys_not_null
-        )
+        source = self._source("stream", topic, key, value, name, event_time, max_future, null_values, keys_not_null)
         return KStream(self, self.add(source))
 
-    def table(  # noqa: PLR0913 - a source's options, all by name
+    def table(
         self,
         topic: str,
         *,
@@ -142,7 +140,7 @@ class StreamsBuilder:
         return Topology(self._name, tuple(self._nodes))
 
     @staticmethod
-    def _source(  # noqa: PLR0913 - one place that makes both kinds
+    def _source(
         kind: SourceKind,
         topic: str,
         key: Format,
@@ -154,7 +152,8 @@ class StreamsBuilder:
         keys_not_null: ExpectationAction,
     ) -> Source:
         where = f'source "{name or topic}"'
-        for side, given in (("key", key), ("value", value)):
+        formats: dict[str, object] = {"key": key, "value": value}  # users without a type checker pass anything
+        for side, given in formats.items():
             if not isinstance(given, Format):
                 msg = f"{side}={given!r} is not a format"
                 raise InvalidFormat(msg, hint='such as Text("user") or Json("ms int, page string")', where=where)

@@ -166,8 +166,11 @@ class KStream(_Handle):
     def _stream_table(
         self, how: JoinKind, table: KTable, joiner: Joiner | None, name: str | None, co_partitioning: CoPartitioning
     ) -> KStream:
-        if not isinstance(table, KTable):
-            msg = f"{self.name}.{'join' if how == 'inner' else 'left_join'}() takes a KTable, not {type(table).__name__}"
+        given: object = table  # users without a type checker pass anything
+        if not isinstance(given, KTable):
+            msg = (
+                f"{self.name}.{'join' if how == 'inner' else 'left_join'}() takes a KTable, not {type(table).__name__}"
+            )
             raise TypeError(msg)
         if table._builder is not self._builder:  # noqa: SLF001 - the same class family
             msg = f"{self.name} and {table.name} belong to different builders"

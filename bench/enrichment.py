@@ -1,0 +1,148 @@
+"""Enrichment against its own floor: the same run with no join. `python -m bench.enrichment --help`.
+
+Loads page views and profiles once into a real broker, then runs the floor and the join in turn, each time into new
+tables, in one JVM: the first pair is cold, the others warm. Prints records/s for the whole run and by stage.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lakestreams import Json, StreamsBuilder, Text, Topology
+from lakestreams.engine.driver import Driver, Summary
+from lakestreams.engine.lake import Lake
+from lakestreams.engine.settings import RunSettings
+from lakestreams.local.broker import Broker
+from lakestreams.local.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VIEW = "ms bigint, page string, session string, referrer string"
+PROFILE = "region string, plan string, since bigint"
+STAGES = ("check", "prepare", "ingest", "settle", "join", "snapshot", "finish")
+START_MS = 1_700_000_000_000
+console = Console()
+
+
+def views(count: int, users: int) -> Iterator[tuple[str, str, int]]:
+    """Page views of about 110 bytes, in order of time."""
+    chance = random.Random(1)
+    for number in range(count):
+        at = START_MS + 1_000 + number
+        page = f"/products/{chance.randrange(5_000)}"
+        body = {"ms": at, "page": page, "session": f"s{number:012d}", "referrer": "search"}
+        yield f"user{chance.randrange(users):07d}", json.dumps(body), at
+
+
+def profiles(users: int) -> Iterator[tuple[str, str, int]]:
+    """One profile a user, before all views."""
+    chance = random.Random(2)
+    for number in range(users):
+        body = {"region": f"region-{chance.randrange(40)}", "plan": chance.choice(("free", "pro")), "since": START_MS}
+        yield f"user{number:07d}", json.dumps(body), START_MS
+
+
+def pipeline(*, join: bool) -> Topology:
+    """The enrichment, or the same with no join: both topics are ingested, views are copied to silver."""
+    builder = StreamsBuilder("bench_join" if join else "bench_floor")
+    stream = builder.stream("views", key=Text("user"), value=Json(VIEW))
+    table = builder.table("profiles", key=Text("user"), value=Json(PROFILE))
+    if join:
+        stream.left_join(
+            table, lambda view, user: {"ms": view.ms, "page": view.page, "region": user.region, "plan": user.plan}
+        ).to_delta("silver.enriched")
+    else:
+        stream.map_values(
+            lambda view: {"ms": view.ms, "page": view.page, "region": view.session, "plan": view.referrer}
+        ).to_delta("silver.copied")
+    return builder.build()
+
+
+def measure(spark: SparkSession, servers: str, root: Path, *, join: bool, batch: int, expected: int) -> dict[str, Any]:
+    """One run into new tables; wall time by stage. The result's rows are counted before its time counts."""
+    shutil.rmtree(root, ignore_errors=True)
+    topology = pipeline(join=join)
+    settings = RunSettings(
+        kafka={"kafka.bootstrap.servers": servers, "kafka.isolation.level": "read_committed"},
+        max_offsets_per_trigger=batch,
+    )
+    began = time.perf_counter()
+    summary: Summary = Driver(spark, topology, Lake(str(root)), settings).run()
+    seconds = time.perf_counter() - began
+    rows = Lake(str(root)).output(topology.sinks[0].name).read(spark).count()
+    if rows != expected:
+        msg = f"{rows} rows came out, {expected} were expected"
+        raise AssertionError(msg)
+    return {"seconds": seconds, "cycles": summary.cycles, "stages": summary.seconds}
+
+
+def main(
+    count: Annotated[int, typer.Option("--views")] = 1_000_000,
+    users: Annotated[int, typer.Option("--profiles")] = 100_000,
+    partitions: int = 4,
+    batch: Annotated[int, typer.Option(help="records an ingest batch reads at most")] = 2_000_000,
+    repeats: Annotated[int, typer.Option(help="warm pairs of runs after the cold one")] = 3,
+) -> None:
+    """Measures enrichment beside its floor."""
+    with Broker(heap_mb=1024) as broker, tempfile.TemporaryDirectory(prefix="lakestreams-bench-") as folder:
+        for topic in ("views", "profiles"):
+            broker.create_topic(topic, partitions)
+        began = time.perf_counter()
+        broker.produce("profiles", profiles(users))
+        broker.produce("views", views(count, users))
+        console.print(f"loaded {count + users:,} records in {time.perf_counter() - began:.1f} s")
+        began = time.perf_counter()
+        spark = spark_session("lakestreams-bench", memory="4g")
+        console.print(f"session in {time.perf_counter() - began:.1f} s")
+        runs: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        for number in range(repeats + 1):
+            # the cold pair begins with the join, since that is what a job does; warm pairs take turns
+            for join in (True, False) if number % 2 == 0 else (False, True):
+                one = measure(spark, broker.bootstrap_servers, Path(folder, "lake"), join=join, batch=batch,
+                              expected=count)  # fmt: skip
+                runs[join].append(one)
+                word = "cold" if number == 0 else f"warm {number}"
+                console.print(f"{'join' if join else 'floor'} {word}: {one['seconds']:.1f} s")
+        _report(runs, count + users)
+        spark.stop()
+
+
+def _report(runs: dict[bool, list[dict[str, Any]]], records: int) -> None:
+    table = Table(title=f"Enrichment, {records:,} records")
+    for heading in ("run", "s", "records/s", "cycles", *STAGES, "rest"):
+        table.add_column(heading, justify="left" if heading == "run" else "right")
+    for join in (True, False):
+        for number, one in enumerate(runs[join]):
+            stages = [one["stages"].get(stage, 0.0) for stage in STAGES]
+            # cycles run inside the ingest stage's time while its query still reads
+            shown = [f"{seconds:.1f}" for seconds in stages]
+            name = f"{'join' if join else 'floor'} {'cold' if number == 0 else 'warm'}"
+            rest = max(0.0, one["seconds"] - sum(stages))
+            table.add_row(name, f"{one['seconds']:.1f}", f"{records / one['seconds']:,.0f}", str(one["cycles"]), *shown,
+                          f"{rest:.1f}")  # fmt: skip
+    console.print(table)
+    warm = {join: [one["seconds"] for one in runs[join][1:]] for join in runs}
+    if all(warm.values()):
+        medians = {join: statistics.median(warm[join]) for join in warm}
+        spread = {join: f"{min(warm[join]):.1f}-{max(warm[join]):.1f}" for join in warm}
+        console.print(
+            f"warm: join {medians[True]:.1f} s ({spread[True]}), floor {medians[False]:.1f} s ({spread[False]}), "
+            f"{records / medians[True]:,.0f} records/s, {medians[True] / medians[False]:.2f} times the floor"
+        )
+
+
+if __name__ == "__main__":
+    typer.run(main)
