@@ -185,7 +185,7 @@ def test_the_report_names_pipeline_count_codes_and_pages() -> None:
         builder.build()
     text = str(caught.value)
     assert text.splitlines()[0] == "LS100 TOPOLOGY_INVALID   pipeline 'p': 2 faults"
-    for part in ("LS105 UNKNOWN_COLUMN   stream \"PageViews\"", "LS109 NO_OUTPUT", "docs/errors/LS105.md", "page"):
+    for part in ('LS105 UNKNOWN_COLUMN   stream "PageViews"', "LS109 NO_OUTPUT", "docs/errors/LS105.md", "page"):
         assert part in text
     assert all(fault.hint for fault in caught.value.faults)
 
