@@ -25,10 +25,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert command[0] == "python3"
     folder = tmp_path_factory.mktemp("wheel")
     tree, out = folder / "tree", folder / "dist"  # a copy: nothing is left in this one
-    tree.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree)
-    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    others = ("__pycache__", ".*", "dist", "build", "lake", "tests", "docs", "bench", "spark-warehouse")
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*others))
     build = [sys.executable, *command[1:], "--no-isolation", "--outdir", str(out), str(tree)]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,196 @@
+"""Makes docs/errors: a page for each code of the catalogue, and their index.
+
+The texts are the classes' own: the docstring says what the error means, the hint what to do. Only the examples stand
+here; each is an error as the code raises it. `--check` writes nothing and fails if a page is not up to date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from lakestreams import errors
+from lakestreams.errors import LakestreamsError
+
+FOLDER: Final = Path(__file__).parents[1] / "docs" / "errors"
+MADE: Final = "<!-- made by scripts/error_pages.py; the text is the class's docstring in src/lakestreams/errors.py -->"
+CHAPTERS: Final = {
+    "0": "Anything else",
+    "1": "The topology",
+    "2": "Configuration",
+    "3": "Kafka",
+    "4": "The data",
+    "5": "Tables and the engine",
+    "6": "Local parts",
+}
+
+_UNEQUAL: Final = errors.CoPartitioningRequired(
+    'CoPartitioningRequired { left = "PageViews" (12), right = "UserProfiles" (6) }',
+    where='conf/enrichment.yml:6  step "enriched"',
+)
+_NO_COLUMN: Final = errors.UnknownColumn(
+    "UserProfiles has no column 'regoin'",
+    hint="did you mean 'region'? UserProfiles has: user, region",
+    where='left_join "enriched"',
+)
+EXAMPLES: Final[Sequence[LakestreamsError]] = (
+    LakestreamsError(
+        "unexpected AnalysisException: the table was altered while it was written",
+        hint="please report this with the log file error-20260301-120000-4711.log",
+    ),
+    errors.TopologyInvalid([_NO_COLUMN, _UNEQUAL], "page_views"),
+    errors.UnnamedNode("a filter has no name", hint="pass a name that is not empty", where='filter ""'),
+    errors.DuplicateName("2 nodes are named 'PageViews_filter': filter, filter", hint="pass name=... on all but one"),
+    errors.KeyTypeMismatch(
+        'KeyTypeMismatch { left = "Orders", right = "Customers" }: left key (bigint) against right key (string)',
+        where='left_join "with_customer"',
+    ),
+    _UNEQUAL,
+    _NO_COLUMN,
+    errors.InvalidFormat(
+        "the schema 'ms int, page strin' has the unknown type 'strin'", hint="one of bigint, boolean, int, string, ..."
+    ),
+    errors.InvalidDuration("max_future '1 fortnight' is not a duration"),
+    errors.InvalidName("table name 'silver.page-views'", where='to_delta "silver.page-views"'),
+    errors.NoOutput("pipeline 'page_views' has no output"),
+    errors.InvalidExpression(
+        '[DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES] the left and right operand of "(page + day)" have different types',
+        where='map_values "PageViews_map_values"',
+    ),
+    errors.MixedBuilders("PageViews and UserProfiles belong to different builders"),
+    errors.InvalidOption("cluster_by and partition_by exclude each other", where='to_delta "silver.enriched"'),
+    errors.ConfigUnreadable("this is not YAML: expected ',' or '}', but got '{'", where="conf/enrichment.yml:5"),
+    errors.UnknownKey(
+        "there is no key 'kye'",
+        hint="did you mean 'key'? known here: kind, topic, key, value, event_time, max_future, null_values, expectations",
+        where='conf/sources.yml:6  source "PageViews"',
+    ),
+    errors.ConfigInvalid("kind is 'strem'; it is one of stream, table", where='conf/sources.yml:6  source "PageViews"'),
+    errors.ExpressionRefused(
+        "the function 'reflect' at character 1 is not on the allow-list, in \"reflect('java.lang.System', 'exit')\"",
+        where='conf/enrichment.yml:6  step "enriched"  select.page',
+    ),
+    errors.KafkaOptionRefused(
+        "the option 'sasl.client.callback.handler.class' is refused: options that name classes load code",
+        where="conf/sources.yml:4",
+    ),
+    errors.SecretUnresolved("kafka option sasl.jaas.config: the environment variable KAFKA_JAAS is not set"),
+    errors.UnknownReference(
+        "left_join.right refers to 'Users', which is neither a source nor a step",
+        hint="there are: PageViews, UserProfiles",
+        where='conf/enrichment.yml:4  step "enriched"',
+    ),
+    errors.BrokerUnreachable("no broker answers at localhost:9092: no answer in time"),
+    errors.TopicMissing("topic UserProfiles does not exist on localhost:9092"),
+    errors.TopicRecreated("topic PageViews partition 0 ends at offset 12, 4711 were read before"),
+    errors.OffsetsExpired("records expired before they were ingested:\nPageViews-0: offsets 4711 to 5000"),
+    errors.TooManyBadRecords(
+        "PageViews: 240 of 2000 records (12.0%) cannot be read\nallowed is 5.0%; nothing of the cycle was published"
+    ),
+    errors.ExpectationFailed(
+        "keys_not_null of PageViews: 2 of 300 records have no key\nPageViews-0@17\nPageViews-3@4",
+        where='source "PageViews"',
+    ),
+    errors.TableSchemaMismatch(
+        "table silver.enriched_page_views has other columns than the pipeline writes\n"
+        "  + region: string (the table lacks it)",
+        where="lake/silver/enriched_page_views",
+    ),
+    errors.LocationNotWritable("cannot write to lake/bronze: Permission denied"),
+    errors.Fenced("a newer driver runs pipeline page_views; nothing was written"),
+    errors.PlanUnderOtherConfig(
+        "cycle 7 is partly published under another configuration (3f2a9c0d5e6b7a81)", where="silver.enriched_page_views"
+    ),
+    errors.IngestFailed("the ingest query of page_views stopped: OutOfMemoryError: Java heap space"),
+    errors.LedgerInconsistent("plan 7 has no ranges or fingerprint"),
+    errors.TableNameCollision(
+        "topic page-views of clicks and topic page_views of clicks would both be written to bronze.clicks__page_views"
+    ),
+    errors.JavaMissing("JAVA_HOME is not set and there is no java on PATH"),
+    errors.JavaTooOld("java is version 11; Spark 4 and the broker need 17 or newer"),
+    errors.JarsUnresolved("the Spark 4.2.0 connectors jars could not be resolved:\nconnection timed out"),
+    errors.BrokerNotReady("the local broker ended before it was ready; its log ends with\nNo space left on device"),
+    errors.PortTaken("port 9092 on 127.0.0.1 is in use"),
+    errors.LocalPartsMissing("the package confluent_kafka is not installed"),
+)
+
+
+def classes() -> list[type[LakestreamsError]]:
+    """Every error class, the base among them, ordered by code."""
+    return [LakestreamsError, *errors.catalogue()]
+
+
+def meaning(cls: type[LakestreamsError]) -> str:
+    """What an error means: its docstring up to the arguments."""
+    if cls is LakestreamsError:
+        return "Something went wrong that lakestreams has no error of its own for. The whole trace is in the log file."
+    return inspect.cleandoc(cls.__doc__ or "").partition("\n\nArgs:")[0]
+
+
+def page(cls: type[LakestreamsError], example: LakestreamsError) -> str:
+    """The text of a page."""
+    return (
+        f"{MADE}\n# {cls.code} {cls.name}\n\n{meaning(cls)}\n\n**Fix:** {_fix(cls)}\n\n"
+        f"As it is printed:\n\n```text\n{example}\n```\n\n[All errors](README.md)\n"
+    )
+
+
+def index() -> str:
+    """The text of docs/errors/README.md."""
+    lines = [
+        MADE,
+        "# Errors",
+        "",
+        "A code never changes its meaning. `--json` gives code, name, message, hint and place.",
+    ]
+    chapter = ""
+    for cls in classes():
+        if CHAPTERS[cls.code[2]] != chapter:
+            chapter = CHAPTERS[cls.code[2]]
+            lines += ["", f"## {chapter}", "", "| code | name | what it means |", "|---|---|---|"]
+        first = " ".join(meaning(cls).partition("\n\n")[0].split())
+        lines.append(f"| [{cls.code}]({cls.code}.md) | `{cls.name}` | {first} |")
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """File name to text, of all pages and their index."""
+    examples = {type(one).code: one for one in EXAMPLES}
+    made = {f"{cls.code}.md": page(cls, examples[cls.code]) for cls in classes()}
+    return made | {"README.md": index()}
+
+
+def outdated(folder: Path = FOLDER) -> list[str]:
+    """Names of the files that are missing, have another text, or belong to no code."""
+    wanted = pages()
+    there = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.md")}
+    return sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes the pages, or with `--check` only says which ones are not up to date."""
+    names = outdated()
+    if "--check" in arguments:
+        print("\n".join(f"docs/errors/{name} is not up to date" for name in names), file=sys.stderr)
+        return int(bool(names))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    for name in names:
+        if name not in pages():
+            (FOLDER / name).unlink()
+    print(f"{len(names)} pages changed")
+    return 0
+
+
+def _fix(cls: type[LakestreamsError]) -> str:
+    return (
+        cls.hint[0].upper() + cls.hint[1:] if cls.hint[:1].isalpha() and not cls.hint.startswith("pip ") else cls.hint
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

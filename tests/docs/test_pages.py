@@ -1,0 +1,187 @@
+"""Pages say what is true: code runs, links lead somewhere, names that they give exist, made pages are up to date."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.blocks import blocks, topology_of
+
+from lakestreams import errors
+from lakestreams.config.compile import load_pipeline
+from lakestreams.engine import failpoints, ingest, ledger, quarantine
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", text(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# --- README ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_readmes_python_builds_a_topology(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = [block.text for block in blocks(README) if block.language == "python"]
+    topology = topology_of(code)
+    assert [node.name for node in topology.sinks] == ["silver.enriched_page_views"]
+    assert "Sink: silver.enriched_page_views (delta, append)" in capsys.readouterr().out
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+
+
+def test_the_readmes_yaml_loads_and_is_the_file_in_conf(tmp_path: Path) -> None:
+    (given,) = [block.text for block in blocks(README) if block.language == "yaml"]
+    (name,) = re.findall(r"\A# (\S+)$", given, re.MULTILINE)
+    file = tmp_path / "enrichment.yml"
+    file.write_text(given, encoding="utf-8")
+    shown = load_pipeline(file, ROOT / "conf" / "sources.yml").topology
+    assert shown.describe() == load_pipeline(ROOT / name).topology.describe()
+
+
+def test_the_readmes_commands_exist() -> None:
+    from typer.main import get_command
+
+    from lakestreams.cli.app import app
+
+    shell = "".join(block.text for block in blocks(README) if block.language == "sh")
+    targets = set(re.findall(r"^([a-z-]+):", text(ROOT / "Makefile"), re.MULTILINE))
+    assert set(re.findall(r"^make (\S+)", shell, re.MULTILINE)) == {"demo", "test"}
+    assert {"demo", "test"} <= targets
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    used = re.findall(r"^lakestreams (\S+)(.*?)(?:#|$)", shell, re.MULTILINE)
+    assert used
+    for name, rest in used:
+        options = {option for parameter in commands[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[\w-]+", rest)) <= options
+        assert all((ROOT / file).is_file() for file in re.findall(r"\S+\.yml", rest))
+
+
+def test_the_first_screen_names_what_is_needed() -> None:
+    head = text(README).partition("## ")[0]
+    assert all(what in head for what in ("Python 3.11", "JDK 17", "make demo", "make test", "```mermaid"))
+    assert len(head.splitlines()) <= 40
+
+
+# --- all pages -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    without_code = re.sub(r"^```.*?^```$", "", text(page), flags=re.MULTILINE | re.DOTALL)
+    for link in _LINK.findall(without_code):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), f"{link} leads nowhere"
+        assert not anchor or anchor in anchors(target), f"{link}: there is no such heading"
+
+
+def test_no_page_names_a_place_of_one_machine() -> None:
+    for page in PAGES:
+        assert not re.search(r"/(?:home|root|work|Users)/\w", text(page).replace("/Workspace/Users/", "")), page
+
+
+# --- architecture ----------------------------------------------------------------------------------------------------
+
+
+def test_every_failpoint_stands_in_the_run_step_by_step() -> None:
+    named = set(re.findall(r"`([a-z]+\.(?:before|after))(?:/<\w+>)?`", text(ARCHITECTURE)))
+    assert named == set(failpoints.NAMES)
+
+
+@pytest.mark.parametrize(
+    ("heading", "columns"),
+    [
+        ("_lakestreams.ledger", ledger.SCHEMA),
+        ("_lakestreams.quarantine", quarantine.SCHEMA),
+    ],
+)
+def test_every_column_stands_in_its_table(heading: str, columns: str) -> None:
+    section = text(ARCHITECTURE).partition(f"### `{heading}")[2].partition("\n### ")[0]
+    top = re.sub(r"<[^<>]*>", "", re.sub(r"<[^<>]*(?:<[^<>]*>[^<>]*)*>", "", columns))
+    names = {part.split()[0] for part in top.split(",")}
+    named = set(re.findall(r"\w+", "".join(re.findall(r"^\|(.*?)\|", section, re.MULTILINE))))
+    assert names <= named, names - named
+
+
+def test_every_quarantine_code_is_told() -> None:
+    codes = {ingest.MALFORMED_KEY, ingest.MALFORMED_VALUE, ingest.NO_TIMESTAMP, ingest.FUTURE_TIMESTAMP}
+    codes |= {quarantine.NULL_KEY, quarantine.NULL_VALUE, quarantine.EXPECTATION}
+    assert all(f"`{code}`" in text(ARCHITECTURE) for code in codes)
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def error_pages():
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        yield importlib.import_module("error_pages")
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
+
+
+def test_error_pages_are_up_to_date(error_pages) -> None:
+    assert error_pages.outdated() == [], "run: python scripts/error_pages.py"
+
+
+def test_every_code_has_one_example_of_its_own_class(error_pages) -> None:
+    wanted = [errors.LakestreamsError, *errors.catalogue()]
+    assert [type(one) for one in error_pages.EXAMPLES] == wanted
+
+
+def test_a_page_that_was_changed_by_hand_is_found(error_pages, tmp_path: Path) -> None:
+    for name, page in error_pages.pages().items():
+        (tmp_path / name).write_text(page, encoding="utf-8")
+    assert error_pages.outdated(tmp_path) == []
+    (tmp_path / "LS104.md").write_text("no", encoding="utf-8")
+    (tmp_path / "LS102.md").unlink()
+    (tmp_path / "LS999.md").write_text("old", encoding="utf-8")
+    assert error_pages.outdated(tmp_path) == ["LS102.md", "LS104.md", "LS999.md"]
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+def test_decisions_are_numbered_listed_and_of_one_form() -> None:
+    folder = ROOT / "docs" / "decisions"
+    notes = sorted(file for file in folder.glob("*.md") if file.name != "README.md")
+    assert [file.name[:4] for file in notes] == [f"{number:04}" for number in range(1, len(notes) + 1)]
+    for file in notes:
+        assert text(file).startswith(f"# {file.name[:4]} ")
+        assert re.findall(r"^\*\*(.*?)\.\*\*", text(file), re.MULTILINE) == [
+            "Question",
+            "Options",
+            "Choice",
+            "What would change it",
+        ], file.name
+        assert f"({file.name})" in text(folder / "README.md"), file.name
+
+
+def test_decisions_that_the_code_cites_exist() -> None:
+    cited = {
+        name for file in (ROOT / "src").rglob("*.py") for name in re.findall(r"docs/decisions/([\w-]+\.md)", text(file))
+    }
+    assert cited
+    assert all((ROOT / "docs" / "decisions" / name).is_file() for name in cited), cited
+
+
+def test_the_notebook_is_in_databricks_source_format() -> None:
+    source = text(ROOT / "notebooks" / "explore_enrichment.py")
+    assert source.startswith("# Databricks notebook source\n")
+    assert source.count("\n# COMMAND ----------\n") > 10
+    compile(source, "explore_enrichment.py", "exec")
