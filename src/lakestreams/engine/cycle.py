@@ -15,6 +15,7 @@ from lakestreams.engine.ledger import Ledger, Plan, translated
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.errors import ExpectationFailed, TooManyBadRecords
 from lakestreams.joins.order import points
+from lakestreams.topology.nodes import sources_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +76,10 @@ def execute(
     """
     _expect(spark, ledger, topology, plan)
     results = dataflow.run(topology, _inputs(spark, ledger, topology, plan, tail, known))
-    for name, rows in results.outputs.items():
+    for sink in topology.sinks:
+        if not any(plan.records(source.topic) for source in sources_of(sink) if source.kind == "stream"):
+            continue  # only table records: they give no result, and an empty append would cost a commit
+        name, rows = sink.name, results.outputs[sink.name]
         failpoint("publish.before", name)
         with translated(ledger.pipeline):
             ledger.lake.output(name).append(ledger.fence(spark, rows), f"{ledger.pipeline}/{name}", plan.cycle)

@@ -49,7 +49,7 @@ class Event:
     """Something that happened in a run, for progress displays.
 
     Attributes:
-        kind: checked, claimed, recovered, ingested, planned, published, finished, snapshot, waiting.
+        kind: checked, claimed, recovered, started, ingested, planned, published, finished, snapshot, waiting.
         facts: numbers and names that belong to it.
     """
 
@@ -111,7 +111,7 @@ class Driver:
         self._plan: Plan | None = None  # the last one in the ledger
         self._open = False  # whether it is still to be finished
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
-        self._tail: list[Plan] = []  # finished plans that some snapshot does not cover
+        self._tail: list[Plan] = []  # finished plans with table records that some snapshot does not cover
         self._snapshots: dict[str, Snapshot] = {}
         self._fingerprint = ""
         self._claimed = False
@@ -177,7 +177,9 @@ class Driver:
         with self._timed("look"):
             view = self._cluster().view([source.topic for source in self._topology.sources])
         positions = self._positions()
-        pending = {at: end for at, end in view.ends.items() if positions.get(at, view.starts.get(at, 0)) < end}
+        known = {at: positions.get(at, view.starts.get(at, 0)) for at in view.ends}
+        pending = {at: end for at, end in view.ends.items() if known[at] < end}
+        self._tell(Event("started", {"lag": sum(end - known[at] for at, end in pending.items())}))
         if pending or not view.ends:
             self._ingest(view)
         self._process({}, view)
@@ -279,7 +281,7 @@ class Driver:
         self._snapshots = {source.name: snapshots.find(self._spark, self._ledger, source) for source in tables}
         if self._plan is not None and tables:
             covered = min(snapshot.cycle for snapshot in self._snapshots.values())
-            plans = self._ledger.plans(self._spark, covered + 1)
+            plans = self._ledger.plans(self._spark, covered + 1, [source.topic for source in tables])
             self._tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
         if self._open and self._plan is not None and self._plan.fingerprint != self._fingerprint:
             self._replan(self._plan)
@@ -322,7 +324,9 @@ class Driver:
                     batch = _last_batch(query)
                     if batch is not None and batch != seen and query.isActive:
                         seen = batch
-                        self._process(view.ends, view)
+                        # a partition of which nothing is retained has nothing to wait for
+                        ends = {at: end for at, end in view.ends.items() if end > view.starts.get(at, 0)}
+                        self._process(ends, view)
                 failure = query.exception()
             except LakestreamsError:
                 query.stop()
@@ -376,16 +380,16 @@ class Driver:
         """
         with self._timed("settle"):
             last = self._ingests[-1].seq if self._ingests else 0
-            fresh = ingest.closed_here(self._ledger.run_id)
-            if fresh is None:  # the function ran in another process: Spark Connect's worker
+            fresh = ingest.closed_here(self._ledger.run_id, last)
+            if fresh is None:  # none yet, or the function ran in another process: Spark Connect's worker
                 fresh = self._ledger.ingests(self._spark, last + 1)
-            fresh = [one for one in fresh if one.seq > last]
             self._ingests.extend(fresh)
             for one in fresh:
                 self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
             backlog = settle.Backlog(self._plan, tuple(self._ingests))
             number = (self._plan.cycle if self._plan else 0) + 1
-            plan = settle.next_plan(number, self._fingerprint, backlog, ends, view.topic_ids, self._cut)
+            ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
+            plan = settle.next_plan(number, self._fingerprint, backlog, ends, ids, self._cut)
             if plan is None:
                 return
             self._record(plan, view)
@@ -429,7 +433,8 @@ class Driver:
     def _closed(self) -> None:
         if self._plan is not None:
             self._summary.cycles += 1
-            self._tail.append(self._plan)
+            if any(self._plan.records(source.topic) for source in self._topology.sources if source.kind == "table"):
+                self._tail.append(self._plan)
             self._tell(Event("finished", {"cycle": self._plan.cycle}))
 
     def _refresh_snapshots(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -161,11 +162,20 @@ class Standing:
 # Connect's worker) the driver reads the ledger. A worker that is started anew in the middle of a run begins at the
 # run's first standing, takes a sequence number that is taken, and stops at the read-back: late, but not wrong.
 _closed: dict[str, list[Ingest]] = {}
+_lock = threading.Lock()
 
 
-def closed_here(run_id: str) -> list[Ingest] | None:
-    """The batches that a run has closed in this process, or None if there is none: then the ledger knows."""
-    return _closed.get(run_id)
+def closed_here(run_id: str, after_seq: int) -> list[Ingest] | None:
+    """The batches past a sequence number that a run has closed in this process; older ones are forgotten.
+
+    None if this process has closed none: then the ledger knows.
+    """
+    with _lock:
+        closed = _closed.get(run_id)
+        if not closed:
+            return None
+        closed[:-1] = [one for one in closed[:-1] if one.seq > after_seq]  # the newest says where bronze stands
+        return [one for one in closed if one.seq > after_seq]
 
 
 @dataclass(frozen=True)
@@ -187,8 +197,8 @@ class BatchWriter:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Appends one batch to bronze and closes it in the ledger."""
         spark = batch.sparkSession
-        closed = _closed.setdefault(self.ledger.run_id, [])
-        newer = [one for one in closed if one.seq > self.first.seq]
+        with _lock:
+            newer = [one for one in _closed.get(self.ledger.run_id, []) if one.seq > self.first.seq]
         before = Standing.after(newer) if newer else self.first
         ends = read_offsets(Path(self.checkpoint) / "offsets" / str(batch_id))
         touched = [source for source in self.sources if _has_news(source.topic, ends, before.positions)]
@@ -198,7 +208,9 @@ class BatchWriter:
         with _kept(batch, worth_it=len(touched) > 1) as kept:
             for source in touched:
                 self._append(spark, kept, source, before.positions, before.seq + 1, now)
-        closed.append(close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now))
+        ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now)
+        with _lock:
+            _closed.setdefault(self.ledger.run_id, []).append(ingest)
 
     def _append(
         self,

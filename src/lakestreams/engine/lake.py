@@ -41,7 +41,8 @@ class Table:
     def exists(self, spark: SparkSession) -> bool:
         """Whether the table is there."""
         if self.path is not None:
-            return (Path(self.path) / "_delta_log").is_dir()
+            # a folder alone may be what a killed CREATE TABLE left behind
+            return any((Path(self.path) / "_delta_log").glob("[0-9]*.json"))
         return bool(spark.catalog.tableExists(self.reference))
 
     def append(self, rows: DataFrame, application: str, version: int) -> None:

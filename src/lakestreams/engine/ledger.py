@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -196,11 +196,12 @@ class Ledger:
         )
         return [_ingest(row) for row in found]
 
-    def plans(self, spark: SparkSession, cycle_from: int) -> list[Plan]:
-        """Plans from a cycle on, ascending."""
+    def plans(self, spark: SparkSession, cycle_from: int, topics: Sequence[str]) -> list[Plan]:
+        """Plans from a cycle on that take records of one of these topics, ascending."""
+        of_these = F.exists("ranges", lambda part: part["topic"].isin(*topics) & (part["records"] > 0))
         found = (
             self.rows(spark)
-            .where((F.col("kind") == "plan") & (F.col("cycle") >= cycle_from))
+            .where((F.col("kind") == "plan") & (F.col("cycle") >= cycle_from) & of_these)
             .orderBy("cycle")
             .collect()
         )

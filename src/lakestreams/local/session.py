@@ -34,6 +34,8 @@ _FIXED_CONF: Final[dict[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Spark writes every plan out as text for its UI, which is off: a few hundred milliseconds a wide statement.
+    "spark.sql.maxPlanStringLength": "4096",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # Small tables on few cores: by default Delta reads its log in 50 tasks and a shuffle makes 200.
@@ -96,7 +98,7 @@ def spark_session(
     try:
         with _terminal_into(log):
             session = _connect_session(conf, cores) if connect else _classic_session(conf, cores)
-    except Exception as error:
+    except BaseException as error:  # Ctrl-C too: the scratch folder must not stay
         error.add_note(f"Spark's log, {log}, ends with\n{tail(log)}")
         shutil.rmtree(scratch, ignore_errors=True)
         raise
@@ -186,6 +188,9 @@ def _end_jvm(scratch: Path) -> None:
     """Ends the JVM and waits for it, so that nothing writes into the scratch folder while it is removed."""
     from pyspark import SparkContext  # noqa: PLC0415  # imported by now
 
+    if _current is not None and not _stopped(_current):
+        with contextlib.suppress(Exception):
+            _current.stop()  # else py4j and the accumulator server print traces of their broken pipes
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is not None and jvm.stdin is not None:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
