@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
 
 from lakestreams import Json, Long, RegistryJson, StreamsBuilder, Text
+from lakestreams.engine import failpoints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +46,13 @@ def test_left_join_gives_every_view_and_the_default_for_the_unknown_user(bench: 
     bench.broker.produce(users, PROFILES)
     bench.broker.produce(views, VIEWS)
     summary = bench.run()
+    expected = [(*row, ZERO + ms) for ms, row in enumerate([*ENRICHED, ("dave", "/home", "<unknown>")], start=1)]
+    assert_df_equality(
+        bench.silver().drop("_lineage"),
+        bench.spark.createDataFrame(expected, "user string, page string, region string, event_time_ms bigint"),
+        ignore_row_order=True,
+        ignore_nullable=True,
+    )
     assert bench.enriched() == [*ENRICHED, ("dave", "/home", "<unknown>")]
     assert (summary.cycles, summary.records, summary.bad) == (1, 7, 0)
     assert_ledger_sound(bench)
@@ -64,6 +73,23 @@ def test_a_second_run_on_no_new_data_writes_nothing_but_its_epoch(bench: Bench) 
     changed = [name for name in before if before[name] != after[name]]
     assert changed == ["_lakestreams.ledger"]
     assert after["_lakestreams.ledger"] == before["_lakestreams.ledger"] + 1
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("point", ["plan.after", "publish.after"])
+def test_a_restart_finishes_what_was_planned(bench: Bench, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    views, users = topics(bench)
+    bench.broker.produce(users, PROFILES)
+    bench.broker.produce(views, VIEWS)
+    monkeypatch.setenv(failpoints.VARIABLE, f"{point}:1:raise")
+    failpoints.passed.clear()
+    with pytest.raises(failpoints.FailpointReached):
+        bench.run()
+    monkeypatch.delenv(failpoints.VARIABLE)
+    bench.broker.produce(views, at(("alice", "/after-the-crash", 50)))
+    bench.run()
+    assert bench.enriched() == [*ENRICHED, ("dave", "/home", "<unknown>"), ("alice", "/after-the-crash", "us-east")]
+    assert_ledger_sound(bench)
 
 
 @pytest.mark.connect
