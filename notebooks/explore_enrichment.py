@@ -72,10 +72,12 @@ show(
 )
 
 plans = ledger.where("kind = 'plan'")
-newest = plans.agg(F.max("cycle"), F.max_by("fingerprint", "cycle")).first()
-last_cycle, fingerprint = newest[0] or 0, newest[1]
-last_done = ledger.where("kind = 'done'").agg(F.max("cycle")).first()[0] or 0
-finished = max(last_done, last_cycle - 1)
+newest = ledger.agg(
+    F.max(F.when(F.col("kind") == "plan", F.struct("cycle", "fingerprint"))).alias("plan"),
+    F.max(F.when(F.col("kind") == "done", F.col("cycle"))).alias("done"),
+).first()
+last_cycle, fingerprint = newest["plan"] or (0, "")
+finished = max(newest["done"] or 0, last_cycle - 1)
 ranges = plans.select(F.col("cycle"), F.explode("ranges").alias("r")).select("cycle", "r.*")
 
 # COMMAND ----------
@@ -136,8 +138,12 @@ def bronze(topic):
     )
 
 
-for _, topic in sources:
-    show(bronze(topic).orderBy("event_time_ms", "partition", "offset").limit(20))
+def union(frames):
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+every = union([bronze(topic) for _, topic in sources])
+show(every.orderBy("stream_time_ms", "topic", "partition", "offset").limit(50))
 
 for name in outputs:
     show(lake.output(name).read(spark).orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n").limit(20))
@@ -159,11 +165,6 @@ show(quarantine.groupBy("topic", "node", "code", "message").count().orderBy("top
 # MAGIC | `held` | in bronze, waiting for a cycle |
 
 # COMMAND ----------
-
-
-def union(frames):
-    return reduce(lambda left, right: left.unionByName(right), frames)
-
 
 views = union([bronze(topic) for topic in streams])
 results = union(
@@ -209,8 +210,22 @@ fates = (
     .select(*PLACE, "key", "value", "event_time_ms", "cycle", "fate", F.coalesce("results", F.lit(0)).alias("results"), "error")
 )
 show(fates.drop("error").orderBy("event_time_ms", *PLACE).limit(50))
-counts = {row["fate"]: row["count"] for row in fates.groupBy("fate").count().collect()}
-show(fates.groupBy("topic", "fate").count().orderBy("topic", "fate"))
+
+# one pass over all views; what follows reads these few rows
+by_fate = (
+    fates.groupBy("fate")
+    .agg(
+        F.count("*").alias("views"),
+        F.countDistinct(F.struct(*PLACE)).alias("places"),
+        F.count("cycle").alias("planned"),
+        F.count("error").alias("unreadable"),
+    )
+    .orderBy("fate")
+    .collect()
+)
+counts = {row["fate"]: row["views"] for row in by_fate}
+for row in by_fate:
+    print(f"{row['fate']:20} {row['views']:>12,} views")
 
 # COMMAND ----------
 
@@ -219,29 +234,29 @@ show(fates.groupBy("topic", "fate").count().orderBy("topic", "fate"))
 
 # COMMAND ----------
 
-numbers = sorted(row["cycle"] for row in plans.select("cycle").collect())
-assert numbers, f"pipeline {pipeline} has no cycle under {catalog or root}"
-holds("cycles are numbered without a gap", numbers, list(range(1, last_cycle + 1)))
+totals = ranges.agg(
+    F.sort_array(F.collect_set("cycle")).alias("cycles"),
+    F.sum(F.when(F.col("topic").isin(streams), F.col("records"))).alias("records"),
+).first()
+assert totals["cycles"], f"pipeline {pipeline} has no cycle under {catalog or root}"
+holds("cycles are numbered without a gap", totals["cycles"], list(range(1, last_cycle + 1)))
 
-records = views.count()
-holds("every view is in bronze once", views.select(*PLACE).distinct().count(), records)
-holds("every view has one fate", sum(counts.values()), records)
+records = sum(counts.values())
+holds("every view has one fate", sum(row["places"] for row in by_fate), records)
+holds("the plans count as many views as bronze holds of them", sum(row["planned"] for row in by_fate), totals["records"])
 
-taken = ranges.where(F.col("topic").isin(streams)).agg(F.sum("records")).first()[0] or 0
-holds("the plans count as many views as bronze holds of them", fates.where("cycle is not null").count(), taken)
+given = {"matched", "unmatched", "no result"}
+holds("unreadable views that are not in quarantine", sum(row["unreadable"] for row in by_fate if row["fate"] in given), 0)
 
-lost = fates.where("error is not null and cycle is not null and fate in ('no result', 'matched', 'unmatched')").count()
-holds("unreadable views that are not in quarantine", lost, 0)
-
-doubled = results.groupBy("output", *PLACE, "n").count().where("count > 1").count()
+placed = results.groupBy("output", *PLACE, "n").agg(F.count("*").alias("rows"), F.max("result_cycle").alias("cycle"))
+doubled, unplanned = placed.agg(F.count_if(F.col("rows") > 1), F.count_if(~F.col("cycle").between(1, last_cycle))).first()
 holds("results that stand twice in an output", doubled, 0)
-holds("results of a cycle that is in no plan", results.where(~F.col("result_cycle").between(1, last_cycle)).count(), 0)
+holds("results of a cycle that is in no plan", unplanned, 0)
 
-every = union([bronze(topic).select(*PLACE) for _, topic in sources])
 cited = results.select(F.explode("contributors").alias("c")).select(
     F.col("c.source").alias("topic"), *(F.col(f"c.{name}").alias(name) for name in PLACE[1:])
 )
-holds("results whose records are not in bronze", cited.join(every, PLACE, "left_anti").count(), 0)
+holds("results whose records are not in bronze", cited.join(every.select(*PLACE), PLACE, "left_anti").count(), 0)
 
 if not steps & {"join", "filter"} and "null values: ignore" not in topology:
     holds("views without a result in a pipeline that drops none", counts.get("no result", 0), 0)

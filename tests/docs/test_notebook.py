@@ -12,6 +12,7 @@ from tests.docs.blocks import blocks, topology_of
 from tests.engine.harness import Bench, at, fresh_topics, page_views
 
 from lakestreams.engine import dataflow
+from lakestreams.engine.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,8 +23,25 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "notebooks" / "explore_enrichment.py"
 
 
-def explore(spark: SparkSession, **more: Any) -> dict[str, Any]:
-    return runpy.run_path(str(NOTEBOOK), init_globals={"spark": spark, **more})
+def cells() -> list[str]:
+    return NOTEBOOK.read_text(encoding="utf-8").split("# COMMAND ----------\n")
+
+
+def from_fates() -> str:
+    """The code from the cell of fates to the end."""
+    first = next(number for number, cell in enumerate(cells()) if "## The fate of each view" in cell)
+    return "".join(cells()[first:])
+
+
+def test_widgets_say_where_the_tables_are_on_databricks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKESTREAMS_ROOT", "not-this-one")
+    given = {"catalog": "prod", "root": "/Volumes/prod/x/y", "pipeline": "orders"}
+    made: list[str] = []
+    widgets = SimpleNamespace(text=lambda name, _default: made.append(name), get=given.get)
+    names: dict[str, Any] = {"dbutils": SimpleNamespace(widgets=widgets), "spark": None}
+    exec(cells()[1], names)
+    assert made == ["catalog", "root", "pipeline"]
+    assert names["lake"] == Lake("/Volumes/prod/x/y", "prod")
 
 
 @pytest.mark.broker
@@ -38,28 +56,24 @@ def test_the_notebook_follows_every_view_to_its_fate(
     bench = Bench(spark, broker, tmp_path, page_views(views, users))
     broker.produce(users, at(("alice", "us-east", 0), ("bob", "eu-west", 0), ("carol", "ap-south", 0)))
     broker.produce(views, at(("alice", "/home", 1), ("bob", "/products", 2), ("carol", "/checkout", 3)))
-    bench.run()
     broker.produce(views, at(("dave", "/home", 4), ("alice", None, 5)))
     bench.run()
     monkeypatch.setenv("LAKESTREAMS_ROOT", str(tmp_path))
     monkeypatch.delenv("LAKESTREAMS_CATALOG", raising=False)
     monkeypatch.delenv("LAKESTREAMS_PIPELINE", raising=False)
 
-    found = explore(spark)
+    found = runpy.run_path(str(NOTEBOOK), init_globals={"spark": spark})
 
     assert found["counts"] == {"matched": 3, "unmatched": 1, "NULL_VALUE": 1}
     assert (found["streams"], found["outputs"]) == ([views], ["silver.enriched_page_views"])
-    assert len(found["checked"]) == 9
-    assert "9 statements hold for 5 views of page_views" in capsys.readouterr().out
+    assert len(found["checked"]) == 8
+    assert "8 statements hold for 5 views of page_views" in capsys.readouterr().out
 
-    # a result that was lost is found, so the assertions are no decoration; here with a workspace's widgets and display
-    monkeypatch.setenv("LAKESTREAMS_ROOT", "nowhere")
-    widgets = SimpleNamespace(
-        text=lambda _name, _default: None, get={"catalog": "", "root": str(tmp_path), "pipeline": "page_views"}.get
-    )
+    # a result that was lost is found, so the assertions are no decoration
     spark.sql(f"delete from {bench.lake.output('silver.enriched_page_views').reference} where user = 'dave'")
+    found["show"] = lambda _frame: None
     with pytest.raises(AssertionError, match="views without a result in a pipeline that drops none: 1, expected 0"):
-        explore(spark, dbutils=SimpleNamespace(widgets=widgets), display=lambda _frame: None)
+        exec(from_fates(), found)
 
 
 @pytest.mark.broker  # no broker, but a session: not for the fast lane
