@@ -20,7 +20,8 @@ from functools import reduce
 from pyspark.sql import functions as F
 
 if importlib.util.find_spec("lakestreams") is None:  # not installed: the bundle's files lie beside this one
-    sys.path.insert(0, os.path.abspath(os.path.join("..", "src")))
+    here = os.path.dirname(os.path.abspath(__file__)) if "__file__" in globals() else os.getcwd()
+    sys.path.insert(0, os.path.join(os.path.dirname(here), "src"))
 
 from lakestreams.engine.lake import Lake
 
@@ -28,7 +29,7 @@ from lakestreams.engine.lake import Lake
 def parameter(name, default):
     """A widget's value on Databricks, else the environment's LAKESTREAMS_<NAME>."""
     if "dbutils" not in globals():
-        return os.environ.get(f"LAKESTREAMS_{name.upper()}", default)
+        return os.environ.get(f"LAKESTREAMS_{name.upper()}") or default
     dbutils.widgets.text(name, default)
     return dbutils.widgets.get(name)
 
@@ -64,6 +65,7 @@ def holds(what, found, expected):
 
 # COMMAND ----------
 
+assert lake.control("ledger").exists(spark), f"there are no tables under {catalog or root}: run a pipeline first"
 ledger = lake.control("ledger").read(spark).where(F.col("pipeline") == pipeline)
 show(
     ledger.groupBy("kind")
