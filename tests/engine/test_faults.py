@@ -180,14 +180,16 @@ def test_a_half_published_cycle_is_not_finished_under_another_configuration(
     changed.run(config_text="something else")
 
 
-def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(spark: SparkSession, broker: Broker) -> None:
+def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
     views, _ = fresh_topics(broker, 3)
     broker.produce(views, [("k", "v", ZERO, partition) for partition in (0, 0, 2)])
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.isolation.level": "read_committed"}
-    probe = ProbeCluster(spark, options)
+    probe = ProbeCluster(spark, options, tmp_path)
     assert probe.view([views]).ends == {(views, 0): 2, (views, 1): 0, (views, 2): 1}
-    assert connect(spark, options).view([views]).ends == probe.view([views]).ends
-    assert isinstance(connect(spark, options | {"kafka.security.protocol": "PLAINTEXT"}), ProbeCluster)
+    assert connect(spark, options, tmp_path).view([views]).ends == probe.view([views]).ends
+    assert isinstance(connect(spark, options | {"kafka.security.protocol": "PLAINTEXT"}, tmp_path), ProbeCluster)
     with pytest.raises(TopicMissing):
         probe.view(["NoSuchTopic"])
 

@@ -117,7 +117,7 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
 
     found = Status(name)
     ledger = Ledger(lake, name)
-    ends, note = _ends(spark, asked) if asked else ({}, None)
+    ends, note = _ends(spark, lake, asked) if asked else ({}, None)
     found.notes.extend([note] if note else [])
     if not ledger.table.exists(spark):
         return found
@@ -133,12 +133,13 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
     return found
 
 
-def _ends(spark: SparkSession, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], str | None]:
+def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], str | None]:
     from lakestreams.engine import cluster  # noqa: PLC0415 - needs pyspark
 
     topics = [source.topic for source in pipeline.topology.sources]
     try:
-        return cluster.connect(spark, pipeline.kafka.spark_options()).view(topics).ends, None
+        scratch = lake.checkpoints(pipeline.topology.name)
+        return cluster.connect(spark, pipeline.kafka.spark_options(), scratch).view(topics).ends, None
     except LakestreamsError as error:
         return {}, f"ends are unknown: {report.redact(error.message)}"
 

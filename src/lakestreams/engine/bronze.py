@@ -26,7 +26,7 @@ def planned_rows(
         spark: the session.
         ledger: of the pipeline.
         source: whose rows.
-        plans: ascending and gapless.
+        plans: ascending; those left out between them took no records of the source.
         readable: leave out rows with an `error`.
     """
     stretches: dict[int, tuple[int, int]] = {}

@@ -10,6 +10,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakestreams.engine.ledger import TopicPartition
@@ -59,12 +60,13 @@ class Cluster(Protocol):
         ...
 
 
-def connect(spark: SparkSession, options: Mapping[str, str]) -> Cluster:
+def connect(spark: SparkSession, options: Mapping[str, str], scratch: Path) -> Cluster:
     """The best adapter that works with these options.
 
     Args:
         spark: for the probe query.
         options: Spark's Kafka options, `kafka.` in front.
+        scratch: a folder that Spark can write to, for the probe's checkpoint.
     """
     plain = {name.removeprefix("kafka.") for name in options if name.startswith("kafka.")}
     if plain <= _SHARED:
@@ -74,7 +76,7 @@ def connect(spark: SparkSession, options: Mapping[str, str]) -> Cluster:
             pass
         else:
             return AdminCluster(options["kafka.bootstrap.servers"])
-    return ProbeCluster(spark, options)
+    return ProbeCluster(spark, options, scratch)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class ProbeCluster:
 
     spark: SparkSession
     options: Mapping[str, str]
+    scratch: Path
 
     def view(self, topics: Iterable[str]) -> ClusterView:
         """Partition counts and end offsets from one query that reads nothing."""
@@ -129,7 +132,8 @@ class ProbeCluster:
         limits = {"kafka.default.api.timeout.ms": "15000", "kafka.request.timeout.ms": "10000"}
         reader = self.spark.readStream.format("kafka").options(**{**limits, **self.options})
         latest = reader.option("subscribe", ",".join(names)).option("startingOffsets", "latest").load()
-        with tempfile.TemporaryDirectory(prefix="lakestreams-probe-") as folder:
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="probe-", dir=self.scratch) as folder:
             try:
                 query = (
                     latest.writeStream.format("noop")

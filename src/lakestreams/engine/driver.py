@@ -188,7 +188,7 @@ class Driver:
     # --- start -----------------------------------------------------------------------------------------------------
 
     def _cluster(self) -> cluster.Cluster:
-        return cluster.connect(self._spark, self._settings.kafka)
+        return cluster.connect(self._spark, self._settings.kafka, self._lake.checkpoints(self._topology.name))
 
     def _require_distinct_tables(self) -> None:
         lake, name = self._lake, self._topology.name

@@ -417,6 +417,8 @@ def _fits(checkpoint: Path, topics: set[str], positions: Mapping[TopicPartition,
     offsets, commits = _log(checkpoint / "offsets"), _log(checkpoint / "commits")
     if not (checkpoint / "metadata").is_file() or not offsets:
         return False
+    if _orphaned(checkpoint / "offsets") or _orphaned(checkpoint / "commits"):
+        return False  # a checksum without its file: Spark could not write that file again
     if commits and commits[-1] not in offsets:
         return False  # a commit without its offsets: Spark would run an older batch again
     newest = read_offsets(checkpoint / "offsets" / str(offsets[-1]))
@@ -428,6 +430,11 @@ def _fits(checkpoint: Path, topics: set[str], positions: Mapping[TopicPartition,
     if commits and not (checkpoint / "commits" / str(commits[-1])).stat().st_size:
         return False  # an empty commit file: Spark refuses to start
     return all(positions.get(at, 0) >= offset for at, offset in committed.items())
+
+
+def _orphaned(folder: Path) -> bool:
+    checksums = {int(file.name[1:-4]) for file in folder.glob(".*.crc") if file.name[1:-4].isdigit()}
+    return not checksums <= set(_log(folder))
 
 
 def _log(folder: Path) -> list[int]:

@@ -116,7 +116,7 @@ class Lake:
     """The place of all tables of a deployment: a folder (`root`) or a Unity Catalog catalog.
 
     Attributes:
-        root: the folder for tables, or with a catalog the volume folder for checkpoints.
+        root: the folder for tables; with a catalog, the volume folder for checkpoints alone.
         catalog: the catalog, or None for folders.
         bronze_schema: the schema (or folder) of bronze tables.
     """
@@ -147,6 +147,8 @@ class Lake:
 
     def checkpoints(self, pipeline: str) -> Path:
         """The folder of a pipeline's checkpoint generations (a local folder or a mounted volume)."""
+        if self.catalog is not None:
+            return Path(self.root) / pipeline
         return Path(self.root) / CONTROL_SCHEMA / "checkpoints" / pipeline
 
     def _table(self, schema: str, name: str, catalog: str | None = None) -> Table:

@@ -1,0 +1,167 @@
+"""Where tables live: names, folders, creation, appends at most once, and the fence that fails a statement."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from lakestreams.engine.lake import Lake, Table, fence_rows, plain, require_distinct
+from lakestreams.errors import LocationNotWritable, TableNameCollision, TableSchemaMismatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+def schema(spark: SparkSession, columns: str) -> StructType:
+    return spark.createDataFrame([], columns).schema
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_tables_in_folders() -> None:
+    lake = Lake("/lake")
+    assert lake.control("ledger").path == "/lake/_lakestreams/ledger"
+    assert lake.bronze("p", "Page.Views-1").path == "/lake/bronze/p__Page_Views_1"
+    assert lake.snapshot("p", "users").path == "/lake/_lakestreams/snapshot_p__users"
+    assert [lake.output(name).path for name in ("a", "gold.a", "main.gold.a")] == [
+        "/lake/silver/a", "/lake/gold/a", "/lake/main/gold/a",
+    ]  # fmt: skip
+    assert lake.output("gold.a").reference == "delta.`/lake/gold/a`"
+    assert lake.output("gold.a").name == "gold.a"
+    assert lake.checkpoints("p") == Path("/lake/_lakestreams/checkpoints/p")
+
+
+def test_tables_in_a_catalog() -> None:
+    lake = Lake("/Volumes/main/x/y", catalog="main", bronze_schema="raw")
+    assert lake.bronze("p", "users") == Table("raw.p__users", "`main`.`raw`.`p__users`", None)
+    assert [lake.output(name).reference for name in ("a", "gold.a", "dev.gold.a")] == [
+        "`main`.`silver`.`a`", "`main`.`gold`.`a`", "`dev`.`gold`.`a`",
+    ]  # fmt: skip
+    assert lake.checkpoints("p") == Path("/Volumes/main/x/y/_lakestreams/checkpoints/p")
+
+
+def test_two_things_in_one_table_are_refused() -> None:
+    lake = Lake("/lake")
+    topics = [(f"topic {topic}", lake.bronze("p", topic)) for topic in ("a.b", "a-b")]
+    with pytest.raises(TableNameCollision, match=r"topic a.b and topic a-b would both be written to bronze.p__a_b"):
+        require_distinct(topics)
+    outputs = [("output A", lake.output("A")), ("output silver.a", lake.output("silver.a"))]
+    with pytest.raises(TableNameCollision):  # capitals are not told apart
+        require_distinct(outputs)
+    require_distinct([("a", lake.output("a")), ("b", lake.output("b")), ("topic a", lake.bronze("p", "a"))])
+    assert plain("a.b-c_d") == "a_b_c_d"
+
+
+# --- creating --------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_created_once_and_compared_afterwards(spark: SparkSession, tmp_path: Path) -> None:
+    table = Lake(str(tmp_path)).output("silver.out")
+    columns = "id bigint, n struct<x: int, y: array<string>>"
+    assert not table.exists(spark)
+    table.create(spark, schema(spark, columns), properties={"delta.appendOnly": "true"})
+    assert table.exists(spark)
+    table.create(spark, schema(spark, columns))
+    assert table.read(spark).schema.simpleString() == "struct<id:bigint,n:struct<x:int,y:array<string>>>"
+    details = spark.sql(f"describe detail {table.reference}").first()
+    assert details["properties"]["delta.appendOnly"] == "true"
+    with pytest.raises(TableSchemaMismatch) as caught:
+        table.create(spark, schema(spark, "id int, other string"))
+    assert caught.value.message.splitlines() == [
+        "table silver.out has other columns than the pipeline writes",
+        "  - n: (('x', 'int'), ('y', ('array', 'string'))) (the pipeline does not write it)",
+        "  + other: string (the table lacks it)",
+        "  ~ id: bigint in the table, int in the pipeline",
+    ]
+    with pytest.raises(TableSchemaMismatch, match="the order of the columns differs"):
+        table.create(spark, schema(spark, "n struct<x: int, y: array<string>>, id bigint"))
+
+
+def test_names_inside_a_struct_keep_their_capitals_in_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    table = Lake(str(tmp_path)).output("silver.out")
+    wanted = schema(spark, "n struct<userId: int>")
+    table.create(spark, wanted)
+    table.create(spark, wanted)
+    assert table.read(spark).select("n.*").columns == ["userId"]
+
+
+def test_tables_are_laid_out_as_declared(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    columns = schema(spark, "id bigint, day string")
+    lake.output("parts").create(spark, columns, partition_by=["day"])
+    lake.output("clusters").create(spark, columns, cluster_by=["id"])
+    details = [spark.sql(f"describe detail {lake.output(name).reference}").first() for name in ("parts", "clusters")]
+    assert details[0]["partitionColumns"] == ["day"]
+    assert details[1]["clusteringColumns"] == ["id"]
+
+
+def test_a_place_that_cannot_be_written_to(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    table = Lake(str(tmp_path / "file")).output("silver.out")
+    with pytest.raises(LocationNotWritable, match="cannot write to"):
+        table.create(spark, schema(spark, "id bigint"))
+    if os.geteuid() != 0:
+        locked = tmp_path / "locked"
+        locked.mkdir(mode=0o500)
+        with pytest.raises(LocationNotWritable, match="Permission denied"):
+            Lake(str(locked)).output("silver.out").create(spark, schema(spark, "id bigint"))
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_append_counts_once_for_each_application_and_version(spark: SparkSession, tmp_path: Path) -> None:
+    table = Lake(str(tmp_path)).output("silver.out")
+    table.create(spark, schema(spark, "id bigint"))
+    rows = spark.range(2)
+    table.append(rows, "p/out", 1)
+    table.append(rows, "p/out", 1)
+    table.append(rows, "q/out", 1)
+    table.append(rows, "p/out", 2)
+    table.append(rows, "p/out", 1)
+    assert table.read(spark).count() == 6
+
+
+def test_a_fence_that_holds_lets_the_rows_through(spark: SparkSession, tmp_path: Path) -> None:
+    table = Lake(str(tmp_path)).output("silver.out")
+    table.create(spark, schema(spark, "id bigint, n struct<x: int>"))
+    rows = spark.sql("select id, named_struct('x', cast(id as int)) n from range(3)")
+    fenced = fence_rows(spark, rows, "select assert_true(max(id) = 4, 'FENCE') from range(5)")
+    assert fenced.schema.simpleString() == rows.schema.simpleString()
+    table.append(fenced, "p/out", 1)
+    assert sorted(row["id"] for row in table.read(spark).collect()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["rows", "known to be empty"])
+def test_a_fence_that_fails_records_no_transaction(spark: SparkSession, tmp_path: Path, empty: bool) -> None:
+    """An append without rows must fail too: recorded, its transaction would make the rightful one a repetition."""
+    table = Lake(str(tmp_path)).output("silver.out")
+    table.create(spark, schema(spark, "id bigint"))
+    rows = spark.range(3).where(F.lit(not empty))
+    with pytest.raises(Exception, match="FENCE"):
+        table.append(fence_rows(spark, rows, "select assert_true(max(id) = 9, 'FENCE') from range(5)"), "p/out", 1)
+    assert table.read(spark).count() == 0
+    table.append(spark.range(3), "p/out", 1)
+    assert table.read(spark).count() == 3, "the rightful append is no repetition"
+
+
+def test_a_fence_over_no_row_at_all_fails(spark: SparkSession) -> None:
+    """max(epoch) of nothing is null, and null is not true."""
+    fenced = fence_rows(spark, spark.range(3), "select assert_true(max(id) = 9, 'FENCE') from range(0)")
+    with pytest.raises(Exception, match="FENCE"):
+        fenced.collect()
+
+
+def test_overwriting_replaces_content_and_columns(spark: SparkSession, tmp_path: Path) -> None:
+    table = Lake(str(tmp_path)).snapshot("p", "users")
+    table.overwrite(spark.range(3))
+    table.overwrite(spark.sql("select 'x' name"))
+    assert [tuple(row) for row in table.read(spark).collect()] == [("x",)]
+    assert re.fullmatch(r"struct<name:string>", table.read(spark).schema.simpleString())
