@@ -21,8 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lakestreams import Json, StreamsBuilder, Text, Topology
-from lakestreams.engine.driver import Driver, Summary
+from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
+from lakestreams.engine.progress import Summary
 from lakestreams.engine.settings import RunSettings
 from lakestreams.local.broker import Broker
 from lakestreams.local.session import spark_session

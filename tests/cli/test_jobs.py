@@ -9,7 +9,7 @@ import pytest
 
 from lakestreams.cli import demo
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.driver import Summary
+from lakestreams.engine.progress import Summary
 from lakestreams.errors import BrokerUnreachable, ConfigUnreadable, CoPartitioningRequired, Fenced, InvalidOption
 from lakestreams.jobs import enrichment, entry, runner
 from lakestreams.jobs.runner import Job, Outcome, RunOptions

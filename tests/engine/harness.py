@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine.driver import Driver, Event, Summary
+from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
+from lakestreams.engine.progress import Event, Summary
 from lakestreams.engine.settings import RunSettings
 
 if TYPE_CHECKING:

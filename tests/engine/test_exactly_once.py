@@ -25,7 +25,7 @@ from lakestreams.errors import Fenced
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.driver import Event
+    from lakestreams.engine.progress import Event
     from lakestreams.local.broker import Broker
 
 pytestmark = [pytest.mark.broker]

@@ -19,7 +19,7 @@ from lakestreams.jobs.entry import stop_signal
 from lakestreams.jobs.runner import Outcome, RunOptions, load, open_session, prepare
 
 if TYPE_CHECKING:
-    from lakestreams.engine.driver import Event
+    from lakestreams.engine.progress import Event
 
 
 def run(screen: Screen, options: RunOptions) -> int:

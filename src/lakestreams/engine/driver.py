@@ -11,17 +11,18 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import cluster, cycle, dataflow, ingest, quarantine, settle, snapshots
+from lakestreams.engine import checkpoint, cluster, cycle, dataflow, ingest, quarantine, settle, snapshots
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.lake import Lake, require_distinct
 from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
+from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.errors import (
@@ -42,43 +43,6 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
 
 _POLL_S = 0.05
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened in a run, for progress displays.
-
-    Attributes:
-        kind: checked, claimed, recovered, started, ingested, planned, published, finished, snapshot, waiting.
-        facts: numbers and names that belong to it.
-    """
-
-    kind: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class Summary:
-    """What a run did.
-
-    Attributes:
-        epoch: the epoch it ran under.
-        cycles: how many cycles it finished.
-        records: bronze rows taken by them.
-        bad: those among them that could not be read.
-        seconds: wall time by stage.
-        warnings: what was accepted and should be known.
-    """
-
-    epoch: int = 0
-    cycles: int = 0
-    records: int = 0
-    bad: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-
-Listener = Callable[[Event], None]
 
 
 class Driver:
@@ -312,7 +276,7 @@ class Driver:
             if at in positions and positions[at] < start:
                 positions[at] = start
         topics = [source.topic for source in self._topology.sources]
-        generation = ingest.choose_generation(root, topics, view.ends, positions)
+        generation = checkpoint.choose_generation(root, topics, view.ends, positions)
         standing = ingest.Standing.after(self._ingests)
         writer = ingest.BatchWriter(self._ledger, self._topology.sources, str(generation.path), standing)
         seen: int | None = None
@@ -338,7 +302,7 @@ class Driver:
                 raise self._ingest_error(failure) from failure
 
     def _start_query(
-        self, generation: ingest.Generation, writer: ingest.BatchWriter, topics: Sequence[str]
+        self, generation: checkpoint.Generation, writer: ingest.BatchWriter, topics: Sequence[str]
     ) -> StreamingQuery:
         reader = (
             self._spark.readStream.format("kafka")
@@ -453,23 +417,8 @@ class Driver:
         else:
             self._tail = [plan for plan in self._tail if plan.cycle > covered]
 
-    def _timed(self, stage: str) -> _Timer:
-        return _Timer(self._summary.seconds, stage)
-
-
-class _Timer:
-    """Adds the wall time of a block to a stage."""
-
-    def __init__(self, seconds: dict[str, float], stage: str) -> None:
-        self._seconds = seconds
-        self._stage = stage
-        self._began = 0.0
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + time.perf_counter() - self._began
+    def _timed(self, stage: str) -> Timer:
+        return Timer(self._summary.seconds, stage)
 
 
 def _last_batch(query: StreamingQuery) -> int | None:

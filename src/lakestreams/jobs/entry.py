@@ -26,7 +26,7 @@ from lakestreams.jobs.runner import RunOptions, close_session, load, open_sessio
 from lakestreams.topology.durations import to_ms
 
 if TYPE_CHECKING:
-    from lakestreams.engine.driver import Event
+    from lakestreams.engine.progress import Event
     from lakestreams.jobs.runner import Outcome
     from lakestreams.topology.builder import Topology
 

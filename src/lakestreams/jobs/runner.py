@@ -29,8 +29,9 @@ from lakestreams.jobs.report import on_databricks, remember
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.driver import Driver, Event, Summary
+    from lakestreams.engine.driver import Driver
     from lakestreams.engine.lake import Lake
+    from lakestreams.engine.progress import Event, Summary
     from lakestreams.engine.settings import RunSettings
 
 DEFAULT_ROOT = "lake"

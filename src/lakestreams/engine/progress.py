@@ -1,0 +1,60 @@
+"""What a run tells while it works and when it is done: events, the summary, time by stage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run, for progress displays.
+
+    Attributes:
+        kind: checked, claimed, recovered, started, ingested, planned, published, finished, snapshot, waiting.
+        facts: numbers and names that belong to it.
+    """
+
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Summary:
+    """What a run did.
+
+    Attributes:
+        epoch: the epoch it ran under.
+        cycles: how many cycles it finished.
+        records: bronze rows taken by them.
+        bad: those among them that could not be read.
+        seconds: wall time by stage.
+        warnings: what was accepted and should be known.
+    """
+
+    epoch: int = 0
+    cycles: int = 0
+    records: int = 0
+    bad: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+Listener = Callable[[Event], None]
+
+
+class Timer:
+    """Adds the wall time of a block to a stage."""
+
+    def __init__(self, seconds: dict[str, float], stage: str) -> None:
+        self._seconds = seconds
+        self._stage = stage
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + time.perf_counter() - self._began
