@@ -44,7 +44,7 @@ def test_tables_in_a_catalog() -> None:
     assert [lake.output(name).reference for name in ("a", "gold.a", "dev.gold.a")] == [
         "`main`.`silver`.`a`", "`main`.`gold`.`a`", "`dev`.`gold`.`a`",
     ]  # fmt: skip
-    assert lake.checkpoints("p") == Path("/Volumes/main/x/y/_lakestreams/checkpoints/p")
+    assert lake.checkpoints("p") == Path("/Volumes/main/x/y/p")
 
 
 def test_two_things_in_one_table_are_refused() -> None:
