@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
@@ -194,7 +193,7 @@ def test_a_broken_record_keeps_its_bytes_and_says_why(spark: SparkSession) -> No
     assert [(row["key"], row["value"]) for row in found] == [(one.key, one.value) for one in records]
     assert [row["message"] for row in found] == [
         "not valid UTF-8",
-        "not a JSON object",
+        "does not fit ms bigint, page string",
         "field 'ms' is missing or negative",
         f"event time {NOW * 9} is more than {MAX_FUTURE} ms after ingest",
     ]
@@ -203,9 +202,6 @@ def test_a_broken_record_keeps_its_bytes_and_says_why(spark: SparkSession) -> No
     assert found[1]["no_value"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug: with fallback=False a table's tombstone has no usable time and deletes nothing"
-)
 def test_a_tombstone_is_no_error_where_event_time_is_a_field(spark: SparkSession) -> None:
     table = replace(SOURCE, kind="table", event_time=EventTime("ms", fallback=False))
     rows = bronze_rows(batch(spark, [Sent(0, 0, 5, None, "null_value")]), table, {}, 1, NOW)

@@ -207,9 +207,6 @@ def test_json(json_found: dict[str, tuple[Any, str | None]]) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG_NOW)
-@pytest.mark.xfail(
-    strict=True, reason="bug: from_json reads one value and no further; trim() knows the blank only; NaN is on"
-)
 def test_json_is_one_complete_object(json_found: dict[str, tuple[Any, str | None]], name: str) -> None:
     assert differences(json_found, {name: WRONG_NOW[name][1]}) == {}
 
@@ -220,7 +217,6 @@ def test_json_errors_say_what_is_wrong(json_found: dict[str, tuple[Any, str | No
     assert json_found["text for int"][1] == f"does not fit {SCHEMA}"
 
 
-@pytest.mark.xfail(strict=True, reason="bug: parse_ddl lowers the whole type, and with it the names inside a struct")
 def test_names_inside_a_struct_keep_their_capitals(spark: SparkSession) -> None:
     found = read(spark, Json("n struct<userId: int>"), {"one": b'{"n": {"userId": 5}}'})
     assert found == {"one": ({"n": {"userId": 5}}, None)}
@@ -285,9 +281,6 @@ def test_schemas_that_are_refused_where_they_are_written(ddl) -> None:
      "a decimal(2, 5)", "a struct<x: int, X: int>", "a int default 5", "`a\n` int"],
     ids=repr,
 )  # fmt: skip
-@pytest.mark.xfail(
-    strict=True, reason="bug: parse_ddl takes it; Spark refuses it later, or part of it is silently ignored"
-)
 def test_schemas_that_should_be_refused_where_they_are_written(ddl: str) -> None:
     with pytest.raises(InvalidFormat):
         Json(ddl)

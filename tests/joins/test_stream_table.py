@@ -331,15 +331,11 @@ def _one(spark: SparkSession, key: str, view_key: str, user_key: str) -> list[tu
     return [tuple(row) for row in joined.select("v.left", "rv.right", "kind").collect()]
 
 
-@pytest.mark.xfail(strict=True, reason="bug: column-wise null-safe equality makes a null key equal to a key of nulls")
 def test_a_null_key_equals_no_key_of_nulls(spark: SparkSession) -> None:
     found = _one(spark, "a: string, b: string", "null", "named_struct('a', null, 'b', null)")
     assert found == [("/", None, "unmatched")]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug: keys of one column are compared with =, so {id: null} never meets {id: null}"
-)
 def test_a_null_inside_a_key_of_one_column_equals_a_null(spark: SparkSession) -> None:
     found = _one(spark, "a: string", "named_struct('a', null)", "named_struct('a', null)")
     assert found == [("/", "eu", "matched")]

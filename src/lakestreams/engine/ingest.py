@@ -97,12 +97,20 @@ def bronze_rows(
     known = {partition: position.offset for partition, position in positions.items() if position.offset > 0}
     if known:
         raw = raw.where(F.col("offset") >= F.coalesce(_lookup(known), F.lit(0)))
-    key, value = source.key.parse(F.col("key")), source.value.parse(F.col("value"))
-    read = raw.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
+    # in columns of their own: inside the expressions below each would be computed several times
+    once = raw.select("*", source.key.read(F.col("key")).alias("key_read"),
+                      source.value.read(F.col("value")).alias("value_read"))  # fmt: skip
+    key = source.key.parse(F.col("key"), F.col("key_read"))
+    value = source.value.parse(F.col("value"), F.col("value_read"))
+    read = once.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
                       value.error.alias("value_error"))  # fmt: skip
     types = {field.name: field.type for field in source.value.fields}
     field_type = types.get(source.event_time.field) if source.event_time.field else None
-    timed = read.withColumn("event_time_ms", source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms")))
+    event_time = source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
+    if source.kind == "table":  # a tombstone has no field to take its time from, and must delete all the same
+        own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
+        event_time = F.when(F.col("value").isNull(), own).otherwise(event_time)
+    timed = read.withColumn("event_time_ms", event_time)
     judged = timed.withColumn("error", _error(source, ingest_time_ms)).withColumn(
         "moves", F.when(F.col("error").isNull(), F.col("event_time_ms"))
     )

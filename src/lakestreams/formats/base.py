@@ -11,7 +11,7 @@ from lakestreams.errors import InvalidFormat
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_COLUMN_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")
+_COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,17 @@ class Format(Protocol):
         """Whether a field may be null in a key that is not null itself (then keys are compared null-safe)."""
         ...
 
-    def parse(self, raw: Column) -> Parsed:
-        """Reads a binary column. Never raises for a record: what cannot be read gets an error message."""
+    def read(self, raw: Column) -> Column:
+        """The costly step over a binary column; callers put it in a column of its own, so that it is done once."""
+        ...
+
+    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
+        """Judges a binary column. Never raises for a record: what cannot be read gets an error message.
+
+        Args:
+            raw: the binary column.
+            read: the column that holds `read(raw)`; without it the step is part of the expressions.
+        """
         ...
 
     def describe(self) -> str:

@@ -35,9 +35,13 @@ class Text:
         """Never null inside a key that is there."""
         return False
 
-    def parse(self, raw: Column) -> Parsed:
+    def read(self, raw: Column) -> Column:
+        """The bytes as text."""
+        return raw.cast("string")
+
+    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
         """Invalid UTF-8 is an error: Spark would otherwise carry the broken bytes on silently."""
-        text = raw.cast("string")
+        text = self.read(raw) if read is None else read
         broken = raw.isNotNull() & ~F.is_valid_utf8(text)
         return Parsed(
             value=F.when(raw.isNotNull() & ~broken, F.struct(text.alias(self.column))),
@@ -69,11 +73,15 @@ class Long:
         """Never null inside a key that is there."""
         return False
 
-    def parse(self, raw: Column) -> Parsed:
+    def read(self, raw: Column) -> Column:
+        """The bytes as a number, where there are eight of them."""
+        # a negative target base makes conv() read the sixteen hex digits as a signed number
+        return F.when(F.octet_length(raw) == _LONG_BYTES, F.conv(F.hex(raw), 16, -10).cast("bigint"))
+
+    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
         """Any other length than eight bytes is an error."""
         broken = raw.isNotNull() & (F.octet_length(raw) != _LONG_BYTES)
-        # a negative target base makes conv() read the sixteen hex digits as a signed number
-        number = F.conv(F.hex(raw), 16, -10).cast("bigint")
+        number = self.read(raw) if read is None else read
         return Parsed(
             value=F.when(raw.isNotNull() & ~broken, F.struct(number.alias(self.column))),
             error=F.when(broken, F.concat(F.lit("a long has 8 bytes, not "), F.octet_length(raw).cast("string"))),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 import sqlglot
@@ -12,18 +11,25 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from sqlglot import expressions as exp
 
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats.base import Field, Parsed
+from lakestreams.formats.base import Field, Parsed, struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_CORRUPT = "_ls_corrupt"
+_RECORD, _END, _CORRUPT = "_ls_record", "_ls_end", "_ls_corrupt"
+_RESERVED_PREFIX = "_ls_"
 _PREFIX_BYTES = 5
-# Single quotes and Java-style comments are not JSON; Spark accepts the former by default.
-_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "allowSingleQuotes": "false"}
-_SPARK_TYPES = {"int", "integer", "bigint", "long", "smallint", "short", "tinyint", "byte", "float", "real", "double",
-                "string", "boolean", "date", "timestamp", "timestamp_ntz", "decimal", "dec", "numeric", "binary",
-                "array", "map", "struct"}  # fmt: skip
+_WHITE = " \t\r\n"
+# Single quotes and NaN are not JSON; Spark accepts both by default.
+_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": _CORRUPT,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+_SPARK_TYPES = {"int", "bigint", "smallint", "tinyint", "float", "double", "string", "boolean", "date", "timestamp",
+                "timestamp_ntz", "decimal", "binary", "array", "map", "struct"}  # fmt: skip
+_MAX_PRECISION = 38
 
 
 def parse_ddl(ddl: str) -> tuple[Field, ...]:
@@ -36,28 +42,57 @@ def parse_ddl(ddl: str) -> tuple[Field, ...]:
         InvalidFormat: if it is no column list, names a column twice, or has no column.
     """
     try:
-        table = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
-    except sqlglot.errors.ParseError as error:
-        msg = f"the schema {ddl!r} cannot be read: {error.errors[0].get('description', 'syntax error')}"
+        statements = sqlglot.parse(f"CREATE TABLE t ({ddl})", dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        msg = f"the schema {ddl!r} cannot be read: {str(error).splitlines()[0]}"
         raise InvalidFormat(msg) from None
-    schema = table.find(exp.Schema)
-    columns = schema.expressions if schema is not None else []
-    if not columns or not all(isinstance(column, exp.ColumnDef) and column.kind for column in columns):
+    create = statements[0] if len(statements) == 1 else None
+    schema = create.this if isinstance(create, exp.Create) else None
+    if not isinstance(schema, exp.Schema) or not schema.expressions:
         msg = f"the schema {ddl!r} is not a list of `name type` columns"
         raise InvalidFormat(msg)
-    fields = tuple(Field(column.name, _spark_type(column.kind, ddl)) for column in columns)
+    return _fields(schema.expressions, ddl)
+
+
+def _fields(columns: Sequence[exp.Expression], ddl: str) -> tuple[Field, ...]:
+    fields = []
+    for column in columns:
+        if not isinstance(column, exp.ColumnDef) or not isinstance(column.kind, exp.DataType):
+            msg = f"the schema {ddl!r} is not a list of `name type` columns"
+            raise InvalidFormat(msg)
+        kinds = [constraint.kind for constraint in column.constraints]
+        if not all(isinstance(kind, exp.NotNullColumnConstraint | exp.CommentColumnConstraint) for kind in kinds):
+            msg = f"the schema {ddl!r} says more of {column.name!r} than its type"
+            raise InvalidFormat(msg)
+        if column.name.lower().startswith(_RESERVED_PREFIX):
+            msg = f"the schema {ddl!r} names {column.name!r}; names that begin with {_RESERVED_PREFIX} are taken"
+            raise InvalidFormat(msg, hint="choose another column name")
+        fields.append(Field(column.name, _spark_type(column.kind, ddl)))
     names = [field.name.lower() for field in fields]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         msg = f"the schema {ddl!r} names {', '.join(doubled)} twice"
         raise InvalidFormat(msg, hint="name each column once (Spark does not tell capitals apart)")
-    return fields
+    return tuple(fields)
 
 
 def _spark_type(kind: exp.DataType, ddl: str) -> str:
+    """The type as Spark writes it; names inside structs keep their capitals, since JSON tells them apart."""
+    inner = kind.expressions
+    if kind.this == exp.DataType.Type.STRUCT and inner:
+        return "struct<" + ", ".join(f"{field.name}: {field.type}" for field in _fields(inner, ddl)) + ">"
+    if kind.this == exp.DataType.Type.ARRAY and len(inner) == 1:
+        return f"array<{_spark_type(inner[0], ddl)}>"
+    if kind.this == exp.DataType.Type.MAP and len(inner) == 2:
+        return f"map<{_spark_type(inner[0], ddl)}, {_spark_type(inner[1], ddl)}>"
     text: str = kind.sql(dialect="spark").lower()
-    head = text.split("<", maxsplit=1)[0].split("(", maxsplit=1)[0].strip()
-    if head not in _SPARK_TYPES:
+    head, _, arguments = text.partition("(")
+    known = head in _SPARK_TYPES and head not in {"array", "map", "struct"} and "<" not in text
+    if known and arguments:
+        numbers = [int(number) for number in arguments.rstrip(")").split(",") if number.strip().isdigit()]
+        precision, scale = (*numbers, 0, 0)[:2]
+        known = head == "decimal" and 0 < precision <= _MAX_PRECISION and scale <= precision
+    if not known:
         msg = f"the schema {ddl!r} has the unknown type {text!r}"
         raise InvalidFormat(msg, hint=f"one of {', '.join(sorted(_SPARK_TYPES))}")
     return text
@@ -93,23 +128,31 @@ class Json:
         """A JSON field may be null or missing."""
         return True
 
-    def parse(self, raw: Column) -> Parsed:
-        """One from_json per record; a second look only at objects that came out all null."""
-        text = raw.cast("string")
-        ddl = ", ".join(f"`{field.name}` {field.type}" for field in self.fields) + f", `{_CORRUPT}` string"
-        read = F.from_json(text, ddl, _OPTIONS)
-        every_field_null = reduce(and_, (read[field.name].isNull() for field in self.fields))
-        trimmed = F.trim(text)
-        message = (
-            F.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
-            .when(~(trimmed.startswith("{") & trimmed.endswith("}")), F.lit("not a JSON object"))
-            .when(read.isNull() | read[_CORRUPT].isNotNull(), F.lit(f"does not fit {self.schema}"))
-            # nesting or numbers beyond Jackson's limits null every field without a word: ask a second parser
-            .when(every_field_null & F.json_object_keys(text).isNull(), F.lit("JSON beyond the parser's limits"))
+    def read(self, raw: Column) -> Column:
+        """One from_json a record.
+
+        The text is read as the only element of a list with a mark behind it: from_json stops after one value and does
+        not say whether anything follows, and some faults null a whole row without a word; both lose the mark.
+        """
+        text = F.concat(F.lit(f'{{"{_RECORD}":['), raw.cast("string"), F.lit(f'],"{_END}":1}}'))
+        return F.from_json(
+            text, f"`{_RECORD}` array<{struct_type(self.fields)}>, `{_END}` int, `{_CORRUPT}` string", _OPTIONS
         )
-        error = F.when(raw.isNotNull(), message)
-        typed = F.struct(*(read[field.name].alias(field.name) for field in self.fields))
-        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), typed), error=error)
+
+    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
+        """The one object, or what is wrong with it."""
+        found = self.read(raw) if read is None else read
+        text = raw.cast("string")
+        record = F.get(found[_RECORD], F.lit(0))
+        complete = found[_END].isNotNull() & found[_CORRUPT].isNull() & (F.size(found[_RECORD]) == 1)
+        bad = ~F.coalesce(complete & record.isNotNull(), F.lit(False))
+        error = F.when(
+            raw.isNotNull(),
+            F.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
+            .when(bad & ~F.ltrim(text, F.lit(_WHITE)).startswith("{"), F.lit("not a JSON object"))
+            .when(bad, F.lit(f"does not fit {self.schema}")),
+        )
+        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), record), error=error)
 
     def describe(self) -> str:
         """The format with its columns."""
@@ -147,14 +190,26 @@ class RegistryJson:
         """A JSON field may be null or missing."""
         return True
 
-    def parse(self, raw: Column) -> Parsed:
+    def read(self, raw: Column) -> Column:
+        """One from_json of what is behind the prefix."""
+        return self._inner.read(_behind_prefix(raw))
+
+    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
         """Checks the prefix, then reads what is behind it."""
-        framed = (F.octet_length(raw) > _PREFIX_BYTES) & (F.hex(F.substring(raw, 1, 1)) == "00")
-        body = F.when(framed, F.substring(raw, _PREFIX_BYTES + 1, 2_147_483_647))
-        inner = self._inner.parse(body)
-        unframed = F.when(raw.isNotNull() & ~framed, F.lit("no registry prefix (0x00 and four bytes) before the JSON"))
+        inner = self._inner.parse(_behind_prefix(raw), self.read(raw) if read is None else read)
+        unframed = F.when(
+            raw.isNotNull() & ~_framed(raw), F.lit("no registry prefix (0x00 and four bytes) before the JSON")
+        )
         return Parsed(value=inner.value, error=F.coalesce(unframed, inner.error))
 
     def describe(self) -> str:
         """The format with its columns."""
         return f"registry_{self._inner.describe()}"
+
+
+def _framed(raw: Column) -> Column:
+    return (F.octet_length(raw) > _PREFIX_BYTES) & (F.hex(F.substring(raw, 1, 1)) == "00")
+
+
+def _behind_prefix(raw: Column) -> Column:
+    return F.when(_framed(raw), F.substring(raw, _PREFIX_BYTES + 1, 2_147_483_647))

@@ -114,7 +114,8 @@ def execute(points: DataFrame, table: TableSide, how: JoinKind, cycle: int) -> D
         `matched` or `unmatched`, and the row's coordinates appended to `contributors`.
     """
     right = _with_validity(table, cycle)
-    condition = equal_keys(_key_columns(points, KEY), _key_columns(right, RIGHT_KEY))
+    same = equal_keys(_key_columns(points, KEY), _key_columns(right, RIGHT_KEY))
+    condition = F.col(KEY).isNotNull() & same
     if table.changes is not None:
         at = F.col(TRIGGER)
         condition = (
@@ -142,9 +143,10 @@ def explain(how: JoinKind) -> str:
 
 
 def equal_keys(left: Sequence[Column], right: Sequence[Column]) -> Column:
-    """Equality of two keys, column by column; a null inside a key equals a null, a null key equals nothing."""
-    if len(left) == 1:
-        return left[0] == right[0]
+    """Equality of two keys that are there, column by column: a null inside a key equals a null.
+
+    A null key equals nothing; callers leave it out, since its columns are null as well.
+    """
     return reduce(and_, (mine.eqNullSafe(other) for mine, other in zip(left, right, strict=True)))
 
 

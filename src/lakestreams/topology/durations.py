@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 from lakestreams.errors import InvalidDuration
 
@@ -33,14 +34,14 @@ def to_ms(duration: Duration, what: str = "duration") -> int:
         InvalidDuration: if it is neither, negative, or finer than a millisecond.
     """
     if isinstance(duration, timedelta):
-        ms = duration / timedelta(milliseconds=1)
+        ms = Decimal(duration // timedelta(microseconds=1)) / 1_000
     else:
         # "ms" ends in the plural's s, so it is looked up before the s is taken off
         match = re.match(r"^\s*(\d+(?:\.\d+)?)\s*(ms)\s*$", str(duration)) or _TEXT.match(str(duration))
         if match is None or match[2].lower() not in _UNITS_MS:
             msg = f"{what} {duration!r} is not a duration"
             raise InvalidDuration(msg)
-        ms = float(match[1]) * _UNITS_MS[match[2].lower()]
+        ms = Decimal(match[1]) * _UNITS_MS[match[2].lower()]  # exact: in floats 1.001 s is no whole number of ms
     if ms < 0 or ms != int(ms):
         msg = f"{what} {duration!r} must be zero or more, in whole milliseconds"
         raise InvalidDuration(msg)

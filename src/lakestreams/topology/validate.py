@@ -28,9 +28,9 @@ from lakestreams.topology.nodes import (
     kind_of,
 )
 
-_PIPELINE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")
-_TABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){0,2}$")
-_TOPIC = re.compile(r"^[A-Za-z0-9._-]{1,249}$")
+_PIPELINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){0,2}\Z")
+_TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
 
 
 def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
@@ -101,7 +101,7 @@ def _node_faults(node: Node) -> list[LakestreamsError]:
 
 def _source_faults(source: Source, where: str) -> list[LakestreamsError]:
     faults: list[LakestreamsError] = []
-    if source.topic and not _TOPIC.match(source.topic):
+    if source.name and not _TOPIC.match(source.topic):
         hint = "Kafka allows letters, digits, dot, _ and -, up to 249 of them"
         faults.append(InvalidName(f"topic name {source.topic!r}", hint=hint, where=where))
     field = source.event_time.field
