@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,3 @@ class RunSettings:
     snapshot_every: int = 16
     accept_data_loss: bool = False
     config_text: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)

@@ -54,11 +54,6 @@ class Format(Protocol):
         """The typed columns that come out."""
         ...
 
-    @property
-    def nullable_fields(self) -> bool:
-        """Whether a field may be null in a key that is not null itself (then keys are compared null-safe)."""
-        ...
-
     def read(self, raw: Column) -> Column:
         """The costly step over a binary column; callers put it in a column of its own, so that it is done once."""
         ...

@@ -30,11 +30,6 @@ class Text:
         """One string."""
         return (Field(self.column, "string"),)
 
-    @property
-    def nullable_fields(self) -> bool:
-        """Never null inside a key that is there."""
-        return False
-
     def read(self, raw: Column) -> Column:
         """The bytes as text."""
         return raw.cast("string")
@@ -67,11 +62,6 @@ class Long:
     def fields(self) -> tuple[Field, ...]:
         """One bigint."""
         return (Field(self.column, "bigint"),)
-
-    @property
-    def nullable_fields(self) -> bool:
-        """Never null inside a key that is there."""
-        return False
 
     def read(self, raw: Column) -> Column:
         """The bytes as a number, where there are eight of them."""

@@ -123,11 +123,6 @@ class Json:
         fields: tuple[Field, ...] = self._fields  # type: ignore[attr-defined]
         return fields
 
-    @property
-    def nullable_fields(self) -> bool:
-        """A JSON field may be null or missing."""
-        return True
-
     def read(self, raw: Column) -> Column:
         """One from_json a record.
 
@@ -184,11 +179,6 @@ class RegistryJson:
     def fields(self) -> tuple[Field, ...]:
         """The columns of the schema."""
         return self._inner.fields
-
-    @property
-    def nullable_fields(self) -> bool:
-        """A JSON field may be null or missing."""
-        return True
 
     def read(self, raw: Column) -> Column:
         """One from_json of what is behind the prefix."""
