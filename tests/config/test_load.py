@@ -624,7 +624,11 @@ def test_the_schemas_are_up_to_date(name):
     jsonschema.Draft202012Validator.check_schema(schema.json_schema(name))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "conf").glob("*.yml")), ids=lambda path: path.name)
+# deployment.yml is dbx's own; tests/bundle looks at it
+OURS = sorted(path for path in (ROOT / "conf").glob("*.yml") if path.name != "deployment.yml")
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)
 def test_conf_files_validate_against_the_schema_they_name(path):
     first = path.read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("# yaml-language-server: $schema=schema/")
