@@ -41,6 +41,7 @@ from lakestreams.topology.nodes import (
     Source,
     StreamTableJoin,
     kind_of,
+    sources_of,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ EVENT_TIME, LINEAGE = "event_time_ms", "_lineage"
 RESERVED = (EVENT_TIME, LINEAGE)
 
 # Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
-# docs/decisions/0004-state-filter.md for the measurements).
+# docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
 _FILTER_RATIO = 0.5
 
 
@@ -245,8 +246,6 @@ class _Walk:
 
     def _few_points(self, node: StreamTableJoin) -> bool:
         """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
-        from lakestreams.topology.nodes import sources_of  # noqa: PLC0415
-
         counts = self._inputs.counts
         points = sum(counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
         rows = sum(counts.get(source.name, 0) for source in sources_of(node.right))
