@@ -19,7 +19,7 @@ from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine import dataflow
 from lakestreams.engine.dataflow import Inputs
 from lakestreams.joins import stream_table
-from lakestreams.joins.order import CONTRIBUTOR_TYPE, TRIGGER_TYPE
+from lakestreams.joins.order import CONTRIBUTOR_TYPE, ORDER_TYPE
 from lakestreams.joins.stream_table import TableSide
 
 if TYPE_CHECKING:
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 CASES, SEED = 400, 20260821
 CYCLE = 7  # of the changes; state and tail lie in earlier ones
-ORDER_TYPE = TRIGGER_TYPE.replace("struct<", "struct<cycle: bigint, ")
-RECORD_TYPE = (
-    f"v struct<{{}}>, ts bigint, trigger {TRIGGER_TYPE}, n int, kind string, contributors array<{CONTRIBUTOR_TYPE}>"
-)
+RECORD_TYPE = f"v struct<{{}}>, ts bigint, o {ORDER_TYPE}, n int, kind string, contributors array<{CONTRIBUTOR_TYPE}>"
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ class Bench:
                 "k": self._key(case, record),
                 "v": {"history": case.number, "left": record.value},
                 "ts": record.ts,
-                "trigger": self._trigger(case, record),
+                "o": {"cycle": self._cycle(case, record), **self._trigger(case, record)},
                 "n": 0,
                 "kind": "record",
                 "contributors": [self._coordinates(record)],
@@ -118,11 +115,14 @@ class Bench:
                     "v": None if record.value is None else {"right": record.value},
                     "ts": record.ts,
                     "o": {"cycle": self._cycle(case, record), **self._trigger(case, record)},
+                    "n": 0,
+                    "kind": "record",
+                    "contributors": [self._coordinates(record)],
                 }
                 for record in records
                 if record.key is not None
             ]
-        return self._frame(rows, f"v struct<right: string>, ts bigint, o {ORDER_TYPE}")
+        return self._frame(rows, RECORD_TYPE.format("right: string"))
 
     def _frame(self, rows: list[dict[str, Any]], columns: str) -> DataFrame:
         self._files += 1
@@ -319,14 +319,16 @@ def test_keys_of_several_columns_with_nulls_inside(pair_bench: Bench, how: str, 
 
 def _one(spark: SparkSession, key: str, view_key: str, user_key: str) -> list[tuple[Any, ...]]:
     """A view after a user, their keys given as SQL."""
-    trigger = "named_struct('stream_time_ms', 5L, 'side', 1, 'source', 'v', 'partition', 0, 'offset', 0L, 'attempt', 0)"
-    order = "named_struct('cycle', 7L, 'stream_time_ms', 1L, 'side', 0, 'source', 'u', 'partition', 0, 'offset', 0L, 'attempt', 0)"
-    at = "array(named_struct('source', 'v', 'partition', 0, 'offset', 0L, 'attempt', 0))"
+    order = "named_struct('cycle', 7L, 'stream_time_ms', {}L, 'side', {}, 'source', '{}', 'partition', 0, 'offset', 0L, 'attempt', 0)"
+    rest = "0 n, 'record' kind, array(named_struct('source', '{}', 'partition', 0, 'offset', 0L, 'attempt', 0)) contributors"
     points = spark.sql(
-        f"select cast({view_key} as struct<{key}>) k, named_struct('history', 1, 'left', '/') v, 5L ts, {trigger} trigger, "
-        f"0 n, 'record' kind, {at} contributors"
+        f"select cast({view_key} as struct<{key}>) k, named_struct('history', 1, 'left', '/') v, 5L ts, "
+        f"{order.format(5, 1, 'v')} o, {rest.format('v')}"
     )
-    users = spark.sql(f"select cast({user_key} as struct<{key}>) k, named_struct('right', 'eu') v, 1L ts, {order} o")
+    users = spark.sql(
+        f"select cast({user_key} as struct<{key}>) k, named_struct('right', 'eu') v, 1L ts, "
+        f"{order.format(1, 0, 'u')} o, {rest.format('u')}"
+    )
     joined = stream_table.execute(points, TableSide(None, users), "left", CYCLE)
     return [tuple(row) for row in joined.select("v.left", "rv.right", "kind").collect()]
 

@@ -14,7 +14,7 @@ from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.errors import ExpectationFailed, TooManyBadRecords
-from lakestreams.joins.order import points
+from lakestreams.joins.order import STREAM_SIDE, records
 from lakestreams.topology.nodes import sources_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _inputs(
             rows = planned_rows(spark, ledger, source, [plan]).where(F.col("v").isNotNull())
             if source.keys_not_null == "drop":
                 rows = rows.where(F.col("k").isNotNull())
-            streams[source.name] = points(rows, source.topic)
+            streams[source.name] = records(rows, source.topic, STREAM_SIDE, F.lit(plan.cycle))
             counts[source.name] = plan.records(source.topic)
         else:
             side, rows_about = snapshots.side(spark, ledger, source, known.get(source.name, Snapshot()), [*tail, plan])

@@ -21,15 +21,15 @@ from lakestreams.joins.order import (
     COORDINATES,
     KEY,
     ORDER,
-    POINT_COLUMNS,
+    ORDER_TYPE,
+    RECORD_COLUMNS,
+    RIGHT_KEY,
+    RIGHT_VALUE,
     TIME,
-    TRIGGER,
-    TRIGGER_TYPE,
     VALUE,
-    VERSION_COLUMNS,
     lineage,
 )
-from lakestreams.joins.stream_table import RIGHT_KEY, RIGHT_VALUE, TableSide
+from lakestreams.joins.stream_table import TableSide
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.nodes import (
     DeltaSink,
@@ -40,6 +40,7 @@ from lakestreams.topology.nodes import (
     SelectKey,
     Source,
     StreamTableJoin,
+    is_table,
     kind_of,
     sources_of,
 )
@@ -110,11 +111,9 @@ def check(topology: Topology, spark: SparkSession) -> tuple[dict[str, DataFrame]
         Output name to an empty frame with its columns, and every fault found: unknown columns, key types that do not
         agree, expressions that Spark cannot analyse, reserved names.
     """
-    streams = {
-        source.name: _empty(spark, source, POINT_COLUMNS) for source in topology.sources if source.kind == "stream"
-    }
+    streams = {source.name: _empty(spark, source) for source in topology.sources if source.kind == "stream"}
     tables = {
-        source.name: TableSide(state=None, changes=_empty(spark, source, VERSION_COLUMNS))
+        source.name: TableSide(state=None, changes=_empty(spark, source))
         for source in topology.sources
         if source.kind == "table"
     }
@@ -135,19 +134,17 @@ def require_valid(topology: Topology, spark: SparkSession) -> dict[str, DataFram
     return outputs
 
 
-def _empty(spark: SparkSession, source: Source, columns: tuple[str, ...]) -> DataFrame:
-    order = f"struct<cycle: bigint, {TRIGGER_TYPE.removeprefix('struct<')}"
+def _empty(spark: SparkSession, source: Source) -> DataFrame:
     types = {
         KEY: struct_type(source.key.fields),
         VALUE: struct_type(source.value.fields),
         TIME: "bigint",
-        TRIGGER: TRIGGER_TYPE,
-        ORDER: order,
+        ORDER: ORDER_TYPE,
         "n": "int",
         "kind": "string",
         CONTRIBUTORS: f"array<{CONTRIBUTOR_TYPE}>",
     }
-    return spark.createDataFrame([], ", ".join(f"`{name}` {types[name]}" for name in columns))
+    return spark.createDataFrame([], ", ".join(f"`{name}` {types[name]}" for name in RECORD_COLUMNS))
 
 
 class _Walk:
@@ -205,7 +202,7 @@ class _Walk:
             value = F.when(F.col(VALUE).isNotNull(), self._struct(node, node.mapper(fields)))
             return frame.withColumn(VALUE, value)
         keep = node.predicate(fields)
-        if ORDER in frame.columns:  # of a table: what does not fulfil it is deleted, which needs a version of its own
+        if is_table(node):  # of a table: what does not fulfil it is deleted, which needs a version of its own
             return frame.withColumn(VALUE, F.when(keep, F.col(VALUE)))
         return frame.where(keep)
 
@@ -232,9 +229,7 @@ class _Walk:
                 raise KeyTypeMismatch(message, where=_where(node))
         if node.how == "inner":
             # an inner join has no use for a null key (semantics section 4)
-            nobody = points.where(F.col(KEY).isNull()).select(
-                *(F.col(TRIGGER)[name].alias(name) for name in COORDINATES)
-            )
+            nobody = points.where(F.col(KEY).isNull()).select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
             self._results.rejected.append(Rejected(node.name, "NULL_KEY", nobody))
         if self._few_points(node):
             table = stream_table.retain(table, points)
@@ -242,7 +237,7 @@ class _Walk:
         left = self._fields(node.left.name, joined, node)
         right = self._fields(node.right.name, joined, node, key=RIGHT_KEY, value=RIGHT_VALUE)
         projection = node.joiner(left, right) if node.joiner else _all_columns(node, joined)
-        return joined.withColumn(VALUE, self._struct(node, projection)).select(*POINT_COLUMNS)
+        return joined.withColumn(VALUE, self._struct(node, projection)).select(*RECORD_COLUMNS)
 
     def _few_points(self, node: StreamTableJoin) -> bool:
         """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
@@ -263,7 +258,7 @@ class _Walk:
             *key,
             *(F.col(VALUE)[name].alias(name) for name in value),
             F.col(TIME).alias(EVENT_TIME),
-            lineage(self._inputs.cycle).alias(LINEAGE),
+            lineage().alias(LINEAGE),
         )
         missing = [name for name in (*node.cluster_by, *node.partition_by) if name not in selected.columns]
         if missing:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
-from lakestreams.joins.order import versions
+from lakestreams.joins.order import TABLE_SIDE, records
 from lakestreams.joins.stream_table import TableSide
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def find(spark: SparkSession, ledger: Ledger, source: Source) -> Snapshot:
 
 
 def state(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot) -> DataFrame | None:
-    """The snapshot as a versions frame, or None if there is none."""
+    """The snapshot as a records frame, or None if there is none."""
     if not snapshot.cycle:
         return None
     kept = ledger.lake.snapshot(ledger.pipeline, source.topic).read(spark)
-    return versions(kept, source.topic, F.col("row_cycle"))
+    return records(kept, source.topic, TABLE_SIDE, F.col("row_cycle"))
 
 
 def side(
@@ -71,10 +71,10 @@ def side(
     changes = None
     if since:
         rows = planned_rows(spark, ledger, source, since).where(F.col("k").isNotNull())
-        changes = versions(rows, source.topic, row_cycle(source.topic, since))
+        changes = records(rows, source.topic, TABLE_SIDE, row_cycle(source.topic, since))
     elif before is None:
         rows = planned_rows(spark, ledger, source, plans[-1:]).where(F.lit(False))
-        changes = versions(rows, source.topic, F.lit(0))
+        changes = records(rows, source.topic, TABLE_SIDE, F.lit(0))
     return TableSide(before, changes), snapshot.rows + sum(plan.records(source.topic) for plan in since)
 
 

@@ -1,20 +1,32 @@
-"""Points, versions and the total order: the columns that every kernel works on.
+"""Records and the total order: the columns that every kernel works on.
 
-order = (cycle, stream_time_ms, side, source, partition, offset, attempt). Inside a cycle the cycle is constant, so a
-record's place is its `trigger`; what earlier cycles left behind comes before all of it. `side` is 0 for a table and 1
-for a stream (tables first on ties), `source` compares as UTF-8 bytes. Source of the rule: DESIGN section 2.
+order = (cycle, stream_time_ms, side, source, partition, offset, attempt). `side` is 0 for a table and 1 for a stream
+(tables first on ties), `source` compares as UTF-8 bytes. Source of the rule: DESIGN section 2.
 
-A *points* frame has one row a stream record, with the columns
-    k struct|null, v struct|null, ts bigint (ms, the result's time), trigger struct, n int, kind string,
+A *records* frame has one row a stream record (a point) or a table record (a version), with the columns
+    k struct|null          the key
+    v struct|null          the value; of a table null is a tombstone
+    ts bigint              event time, ms
+    o struct<cycle, stream_time_ms, side, source, partition, offset, attempt>
+                           the order of the record that caused the row: its own, or its trigger's after a join
+    n int                  the row's place among all rows of that trigger; (o, n) is unique and total in a frame
+    kind string            record, matched, unmatched, tombstone
     contributors array<struct<source, partition, offset, attempt>>
-A *versions* frame has one row a table record:
-    k struct, v struct|null (null: tombstone), ts bigint, o struct<cycle, ...trigger>
+
+A frame holds what is new and as much of the past as may still matter: a kernel is told the first cycle that is new
+(`since`) and gives only results whose trigger is new. So one batch over a whole history and a cycle at a time over its
+pieces give the same rows. Some frames carry more columns: `task` (where clocks matter: any orderable type), `old`
+(tables that a join or an aggregation made: the value before), and the clocks that a windowed join keeps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Literal
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 if TYPE_CHECKING:
@@ -24,81 +36,35 @@ Side = Literal[0, 1]
 TABLE_SIDE: Side = 0
 STREAM_SIDE: Side = 1
 
-KEY, VALUE, TIME, TRIGGER, PLACE, KIND, CONTRIBUTORS = "k", "v", "ts", "trigger", "n", "kind", "contributors"
-ORDER = "o"
-POINT_COLUMNS = (KEY, VALUE, TIME, TRIGGER, PLACE, KIND, CONTRIBUTORS)
-VERSION_COLUMNS = (KEY, VALUE, TIME, ORDER)
+KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS = "k", "v", "ts", "o", "n", "kind", "contributors"
+RECORD_COLUMNS = (KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS)
+TASK, OLD = "task", "old"
+# What a join puts beside the left side's key and value: the right side's, null where it is missing.
+RIGHT_KEY, RIGHT_VALUE = "rk", "rv"
+RECORD, MATCHED, UNMATCHED, TOMBSTONE = "record", "matched", "unmatched", "tombstone"
 
 COORDINATES = ("source", "partition", "offset", "attempt")
 TRIGGER_FIELDS = ("stream_time_ms", "side", *COORDINATES)
 
 TRIGGER_TYPE = "struct<stream_time_ms: bigint, side: int, source: string, partition: int, offset: bigint, attempt: int>"
+ORDER_TYPE = TRIGGER_TYPE.replace("struct<", "struct<cycle: bigint, ")
 CONTRIBUTOR_TYPE = "struct<source: string, partition: int, offset: bigint, attempt: int>"
 LINEAGE_TYPE = (
     f"struct<cycle: bigint, trigger: {TRIGGER_TYPE}, n: int, kind: string, contributors: array<{CONTRIBUTOR_TYPE}>>"
 )
 
 
-def points(records: DataFrame, source: str) -> DataFrame:
-    """A points frame of a stream's records.
+def records(rows: DataFrame, source: str, side: Side, cycle: Column) -> DataFrame:
+    """A records frame of a source's rows.
 
     Args:
-        records: columns `k, v, event_time_ms, stream_time_ms, partition, offset, attempt`.
+        rows: columns `k, v, event_time_ms, stream_time_ms, partition, offset, attempt`.
         source: the topic's name.
-    """
-    trigger = _trigger(source, STREAM_SIDE)
-    contributor = F.struct(F.lit(source).alias("source"), F.col("partition"), F.col("offset"), F.col("attempt"))
-    return records.select(
-        F.col("k").alias(KEY),
-        F.col("v").alias(VALUE),
-        F.col("event_time_ms").alias(TIME),
-        trigger.alias(TRIGGER),
-        F.lit(0).alias(PLACE),
-        F.lit("record").alias(KIND),
-        F.array(contributor).alias(CONTRIBUTORS),
-    )
-
-
-def versions(records: DataFrame, source: str, cycle: Column) -> DataFrame:
-    """A versions frame of a table's records.
-
-    Args:
-        records: columns `k, v, event_time_ms, stream_time_ms, partition, offset, attempt`.
-        source: the topic's name.
+        side: 0 for a table, 1 for a stream.
         cycle: the cycle in which each record was planned.
     """
-    parts = [_trigger(source, TABLE_SIDE).getField(name).alias(name) for name in TRIGGER_FIELDS]
-    return records.select(
-        F.col("k").alias(KEY),
-        F.col("v").alias(VALUE),
-        F.col("event_time_ms").alias(TIME),
-        F.struct(cycle.cast("bigint").alias("cycle"), *parts).alias(ORDER),
-    )
-
-
-def trigger_of(order: Column) -> Column:
-    """The in-cycle part of an order."""
-    return F.struct(*(order[name].alias(name) for name in TRIGGER_FIELDS))
-
-
-def contributor_of(order: Column) -> Column:
-    """The coordinates of an order, as a contributor."""
-    return F.struct(*(order[name].alias(name) for name in COORDINATES))
-
-
-def lineage(cycle: int) -> Column:
-    """The trailing column `_lineage` of a result row, from a points frame."""
-    return F.struct(
-        F.lit(cycle).cast("bigint").alias("cycle"),
-        F.col(TRIGGER).alias("trigger"),
-        F.col(PLACE).alias("n"),
-        F.col(KIND).alias("kind"),
-        F.col(CONTRIBUTORS).alias("contributors"),
-    )
-
-
-def _trigger(source: str, side: Side) -> Column:
-    return F.struct(
+    order = F.struct(
+        cycle.cast("bigint").alias("cycle"),
         F.col("stream_time_ms").cast("bigint").alias("stream_time_ms"),
         F.lit(side).cast("int").alias("side"),
         F.lit(source).alias("source"),
@@ -106,3 +72,70 @@ def _trigger(source: str, side: Side) -> Column:
         F.col("offset").cast("bigint").alias("offset"),
         F.col("attempt").cast("int").alias("attempt"),
     )
+    contributor = F.struct(F.lit(source).alias("source"), F.col("partition"), F.col("offset"), F.col("attempt"))
+    return rows.select(
+        F.col("k").alias(KEY),
+        F.col("v").alias(VALUE),
+        F.col("event_time_ms").alias(TIME),
+        order.alias(ORDER),
+        F.lit(0).alias(PLACE),
+        F.lit(RECORD).alias(KIND),
+        F.array(contributor).alias(CONTRIBUTORS),
+    )
+
+
+def is_new(since: int) -> Column:
+    """Whether a row belongs to the cycles that are being computed."""
+    return F.col(ORDER)["cycle"] >= F.lit(since)
+
+
+def trigger_of(order: Column) -> Column:
+    """The in-cycle part of an order."""
+    return F.struct(*(order[name].alias(name) for name in TRIGGER_FIELDS))
+
+
+def lineage() -> Column:
+    """The trailing column `_lineage` of a result row, from a records frame."""
+    return F.struct(
+        F.col(ORDER)["cycle"].alias("cycle"),
+        trigger_of(F.col(ORDER)).alias("trigger"),
+        F.col(PLACE).alias("n"),
+        F.col(KIND).alias("kind"),
+        F.col(CONTRIBUTORS).alias("contributors"),
+    )
+
+
+def renumber(rows: DataFrame, *by: Column) -> DataFrame:
+    """Gives each row its place among the rows of its trigger, 0 first: one exchange and one sort.
+
+    Args:
+        rows: columns `o` and what `by` needs.
+        by: what orders the rows of one trigger.
+    """
+    return rows.withColumn(PLACE, F.row_number().over(Window.partitionBy(ORDER).orderBy(*by)) - 1)
+
+
+def equal_keys(left: Sequence[Column], right: Sequence[Column]) -> Column:
+    """Equality of two keys that are there, column by column: a null inside a key equals a null.
+
+    The key structs of two sides may differ in column names, hence one by one. A null key equals nothing; callers
+    leave it out, since its columns are null as well.
+    """
+    return reduce(and_, (mine.eqNullSafe(other) for mine, other in zip(left, right, strict=True)))
+
+
+def key_columns(frame: DataFrame, name: str = KEY) -> list[Column]:
+    """The columns of a key struct."""
+    fields = frame.schema[name].dataType.fields  # type: ignore[attr-defined]
+    return [F.col(name)[field.name] for field in fields]
+
+
+def key_types_differ(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
+    """Why keys of these types can never be equal, or None.
+
+    Args:
+        left_key, right_key: the SQL types of the key's columns, in order.
+    """
+    if list(left_key) == list(right_key):
+        return None
+    return f"left key ({', '.join(left_key)}) against right key ({', '.join(right_key)})"

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -26,31 +24,38 @@ from lakestreams.joins.order import (
     CONTRIBUTORS,
     KEY,
     KIND,
+    MATCHED,
     ORDER,
-    POINT_COLUMNS,
-    TRIGGER,
+    PLACE,
+    RECORD_COLUMNS,
+    RIGHT_KEY,
+    RIGHT_VALUE,
+    UNMATCHED,
     VALUE,
-    VERSION_COLUMNS,
-    contributor_of,
-    trigger_of,
+    equal_keys,
+    key_columns,
+    key_types_differ,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from collections.abc import Callable
 
-    from lakestreams.topology.nodes import JoinKind
+    from pyspark.sql import DataFrame
 
-RIGHT_KEY, RIGHT_VALUE = "rk", "rv"
+    from lakestreams.topology.nodes import JoinKind, Overlap
+
+    Step = Callable[[DataFrame], DataFrame]
+
 _FROM, _TO, _REF = "r_from", "r_to", "r_ref"
 
 
 @dataclass(frozen=True)
 class TableSide:
-    """What a table side brings into a cycle.
+    """What a table side brings into a join: records frames.
 
     Attributes:
-        state: versions from before the cycle, at most one a key; or None.
-        changes: versions of the tail and of the cycle itself, any number a key, tombstones among them; or None.
+        state: versions from before, at most one a key; or None.
+        changes: versions after the state, any number a key, tombstones among them, new ones and older ones; or None.
     """
 
     state: DataFrame | None
@@ -63,11 +68,13 @@ class TableSide:
             changes=None if self.changes is None else step(self.changes),
         )
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Step = Callable[[DataFrame], DataFrame]
+    def all(self) -> DataFrame:
+        """Both parts as one frame."""
+        parts = [part for part in (self.state, self.changes) if part is not None]
+        if not parts:
+            msg = "a table side has state, changes or both"
+            raise ValueError(msg)
+        return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1], allowMissingColumns=True)
 
 
 def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
@@ -79,9 +86,7 @@ def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
     Returns:
         What is wrong, or None.
     """
-    if list(left_key) == list(right_key):
-        return None
-    return f"left key ({', '.join(left_key)}) against right key ({', '.join(right_key)})"
+    return key_types_differ(left_key, right_key)
 
 
 def retain(table: TableSide, points: DataFrame) -> TableSide:
@@ -93,44 +98,42 @@ def retain(table: TableSide, points: DataFrame) -> TableSide:
     keys = points.where(F.col(KEY).isNotNull()).select(F.col(KEY).alias("wanted")).distinct()
 
     def wanted(versions: DataFrame) -> DataFrame:
-        # the key structs may differ in column names, so the columns are compared one by one
-        condition = equal_keys(_key_columns(versions, KEY), _key_columns(keys, "wanted"))
+        condition = equal_keys(key_columns(versions), key_columns(keys, "wanted"))
         return versions.join(F.broadcast(keys), condition, "left_semi")
 
     return table.each(wanted)
 
 
-def execute(points: DataFrame, table: TableSide, how: JoinKind, cycle: int) -> DataFrame:
-    """Joins the cycle's points with the table.
+def execute(points: DataFrame, table: TableSide, how: JoinKind, since: int, overlap: Overlap = "none") -> DataFrame:
+    """Joins new points with the table.
 
     Args:
-        points: a points frame (see `joins.order`).
-        table: versions before and in the cycle.
+        points: a records frame of the stream (see `joins.order`), new rows only.
+        table: versions, new ones and older ones; a version is seen only by later points.
         how: `inner` or `left`.
-        cycle: the cycle's number; versions of it are seen only by later points.
+        since: the first new cycle.
+        overlap: whether both sides hold rows of one trigger, and whose come first.
 
     Returns:
         The points' columns with `rk` and `rv` (the row's key and value, null where unmatched), `kind` set to
-        `matched` or `unmatched`, and the row's coordinates appended to `contributors`.
+        `matched` or `unmatched`, and the row's contributors appended to `contributors`.
     """
-    right = _with_validity(table, cycle)
-    same = equal_keys(_key_columns(points, KEY), _key_columns(right, RIGHT_KEY))
+    right = _with_validity(table, since)
+    same = equal_keys(key_columns(points), key_columns(right, RIGHT_KEY))
     condition = F.col(KEY).isNotNull() & same
     if table.changes is not None:
-        at = F.col(TRIGGER)
-        condition = (
-            condition & (F.col(_FROM).isNull() | (F.col(_FROM) < at)) & (F.col(_TO).isNull() | (at < F.col(_TO)))
-        )
+        at, start, end = F.col(ORDER), F.col(_FROM), F.col(_TO)
+        begun = start <= at if overlap == "right_first" else start < at
+        not_ended = at <= end if overlap == "left_first" else at < end
+        condition = condition & (start.isNull() | begun) & (end.isNull() | not_ended)
     joined = points.join(right, condition, how)
     matched = F.col(_REF).isNotNull()
     columns = {
-        KIND: F.when(matched, F.lit("matched")).otherwise(F.lit("unmatched")),
-        CONTRIBUTORS: F.when(matched, F.concat(F.col(CONTRIBUTORS), F.array(F.col(_REF)))).otherwise(
-            F.col(CONTRIBUTORS)
-        ),
+        KIND: F.when(matched, F.lit(MATCHED)).otherwise(F.lit(UNMATCHED)),
+        CONTRIBUTORS: F.when(matched, F.concat(F.col(CONTRIBUTORS), F.col(_REF))).otherwise(F.col(CONTRIBUTORS)),
     }
     return joined.select(
-        *(columns.get(name, F.col(name)).alias(name) for name in POINT_COLUMNS), RIGHT_KEY, RIGHT_VALUE
+        *(columns.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS), RIGHT_KEY, RIGHT_VALUE
     )
 
 
@@ -142,44 +145,23 @@ def explain(how: JoinKind) -> str:
     )
 
 
-def equal_keys(left: Sequence[Column], right: Sequence[Column]) -> Column:
-    """Equality of two keys that are there, column by column: a null inside a key equals a null.
-
-    A null key equals nothing; callers leave it out, since its columns are null as well.
-    """
-    return reduce(and_, (mine.eqNullSafe(other) for mine, other in zip(left, right, strict=True)))
-
-
-def _key_columns(frame: DataFrame, name: str) -> list[Column]:
-    fields = frame.schema[name].dataType.fields  # type: ignore[attr-defined]
-    return [F.col(name)[field.name] for field in fields]
-
-
-def _with_validity(table: TableSide, cycle: int) -> DataFrame:
-    """Live versions with `r_from` and `r_to`: the in-cycle bounds of their validity, null where unbounded."""
+def _with_validity(table: TableSide, since: int) -> DataFrame:
+    """Live versions with the bounds of their validity: null where it begins before `since` or never ends."""
     if table.changes is None:
-        if table.state is None:
-            msg = "a table side has state, changes or both"
-            raise ValueError(msg)
-        bounded = table.state.select(*VERSION_COLUMNS, F.lit(None).alias(_FROM), F.lit(None).alias(_TO))
+        bounded = table.all().select(*RECORD_COLUMNS, F.lit(None).alias(_FROM), F.lit(None).alias(_TO))
     else:
-        known = table.changes if table.state is None else table.state.unionByName(table.changes)
-        following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER))
-        new = F.col(ORDER)["cycle"] >= cycle
+        following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
         bounded = (
-            known.withColumn("following", following)
-            # superseded before the cycle began: no point of this cycle can meet it
-            .where(F.col("following").isNull() | (F.col("following")["cycle"] >= cycle))
-            .select(
-                *VERSION_COLUMNS,
-                F.when(new, trigger_of(F.col(ORDER))).alias(_FROM),
-                F.when(F.col("following").isNotNull(), trigger_of(F.col("following"))).alias(_TO),
-            )
+            table.all()
+            .withColumn(_TO, following)
+            # superseded before: no new point can meet it
+            .where(F.col(_TO).isNull() | (F.col(_TO)["cycle"] >= since))
+            .withColumn(_FROM, F.when(F.col(ORDER)["cycle"] >= since, F.col(ORDER)))
         )
     return bounded.where(F.col(VALUE).isNotNull()).select(
         F.col(KEY).alias(RIGHT_KEY),
         F.col(VALUE).alias(RIGHT_VALUE),
-        contributor_of(F.col(ORDER)).alias(_REF),
+        F.col(CONTRIBUTORS).alias(_REF),
         _FROM,
         _TO,
     )

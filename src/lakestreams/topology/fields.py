@@ -69,3 +69,30 @@ class Fields:
             )
         )
         return "null"
+
+
+class MaybeFields(Fields):
+    """The columns of a side that may be missing: then each of them is null.
+
+    Its type says so where a joiner's signature is read: `left_join` passes `Fields, MaybeFields`, `outer_join` passes
+    `MaybeFields` twice.
+    """
+
+    __slots__ = ("_missing",)
+
+    def __init__(
+        self, owner: str, columns: Mapping[str, str], faults: list[LakestreamsError], where: str, missing: str
+    ) -> None:
+        """Wraps one side, as `Fields` does.
+
+        Args:
+            owner, columns, faults, where: as for `Fields`.
+            missing: the SQL text that is true where the side is missing.
+        """
+        super().__init__(owner, columns, faults, where)
+        self._missing = missing
+
+
+def is_missing(side: MaybeFields) -> Column:
+    """Whether a side is missing altogether, which no column tells apart from a null of its own."""
+    return F.expr(side._missing)  # noqa: SLF001 - a property would hide a column of that name

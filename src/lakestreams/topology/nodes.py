@@ -6,9 +6,9 @@ evaluated over Spark Columns when the topology is bound to a session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 from lakestreams.formats.time import EventTime
 
@@ -16,17 +16,29 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from lakestreams.formats.base import Format
-    from lakestreams.topology.fields import Fields
+    from lakestreams.topology.fields import Fields, MaybeFields
 
-SourceKind = Literal["stream", "table"]
+SourceKind = Literal["stream", "table", "global_table"]
 JoinKind = Literal["inner", "left"]
+OuterJoinKind = Literal["inner", "left", "outer"]
+Emission = Literal["on_window_close", "eager"]
+Rules = Literal["strict", "kafka"]
+WindowStore = Literal["persistent", "in_memory"]
+# Whose rows of one source record come first at a join or merge; `none` where no record reaches both inputs.
+Overlap = Literal["none", "left_first", "right_first"]
 NullValues = Literal["quarantine", "ignore"]
 CoPartitioning = Literal["require", "warn", "off"]
 ExpectationAction = Literal["off", "warn", "drop", "fail"]
 
 Projection: TypeAlias = "Mapping[str, Column]"
 Mapper: TypeAlias = "Callable[[Fields], Projection]"
+PairMapper: TypeAlias = "Callable[[Fields], tuple[Projection, Projection]]"
+ManyMapper: TypeAlias = "Callable[[Fields], Column | Sequence[Projection]]"
+ManyPairMapper: TypeAlias = "Callable[[Fields], Sequence[tuple[Projection, Projection]]]"
 Joiner: TypeAlias = "Callable[[Fields, Fields], Projection]"
+LeftJoiner: TypeAlias = "Callable[[Fields, MaybeFields], Projection]"
+OuterJoiner: TypeAlias = "Callable[[MaybeFields, MaybeFields], Projection]"
+AnyJoiner: TypeAlias = "Joiner | LeftJoiner | OuterJoiner"
 Predicate: TypeAlias = "Callable[[Fields], Column]"
 
 DAY_MS = 86_400_000
@@ -34,17 +46,18 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Source:
-    """A topic read as a stream (records are points) or as a table (records are versions of their key).
+    """A topic read as a stream (records are points), as a table or as a global table (records are versions).
 
     Attributes:
         name: the user's name, by default the topic's.
         topic: the Kafka topic.
-        kind: `stream` or `table`.
+        kind: `stream`, `table` or `global_table`.
         key, value: how the bytes are read.
         event_time: where the event time comes from.
         max_future_ms: records dated further than this past their ingest time are quarantined.
         null_values: what happens to a null value of a stream (a table's null value is a tombstone).
         keys_not_null: the expectation on null keys of a stream; a table's null key is always quarantined.
+        history_ms: of a table, how much of its history is kept: then it is versioned, and looked up as of event time.
     """
 
     name: str
@@ -56,6 +69,7 @@ class Source:
     max_future_ms: int = DAY_MS
     null_values: NullValues = "quarantine"
     keys_not_null: ExpectationAction = "off"
+    history_ms: int | None = None
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -106,15 +120,205 @@ class SelectKey:
 
 
 @dataclass(frozen=True)
+class Map:
+    """A stream gets another key and another value at once; time and order stay."""
+
+    name: str
+    parent: Node
+    mapper: PairMapper
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
+class FlatMapValues:
+    """Each record becomes none, one or several, all with its key, time and order, in the mapper's order."""
+
+    name: str
+    parent: Node
+    mapper: ManyMapper
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
+class FlatMap:
+    """Each record becomes none, one or several, each with a key and a value of its own, in the mapper's order."""
+
+    name: str
+    parent: Node
+    mapper: ManyPairMapper
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The records of two streams of equal columns as one stream."""
+
+    name: str
+    left: Node
+    right: Node
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Both inputs."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Repartition:
+    """A stream whose tasks are the hash of its key over a count of partitions. Logical: no topic is made."""
+
+    name: str
+    parent: Node
+    partitions: int
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
+class WindowedJoin:
+    """Two streams' records of one key whose times lie in a window around each other (Kafka's KStream-KStream join).
+
+    Attributes:
+        before_ms, after_ms: they join iff `left.ts - before <= right.ts <= left.ts + after`; one may be negative.
+        grace_ms: how long a window stays open for records that come late.
+        emit_unmatched: when unmatched rows of an outer side come out.
+        rules: `strict` (one fate a record) or `kafka` (parity); semantics 3.7.
+        store: what Kafka Streams would keep the window in; of the rules `kafka` only: in an in-memory store a null
+            value moves the store's clock.
+    """
+
+    name: str
+    left: Node
+    right: Node
+    how: OuterJoinKind
+    before_ms: int
+    after_ms: int
+    grace_ms: int = 0
+    emit_unmatched: Emission = "on_window_close"
+    rules: Rules = "strict"
+    joiner: AnyJoiner | None = None
+    co_partitioning: CoPartitioning = "require"
+    store: WindowStore = "persistent"
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Left stream, right stream."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
 class StreamTableJoin:
-    """Each stream record with the table row of its key that is valid at the record (Kafka's KStream-KTable join)."""
+    """Each stream record with the table row of its key that is valid at the record (Kafka's KStream-KTable join).
+
+    A versioned table (`history_ms` of its source) is looked up as of the record's event time, any other one as of the
+    record's place in the order.
+
+    Attributes:
+        grace_ms: with a versioned table, how long records wait for table records that come late (KIP-923).
+    """
 
     name: str
     left: Node
     right: Node
     how: JoinKind
-    joiner: Joiner | None = None
+    joiner: AnyJoiner | None = None
     co_partitioning: CoPartitioning = "require"
+    grace_ms: int | None = None
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Stream side, table side."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class StreamGlobalJoin:
+    """Each stream record with the global table's row of a key made from it (Kafka's KStream-GlobalKTable join).
+
+    Attributes:
+        left_on: from the record's fields to the table's key columns, in the table's order.
+    """
+
+    name: str
+    left: Node
+    right: Node
+    how: JoinKind
+    left_on: Mapper
+    joiner: AnyJoiner | None = None
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Stream side, global table."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class TableTableJoin:
+    """Two tables' rows of one key, kept up to date (Kafka's KTable-KTable join)."""
+
+    name: str
+    left: Node
+    right: Node
+    how: OuterJoinKind
+    joiner: AnyJoiner | None = None
+    co_partitioning: CoPartitioning = "require"
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Left table, right table."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class ForeignKeyJoin:
+    """Each row of the left table with the right table's row that it names (Kafka's foreign-key join, KIP-213).
+
+    Attributes:
+        left_on: from the left row's fields (key and value) to the right table's key columns, in their order.
+    """
+
+    name: str
+    left: Node
+    right: Node
+    how: JoinKind
+    left_on: Mapper
+    joiner: AnyJoiner | None = None
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """Left table, right table."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class ForeignKeyStreamJoin:
+    """Each stream record with every table row that names its key (KIP-955).
+
+    Attributes:
+        right_on: from the table row's fields (key and value) to the stream's key columns, in their order.
+    """
+
+    name: str
+    left: Node
+    right: Node
+    how: JoinKind
+    right_on: Mapper
+    joiner: AnyJoiner | None = None
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -142,29 +346,78 @@ class DeltaSink:
         return (self.parent,)
 
 
-Node: TypeAlias = Source | MapValues | Filter | SelectKey | StreamTableJoin | DeltaSink
+Join: TypeAlias = (
+    WindowedJoin | StreamTableJoin | StreamGlobalJoin | TableTableJoin | ForeignKeyJoin | ForeignKeyStreamJoin
+)
+Step: TypeAlias = MapValues | Filter | SelectKey | Map | FlatMapValues | FlatMap | Merge | Repartition
+Node: TypeAlias = Source | Step | Join | DeltaSink
+
+# Joins by the key both sides already have: their tasks must fit (semantics section 9).
+CO_PARTITIONED = (WindowedJoin, StreamTableJoin, TableTableJoin)
+_WORDS: dict[type[Any], str] = {
+    MapValues: "map_values",
+    Filter: "filter",
+    SelectKey: "select_key",
+    Map: "map",
+    FlatMapValues: "flat_map_values",
+    FlatMap: "flat_map",
+    Merge: "merge",
+    Repartition: "repartition",
+    DeltaSink: "to_delta",
+}
+_SHAPES: dict[type[Any], str] = {
+    WindowedJoin: "stream-stream",
+    StreamTableJoin: "stream-table",
+    StreamGlobalJoin: "stream-global",
+    TableTableJoin: "table-table",
+    ForeignKeyJoin: "foreign-key table-table",
+    ForeignKeyStreamJoin: "foreign-key stream-table",
+}
+
+
+def is_join(node: Node) -> TypeGuard[Join]:
+    """Whether a node is a join of any shape."""
+    return type(node) in _SHAPES
+
+
+def shape_of(join: Join) -> str:
+    """The name of a join's shape, such as `stream-table`."""
+    return _SHAPES[type(join)]
 
 
 def is_table(node: Node) -> bool:
     """Whether a node's records are versions of their key rather than points."""
     if isinstance(node, Source):
-        return node.kind == "table"
-    return isinstance(node, MapValues | Filter) and is_table(node.parent)
+        return node.kind != "stream"
+    if isinstance(node, TableTableJoin | ForeignKeyJoin):
+        return True
+    return isinstance(node, MapValues | Filter | DeltaSink) and is_table(node.parent)
+
+
+def is_global(node: Node) -> bool:
+    """Whether a node is a global table, or a step on one."""
+    if isinstance(node, Source):
+        return node.kind == "global_table"
+    return isinstance(node, MapValues | Filter) and is_global(node.parent)
+
+
+def history_of(node: Node) -> int | None:
+    """The history retention of a versioned table in ms; None if it is not versioned.
+
+    Versioned-ness passes through stateless steps and ends at a stateful one (semantics section 7).
+    """
+    if isinstance(node, Source):
+        return node.history_ms
+    return history_of(node.parent) if isinstance(node, MapValues | Filter) else None
 
 
 def kind_of(node: Node) -> str:
     """The word for a node's kind, as drawings and messages show it."""
-    words: dict[type[Any], str] = {
-        MapValues: "map_values",
-        Filter: "filter",
-        SelectKey: "select_key",
-        DeltaSink: "to_delta",
-    }
     if isinstance(node, Source):
         return node.kind
-    if isinstance(node, StreamTableJoin):
-        return "join" if node.how == "inner" else "left_join"
-    return words[type(node)]
+    if is_join(node):
+        return "join" if node.how == "inner" else f"{node.how}_join"
+    return _WORDS[type(node)]
 
 
 def sources_of(node: Node) -> tuple[Source, ...]:
@@ -182,6 +435,50 @@ def key_source(node: Node) -> Source | None:
     """The source whose partitions a node's records lie in, or None after a re-key (then the task is by key hash)."""
     if isinstance(node, Source):
         return node
-    if isinstance(node, SelectKey):
+    if isinstance(node, SelectKey | Map | FlatMap | Repartition | ForeignKeyJoin):
+        return None  # a foreign-key join's rows come by the right side's records as well, which lie elsewhere
+    if isinstance(node, Merge) and key_source(node.right) is None:
         return None
     return key_source(node.parents[0])
+
+
+def is_plural(node: Node) -> bool:
+    """Whether one record of a source can cause several rows of a node."""
+    if isinstance(node, Source):
+        return False
+    if isinstance(node, FlatMap | FlatMapValues | WindowedJoin | ForeignKeyJoin | ForeignKeyStreamJoin):
+        return True
+    if isinstance(node, StreamTableJoin | StreamGlobalJoin):
+        # a record that waits comes out with others that waited
+        return is_plural(node.left) or (isinstance(node, StreamTableJoin) and node.grace_ms is not None)
+    if isinstance(node, Merge | TableTableJoin):
+        shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
+        return bool(shared) or is_plural(node.left) or is_plural(node.right)
+    return is_plural(node.parents[0])
+
+
+def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:
+    """Whether both inputs hold rows of the same source record, and whose Kafka Streams would process first.
+
+    Kafka Streams forwards a record to the processors behind it in the order in which they were attached, each to the
+    end; so the side wins whose path leaves the common source first.
+
+    Args:
+        node: the join or merge.
+        nodes: all nodes of the topology, in the order of declaration.
+    """
+    shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
+    if not shared:
+        return "none"
+    declared = {other.name: place for place, other in enumerate(nodes)}
+    source = min(shared, key=declared.__getitem__)
+    left, right = (min(_paths(side, source, declared)) for side in (node.left, node.right))
+    mine = [declared[node.name]]
+    return "left_first" if [*left, *mine, 0] <= [*right, *mine, 1] else "right_first"
+
+
+def _paths(node: Node, source: str, declared: Mapping[str, int]) -> list[list[int]]:
+    """Each way from a source to a node, as the places of its nodes after the source."""
+    if isinstance(node, Source):
+        return [[]] if node.name == source else []
+    return [[*path, declared[node.name]] for parent in node.parents for path in _paths(parent, source, declared)]
