@@ -62,6 +62,13 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     ),
     errors.MixedBuilders("PageViews and UserProfiles belong to different builders"),
     errors.InvalidOption("cluster_by and partition_by exclude each other", where='to_delta "silver.enriched"'),
+    errors.WrongKind(
+        "the right side of a stream-global join is UserProfiles, a table; it takes a global table",
+        where='left_join "enriched"',
+    ),
+    errors.NotRunnableYet(
+        "a stream-stream join runs in the TopologyTestDriver, not as a job yet", where='join "matched"'
+    ),
     errors.ConfigUnreadable("this is not YAML: expected ',' or '}', but got '{'", where="conf/enrichment.yml:5"),
     errors.UnknownKey(
         "there is no key 'kye'",

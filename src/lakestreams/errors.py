@@ -194,6 +194,29 @@ class InvalidOption(LakestreamsError):
     hint = "use one of the listed choices"
 
 
+class WrongKind(LakestreamsError):
+    """A step or join is given a stream where it takes a table, or the other way round; or no such join exists.
+
+    Streams join streams (inner, left, outer), tables and global tables (inner, left). Tables join tables by key
+    (inner, left, outer) or by foreign key (inner, left). A global table is only ever the right side of a stream.
+    """
+
+    code = "LS113"
+    name = "WRONG_KIND"
+    hint = "declare the topic as what the step takes: stream(...), table(...) or global_table(...)"
+
+
+class NotRunnableYet(LakestreamsError):
+    """A step of the topology runs in the TopologyTestDriver, but not as a job yet.
+
+    The topology itself is sound; nothing was started.
+    """
+
+    code = "LS114"
+    name = "NOT_RUNNABLE_YET"
+    hint = "test it with the TopologyTestDriver; leave the step out of what runs as a job"
+
+
 # --- LS2xx: configuration ------------------------------------------------------------------------------------------
 
 

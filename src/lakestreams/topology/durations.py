@@ -22,27 +22,34 @@ _UNITS_MS = {
     "d": 86_400_000,
     "day": 86_400_000,
 }
-_TEXT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+?)s?\s*$")
+_NUMBER = r"^\s*(-?\d+(?:\.\d+)?)\s*"
+_MS = re.compile(_NUMBER + r"(ms)\s*$")
+_TEXT = re.compile(_NUMBER + r"([a-zA-Z]+?)s?\s*$")
 
 Duration = str | timedelta
 
 
-def to_ms(duration: Duration, what: str = "duration") -> int:
+def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False) -> int:
     """Milliseconds of a duration such as `"10 minutes"`, `"1.5 s"`, `"250 ms"` or a timedelta.
 
+    Args:
+        duration: the text or timedelta.
+        what: the option it belongs to, for the message.
+        signed: whether it may be negative, such as `"-3 s"`: the bounds of a window may.
+
     Raises:
-        InvalidDuration: if it is neither, negative, or finer than a millisecond.
+        InvalidDuration: if it is neither, negative without `signed`, or finer than a millisecond.
     """
     if isinstance(duration, timedelta):
         ms = Decimal(duration // timedelta(microseconds=1)) / 1_000
     else:
         # "ms" ends in the plural's s, so it is looked up before the s is taken off
-        match = re.match(r"^\s*(\d+(?:\.\d+)?)\s*(ms)\s*$", str(duration)) or _TEXT.match(str(duration))
+        match = _MS.match(str(duration)) or _TEXT.match(str(duration))
         if match is None or match[2].lower() not in _UNITS_MS:
             msg = f"{what} {duration!r} is not a duration"
             raise InvalidDuration(msg)
         ms = Decimal(match[1]) * _UNITS_MS[match[2].lower()]  # exact: in floats 1.001 s is no whole number of ms
-    if ms < 0 or ms != int(ms):
-        msg = f"{what} {duration!r} must be zero or more, in whole milliseconds"
+    if (ms < 0 and not signed) or ms != int(ms):
+        msg = f"{what} {duration!r} must be {'' if signed else 'zero or more, '}in whole milliseconds"
         raise InvalidDuration(msg)
     return int(ms)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.errors import LakestreamsError, UnknownColumn
+from lakestreams.errors import InvalidExpression, LakestreamsError, UnknownColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -94,5 +94,20 @@ class MaybeFields(Fields):
 
 
 def is_missing(side: MaybeFields) -> Column:
-    """Whether a side is missing altogether, which no column tells apart from a null of its own."""
+    """Whether a side is missing altogether, which no column tells apart from a null of its own.
+
+    Args:
+        side: the side of a left or outer join that may be missing, as the joiner is given it.
+
+    Returns:
+        A boolean Column, never null.
+
+    Raises:
+        InvalidExpression: of a side that is always there.
+    """
+    given: object = side  # users without a type checker pass anything
+    if not isinstance(given, MaybeFields):
+        owner = given._owner if isinstance(given, Fields) else repr(given)  # noqa: SLF001 - as below
+        msg = f"is_missing({owner}): this side is always there"
+        raise InvalidExpression(msg, hint="ask it of the side that a left or outer join may lack")
     return F.expr(side._missing)  # noqa: SLF001 - a property would hide a column of that name

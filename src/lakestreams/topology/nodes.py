@@ -29,6 +29,9 @@ Overlap = Literal["none", "left_first", "right_first"]
 NullValues = Literal["quarantine", "ignore"]
 CoPartitioning = Literal["require", "warn", "off"]
 ExpectationAction = Literal["off", "warn", "drop", "fail"]
+StreamMode = Literal["append"]
+TableMode = Literal["merge", "changes"]
+SinkMode = Literal["append", "merge", "changes"]
 
 Projection: TypeAlias = "Mapping[str, Column]"
 Mapper: TypeAlias = "Callable[[Fields], Projection]"
@@ -328,17 +331,19 @@ class ForeignKeyStreamJoin:
 
 @dataclass(frozen=True)
 class DeltaSink:
-    """A stream written to a Delta table, one append a cycle.
+    """A stream or a table written to a Delta table, one commit a cycle.
 
     Attributes:
         name: the table's name, such as `silver.enriched_page_views`.
         cluster_by, partition_by: how the table is laid out; at most one of the two.
+        mode: `append` of a stream; of a table `merge` (its rows, kept up to date by key) or `changes` (its change log).
     """
 
     name: str
     parent: Node
     cluster_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
+    mode: SinkMode = "append"
 
     @property
     def parents(self) -> tuple[Node, ...]:
