@@ -1,41 +1,85 @@
 """The executable specification of the stream-table join: plain Python, one record at a time, nothing from `src`.
 
-A task takes, among the heads of its partitions, the record with the smallest (stream time, table before stream, topic
-as UTF-8 bytes, partition, offset); a table record replaces or deletes its key's row; a stream record looks its key up.
-Written from Kafka Streams' rules (semantics sections 2 and 4), not from the kernels.
+Only stream records give results, each at most one, with its own key and time. A `latest` table shows the last record by
+arrival; an `as_of` one (KIP-889 versioned) the version that was valid at the stream record's time, and then stream
+records may wait for the table by a grace period (KIP-923). Semantics section 4, `KStreamKTableJoinProcessor`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-TABLE, STREAM = 0, 1
-START = -1  # a partition's stream time before its first record
+from tests.reference.order import in_order, split
+from tests.reference.records import START, STREAM, TABLE, Joiner, Record, Result, key_bytes, value_of
+from tests.reference.tables import LatestTable, VersionedTable
+
+__all__ = ["STREAM", "TABLE", "Record", "Row", "StreamTableJoin", "in_order", "join", "split", "state_after"]
 
 
-@dataclass(frozen=True)
-class Record:
-    """A record as it lies in a topic. A value of None is a tombstone in a table and gives no result in a stream."""
+class StreamTableJoin:
+    """`left` takes the stream's records, `right` the table's."""
 
-    source: str
-    partition: int
-    offset: int
-    ts: int
-    key: Any
-    value: Any
-    side: int  # TABLE or STREAM
+    def __init__(
+        self,
+        how: str,
+        table: LatestTable | VersionedTable,
+        joiner: Joiner,
+        *,
+        grace_ms: int | None = None,
+    ) -> None:
+        if grace_ms is not None and not isinstance(table, VersionedTable):
+            raise ValueError("KTable must be versioned to use a grace period in a stream table join.")
+        self._is_left = how == "left"
+        self._table, self._joiner, self._grace = table, joiner, grace_ms
+        self._waiting: dict[int, list[Record]] = {}  # by task
+        self._buffer_times: dict[int, int] = {}
 
-    @property
-    def at(self) -> tuple[str, int, int, int]:
-        """Its coordinates; the last one is the attempt, 0 as Kafka gave it."""
-        return (self.source, self.partition, self.offset, 0)
+    def right(self, record: Record) -> list[Result]:
+        """Changes the table; waiting stream records stay where they are."""
+        self._table.put(record)
+        return []
+
+    def left(self, record: Record) -> list[Result]:
+        if record.value is None or (record.key is None and not self._is_left):
+            return []
+        if self._grace is None or record.key is None:
+            # Kafka fails at a null key under a grace period; here it has no row to wait for and goes through.
+            return self._look_up(record, record)
+        task = record.task
+        self._buffer_times[task] = max(self._buffer_times.get(task, START), record.ts)
+        self._waiting.setdefault(task, []).append(record)
+        ready = self._release(task, self._buffer_times[task] - self._grace)
+        return [result for one in ready for result in self._look_up(one, record)]
+
+    def _release(self, task: int, until: int) -> list[Record]:
+        """Whose grace has passed by the stream side's clock, in the order (time, key bytes, arrival).
+
+        A record that comes too late to wait is released at once and alone: the others up to there are gone already.
+        """
+        ready = [one for one in self._waiting[task] if one.ts <= until]
+        self._waiting[task] = [one for one in self._waiting[task] if one.ts > until]
+        return sorted(ready, key=lambda one: (one.ts, key_bytes(one.key)))
+
+    def _look_up(self, record: Record, cause: Record) -> list[Result]:
+        found = None
+        if record.key is not None and isinstance(self._table, VersionedTable):
+            found = self._table.as_of(record.key, record.ts, record.task)
+        elif record.key is not None:
+            found = self._table.get(record.key)
+        if found is None and not self._is_left:
+            return []
+        value = self._joiner(record.key, record.value, value_of(found))
+        return [Result(record.key, value, record.ts, cause, (record, found))]
+
+
+# --- a whole task ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Row:
-    """A result: the stream record's key and time, both values, and where it comes from."""
+    """A result with both values side by side and its lineage: the order of its trigger and the contributors."""
 
     key: Any
     left: Any
@@ -46,77 +90,28 @@ class Row:
     contributors: tuple[tuple[str, int, int, int], ...]
 
 
-def in_order(records: Iterable[Record]) -> list[tuple[int, Record]]:
-    """Records with their stream times, in the order in which a task with these partitions takes them."""
-    queues: dict[tuple[str, int], list[Record]] = {}
-    for record in sorted(records, key=lambda one: one.offset):
-        queues.setdefault((record.source, record.partition), []).append(record)
-    clocks = dict.fromkeys(queues, START)
-    taken: list[tuple[int, Record]] = []
-    while any(queues.values()):
-        heads = [
-            (max(clocks[at], queue[0].ts), queue[0].side, at[0].encode(), at[1], at)
-            for at, queue in queues.items()
-            if queue
-        ]
-        stream_time, _, _, _, at = min(heads)
-        clocks[at] = stream_time
-        taken.append((stream_time, queues[at].pop(0)))
-    return taken
-
-
 def join(records: Iterable[Record], how: str, before: Mapping[Any, Record] | None = None) -> list[Row]:
-    """The results of one task, in order.
-
-    Args:
-        records: of both sides.
-        how: `inner` or `left`.
-        before: rows of the table from earlier, by key.
-    """
-    table = dict(before or {})
-    rows: list[Row] = []
-    for stream_time, record in in_order(records):
-        if record.side == TABLE:
-            if record.key is None:
-                continue
-            if record.value is None:
-                table.pop(record.key, None)
-            else:
-                table[record.key] = record
-            continue
-        if record.value is None:
-            continue
-        found = None if record.key is None else table.get(record.key)
-        if found is None and how == "inner":
-            continue
-        rows.append(
-            Row(
-                key=record.key,
-                left=record.value,
-                right=None if found is None else found.value,
-                ts=record.ts,
-                trigger=(stream_time, STREAM, *record.at),
-                kind="unmatched" if found is None else "matched",
-                contributors=(record.at,) if found is None else (record.at, found.at),
-            )
+    """The results of one task over a `latest` table, in order; `before` are the table's rows from earlier, by key."""
+    page = StreamTableJoin(how, LatestTable(before), lambda _, left, right: (left, right))
+    return [
+        Row(
+            key=result.key,
+            left=result.value[0],
+            right=result.value[1],
+            ts=result.ts,
+            trigger=(stream_time, result.cause.side, *result.cause.at),
+            kind=result.kind,
+            contributors=tuple(one.at for one in result.contributors if one is not None),
         )
-    return rows
+        for stream_time, record in in_order(records)
+        for result in (page.right(record) if record.side == TABLE else page.left(record))
+    ]
 
 
 def state_after(records: Iterable[Record]) -> dict[Any, Record]:
     """The table's rows after these records, by key."""
-    table: dict[Any, Record] = {}
+    table = LatestTable()
     for _, record in in_order(records):
-        if record.side == TABLE and record.key is not None:
-            table.pop(record.key, None)
-            if record.value is not None:
-                table[record.key] = record
-    return table
-
-
-def split(records: Sequence[Record], stream_time: int) -> tuple[list[Record], list[Record]]:
-    """What a cycle boundary at a stream time divides: records strictly below it, and the others."""
-    below, others = [], []
-    for time, record in in_order(records):
-        (below if time < stream_time else others).append(record)
-    return below, others
+        if record.side == TABLE:
+            table.put(record)
+    return {row.key: row for row in table.rows()}
