@@ -1,0 +1,105 @@
+"""Keys and versions: what the joins on tables share.
+
+A version is valid from its own order until the order of the next version of its key. Keys of two sides may differ in
+their columns' names, so they meet as `plain` keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import NumericType, StructType
+
+from lakestreams.joins.order import KEY, ORDER, PLACE, VALUE, equal_keys, is_new, key_columns
+from lakestreams.joins.stream_table import TableSide
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+FROM, TO = "valid_from", "valid_to"
+_WANTED = "wanted"
+
+
+def plain(frame: DataFrame, name: str = KEY) -> Column:
+    """A key with its columns renamed to c0, c1, ...: comparable with any key of the same types. Null stays null."""
+    return renamed(frame, name, [f"c{place}" for place in range(len(key_type(frame, name)))])
+
+
+def renamed(frame: DataFrame, name: str, names: Sequence[str]) -> Column:
+    """A key with other column names; null stays null."""
+    fields = [
+        F.col(name)[field.name].alias(new) for field, new in zip(key_type(frame, name).fields, names, strict=True)
+    ]
+    return F.when(F.col(name).isNotNull(), F.struct(*fields))
+
+
+def byte_order(key: Column, columns: StructType) -> list[Column]:
+    """What sorts keys as Kafka sorts their serialised bytes: text bytewise, integers big-endian, hence negative ones last."""
+    found: list[Column] = []
+    for field in columns.fields:
+        column = key[field.name]
+        found += [column < 0, column] if isinstance(field.dataType, NumericType) else [column]
+    return found
+
+
+def live(table: TableSide) -> DataFrame:
+    """The row of each key that is there at the end; a key whose last row is a tombstone has none.
+
+    One exchange and one sort, or none if the table has no changes.
+    """
+    if table.changes is None:
+        return table.all()
+    following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
+    rows = table.all().withColumn(TO, following).where(F.col(TO).isNull())
+    return rows.where(F.col(VALUE).isNotNull()).drop(TO)
+
+
+def with_validity(table: TableSide, since: int) -> DataFrame:
+    """Versions with the bounds of their validity, tombstones and what ended before `since` left out.
+
+    One exchange and one sort, or none if the table has no changes.
+
+    Returns:
+        The table's columns, `valid_from` (an order; null: before `since`) and `valid_to` (null: it has no end).
+    """
+    if table.changes is None:
+        nothing = F.lit(None).cast(table.all().schema[ORDER].dataType)
+        return table.all().withColumns({FROM: nothing, TO: nothing})
+    following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
+    return (
+        table.all()
+        .withColumn(TO, following)
+        .where(F.col(TO).isNull() | (F.col(TO)["cycle"] >= since))
+        .withColumn(FROM, F.when(is_new(since), F.col(ORDER)))
+        .where(F.col(VALUE).isNotNull())
+    )
+
+
+def new_keys(table: TableSide, since: int) -> DataFrame | None:
+    """The keys that change in the new cycles: a column `wanted`, each key once; None if the table has no changes."""
+    if table.changes is None:
+        return None
+    return wanted(table.changes.where(is_new(since)), KEY)
+
+
+def wanted(frame: DataFrame, name: str) -> DataFrame:
+    """Each key of a column once, as a column `wanted`."""
+    return frame.where(F.col(name).isNotNull()).select(plain(frame, name).alias(_WANTED)).distinct()
+
+
+def among(rows: DataFrame, name: str, keys: DataFrame) -> DataFrame:
+    """The rows whose key is among these: the keys are broadcast, the rows are filtered where they are read."""
+    same = equal_keys(key_columns(rows, name), key_columns(keys, _WANTED))
+    return rows.join(F.broadcast(keys), F.col(name).isNotNull() & same, "left_semi")
+
+
+def key_type(frame: DataFrame, name: str = KEY) -> StructType:
+    """The type of a key column."""
+    found = frame.schema[name].dataType
+    if not isinstance(found, StructType):
+        msg = f"{name} is not a struct but {found.simpleString()}"
+        raise TypeError(msg)
+    return found
