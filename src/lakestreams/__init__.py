@@ -3,20 +3,26 @@
 from lakestreams.errors import LakestreamsError
 from lakestreams.formats import EventTime, Json, Long, RegistryJson, Text
 from lakestreams.topology.builder import StreamsBuilder, Topology
-from lakestreams.topology.streams import KStream, KTable
+from lakestreams.topology.fields import Fields, MaybeFields, is_missing
+from lakestreams.topology.streams import KStream
+from lakestreams.topology.tables import GlobalKTable, KTable
 
 __version__ = "0.1.0"
 
 __all__ = [
     "EventTime",
+    "Fields",
+    "GlobalKTable",
     "Json",
     "KStream",
     "KTable",
     "LakestreamsError",
     "Long",
+    "MaybeFields",
     "RegistryJson",
     "StreamsBuilder",
     "Text",
     "Topology",
     "__version__",
+    "is_missing",
 ]

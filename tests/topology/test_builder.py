@@ -21,7 +21,6 @@ from lakestreams.errors import (
     UnnamedNode,
     unfold,
 )
-from lakestreams.topology import validate
 from lakestreams.topology.durations import to_ms
 from lakestreams.topology.nodes import Source, key_source, sources_of
 
@@ -135,11 +134,16 @@ def test_streams_of_two_builders_do_not_join() -> None:
         views.join(users)
 
 
-def test_a_stream_joins_a_table_only() -> None:
+@pytest.mark.parametrize("verb", ["join", "left_join", "outer_join", "merge"])
+def test_the_other_side_is_a_handle(verb: str) -> None:
     builder = StreamsBuilder("p")
     views = builder.stream("PageViews", key=KEY, value=VIEW)
-    with pytest.raises(TypeError, match=r"PageViews.left_join\(\) takes a KTable, not KStream"):
-        views.left_join(views)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=rf"PageViews.{verb}\(\) takes a KStream.*, not str"):
+        getattr(views, verb)("UserProfiles")
+    users = builder.table("UserProfiles", key=KEY, value=USER)
+    if verb != "merge":
+        with pytest.raises(TypeError, match=rf"UserProfiles.{verb}\(\) takes a KTable, not NoneType"):
+            getattr(users, verb)(None)
 
 
 # --- faults at build() -----------------------------------------------------------------------------------------------
@@ -308,6 +312,22 @@ def test_what_is_no_duration(text) -> None:
         to_ms(text, "max_future")
 
 
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("-3 s", -3_000), (" -250ms", -250), ("-1.5 minutes", -90_000), ("0 s", 0), ("3 s", 3_000),
+     (timedelta(seconds=-3), -3_000), (timedelta(milliseconds=-1), -1)],
+    ids=repr,
+)  # fmt: skip
+def test_signed_durations(text, ms: int) -> None:
+    assert to_ms(text, "before", signed=True) == ms
+
+
+@pytest.mark.parametrize("text", ["- 3 s", "--3 s", "+3 s", "-0.5 ms", "-", timedelta(microseconds=-1)], ids=repr)
+def test_what_is_no_signed_duration(text) -> None:
+    with pytest.raises(InvalidDuration, match="before"):
+        to_ms(text, "before", signed=True)
+
+
 def test_decimal_fractions_of_a_unit_are_exact() -> None:
     assert [to_ms(f"{ms / 1000:.3f} s") for ms in range(1, 3000)] == list(range(1, 3000))
 
@@ -318,51 +338,3 @@ def test_max_future_is_a_duration() -> None:
     assert source.max_future_ms == 7_200_000
     with pytest.raises(InvalidDuration, match="max_future 'soon'"):
         StreamsBuilder("p").table("UserProfiles", key=Long("id"), value=USER, max_future="soon")
-
-
-# --- co-partitioning -------------------------------------------------------------------------------------------------
-
-UNEQUAL = 'CoPartitioningRequired { left = "PageViews" (12), right = "UserProfiles" (6) }'
-
-
-def test_equal_partition_counts_are_fine() -> None:
-    nodes = scenario().build().nodes
-    assert validate.co_partitioning(nodes, {"PageViews": 6, "UserProfiles": 6}) == ([], [])
-
-
-def test_unequal_partition_counts_are_refused_with_three_cures() -> None:
-    faults, warnings = validate.co_partitioning(scenario().build().nodes, {"PageViews": 12, "UserProfiles": 6})
-    assert warnings == []
-    (fault,) = faults
-    assert (fault.code, fault.message, fault.where) == ("LS104", UNEQUAL, 'step "enriched"')
-    assert (fault.left, fault.right) == ("PageViews", "UserProfiles")  # type: ignore[attr-defined]
-    assert fault.hint.split(" | ") == ["equal counts", "repartition one side", "kind: global_table"]
-
-
-def test_unequal_counts_can_be_accepted_aloud_or_silently() -> None:
-    counts = {"PageViews": 12, "UserProfiles": 6}
-    assert validate.co_partitioning(scenario(co_partitioning="warn").build().nodes, counts) == (
-        [],
-        [f'step "enriched": {UNEQUAL}'],
-    )
-    assert validate.co_partitioning(scenario(co_partitioning="off").build().nodes, counts) == ([], [])
-
-
-def test_a_rekeyed_side_fits_any_table() -> None:
-    nodes = scenario(rekeyed=True).build().nodes
-    assert validate.co_partitioning(nodes, {"PageViews": 12, "UserProfiles": 6}) == ([], [])
-
-
-def test_counts_that_are_not_known_are_not_judged() -> None:
-    assert validate.co_partitioning(scenario().build().nodes, {"PageViews": 12}) == ([], [])
-
-
-def test_a_joined_stream_keeps_its_partitions_for_the_next_join() -> None:
-    builder = StreamsBuilder("p")
-    views = builder.stream("PageViews", key=KEY, value=VIEW).filter(lambda view: view.page.isNotNull())
-    users, plans = (builder.table(name, key=KEY, value=Text(name)) for name in ("Users", "Plans"))
-    views.join(users, name="one").join(plans.map_values(lambda plan: {"p": plan.Plans}), name="two").to_delta("out")
-    faults, _ = validate.co_partitioning(builder.build().nodes, {"PageViews": 4, "Users": 4, "Plans": 3})
-    assert [(fault.where, fault.message) for fault in faults] == [
-        ('step "two"', 'CoPartitioningRequired { left = "PageViews" (4), right = "Plans" (3) }')
-    ]

@@ -41,14 +41,16 @@ Topology: page_views
       <-- UserProfiles
       --> enriched, strict
     Processor: enriched (left_join)
-      left, lookup latest, co_partitioning require
+      stream-table, left, lookup latest
+      all columns of both sides, co_partitioning require
       <-- PageViews, known
       --> silver.enriched
     Sink: silver.enriched (delta, append)
       cluster by user, page
       <-- enriched
     Processor: strict (join)
-      inner, lookup latest, co_partitioning off
+      stream-table, inner, lookup latest
+      all columns of both sides, co_partitioning off
       <-- PageViews, known
       --> silver.strict
     Sink: silver.strict (delta, append)
@@ -72,12 +74,12 @@ flowchart LR
     n1[("UserProfiles<br/>table")]
     n2["known<br/>filter"]
     n1 -.-> n2
-    n3{"enriched<br/>left_join"}
+    n3{"enriched<br/>left_join<br/>stream-table, left, lookup latest<br/>all columns of both sides, co_partitioning require"}
     n0 --> n3
     n2 -.-> n3
     n4[("silver.enriched<br/>to_delta")]
     n3 --> n4
-    n5{"strict<br/>join"}
+    n5{"strict<br/>join<br/>stream-table, inner, lookup latest<br/>all columns of both sides, co_partitioning off"}
     n0 --> n5
     n2 -.-> n5
     n6[("silver.strict<br/>to_delta")]

@@ -12,7 +12,24 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
-from lakestreams.topology.nodes import DeltaSink, Filter, MapValues, Node, SelectKey, Source, StreamTableJoin
+from lakestreams.topology.describe import details
+from lakestreams.topology.nodes import (
+    DeltaSink,
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Map,
+    MapValues,
+    Merge,
+    Node,
+    Repartition,
+    SelectKey,
+    SinkMode,
+    Source,
+    StreamTableJoin,
+    history_of,
+    is_join,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,26 +125,39 @@ def _explain(screen: Screen, one: Report, job: Job) -> None:
 
 def in_words(nodes: tuple[Node, ...]) -> list[str]:
     """The plan, a line a node."""
+    return [f"{node.name}: {_words(node)}" for node in nodes]
+
+
+def _words(node: Node) -> str:
     from lakestreams.joins import stream_table  # noqa: PLC0415 - needs pyspark
 
-    lines = []
-    for node in nodes:
-        if isinstance(node, Source):
-            text = f"topic {node.topic} read as a {node.kind} into bronze; parsed once: {node.value.describe()}"
-        elif isinstance(node, StreamTableJoin):
-            text = f"{node.left.name} with {node.right.name}: {stream_table.explain(node.how)}"
-        elif isinstance(node, DeltaSink):
-            text = f"{node.parent.name} appended, one commit a cycle"
-        else:
-            text = f"{node.parent.name}, {_STEP_WORDS[type(node)]}"
-        lines.append(f"{node.name}: {text}")
-    return lines
+    if isinstance(node, Source):
+        return f"topic {node.topic} read as a {node.kind} into bronze; parsed once: {node.value.describe()}"
+    if isinstance(node, StreamTableJoin) and history_of(node.right) is None:
+        return f"{node.left.name} with {node.right.name}: {stream_table.explain(node.how)}"
+    if is_join(node):
+        return f"{node.left.name} with {node.right.name}: {'; '.join(details(node))}"
+    inputs = " and ".join(parent.name for parent in node.parents)
+    if isinstance(node, DeltaSink):
+        return f"{inputs} {_SINK_WORDS[node.mode]}, one commit a cycle"
+    if isinstance(node, Repartition):
+        return f"{inputs}, tasks by key hash over {node.partitions} partitions; no topic is made"
+    return f"{inputs}, {_STEP_WORDS[type(node)]}"
 
 
 _STEP_WORDS: dict[type[Any], str] = {
     MapValues: "new values; key, time and order stay",
     Filter: "only records that fulfil the condition",
     SelectKey: "under a new key; value, time and order stay",
+    Map: "under a new key and with new values; time and order stay",
+    FlatMapValues: "each record none, one or several; key, time and order stay",
+    FlatMap: "each record several, under new keys; time and order stay",
+    Merge: "as one stream",
+}
+_SINK_WORDS: dict[SinkMode, str] = {
+    "append": "appended",
+    "merge": "merged by key",
+    "changes": "appended change by change",
 }
 
 
@@ -148,7 +178,7 @@ def tables(one: Report, job: Job) -> list[dict[str, Any]]:
         name = lake.bronze(topology.name, source.topic).name
         found.append(_table(name, f"bronze of {source.topic}: raw, coordinates, time, and typed", typed, ""))
     for source in topology.sources:
-        if source.kind == "table":
+        if source.kind != "stream":
             name = lake.snapshot(topology.name, source.topic).name
             found.append(_table(name, f"cache: live rows of {source.topic}", [], ""))
     found.append(_table(lake.control("ledger").name, "epochs, ingests, plans", [], ""))

@@ -29,7 +29,8 @@ from lakestreams.formats.time import EventTime
 from lakestreams.topology.builder import StreamsBuilder, Topology
 from lakestreams.topology.durations import to_ms
 from lakestreams.topology.nodes import Source
-from lakestreams.topology.streams import KStream, KTable
+from lakestreams.topology.streams import KStream
+from lakestreams.topology.tables import KTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

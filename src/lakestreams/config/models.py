@@ -17,10 +17,10 @@ from lakestreams.topology.nodes import (
     ExpectationAction,
     NullValues,
     Source,
-    SourceKind,
     StreamTableJoin,
 )
 
+TopicKind = Literal["stream", "table"]  # global tables are declared in Python so far
 OutputMode = Literal["append"]
 
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=249)]
@@ -104,7 +104,7 @@ class ExpectationsSpec(_Model):
 class TopicSpec(_Model):
     """A topic as a stream or as a table."""
 
-    kind: SourceKind = Field(description="stream: records are points; table: records are versions of their key.")
+    kind: TopicKind = Field(description="stream: records are points; table: records are versions of their key.")
     topic: Name | None = Field(default=None, description="The Kafka topic; by default the source's name.")
     key: FormatSpec = Field(description="How the key's bytes are read.")
     value: FormatSpec = Field(description="How the value's bytes are read.")

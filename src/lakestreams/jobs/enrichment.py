@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from lakestreams.jobs.entry import run_job
+from lakestreams.topology.nodes import StreamTableJoin
 
 if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
@@ -21,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def lacks_shape(topology: Topology) -> str | None:
     """What a topology lacks for this job, or None."""
-    return None if topology.joins else "stream-table join"
+    return None if any(isinstance(join, StreamTableJoin) for join in topology.joins) else "stream-table join"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
@@ -11,15 +11,18 @@ from lakestreams.formats.time import EventTime
 from lakestreams.topology import describe, validate
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.nodes import (
+    DAY_MS,
     DeltaSink,
     ExpectationAction,
+    Join,
     Node,
     NullValues,
     Source,
     SourceKind,
-    StreamTableJoin,
+    is_join,
 )
-from lakestreams.topology.streams import KStream, KTable
+from lakestreams.topology.streams import KStream
+from lakestreams.topology.tables import GlobalKTable, KTable
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,9 @@ class Topology:
         return tuple(node for node in self.nodes if isinstance(node, DeltaSink))
 
     @property
-    def joins(self) -> tuple[StreamTableJoin, ...]:
+    def joins(self) -> tuple[Join, ...]:
         """Every join, in the order of declaration."""
-        return tuple(node for node in self.nodes if isinstance(node, StreamTableJoin))
+        return tuple(node for node in self.nodes if is_join(node))
 
     def describe(self) -> str:
         """The topology as text, in Kafka Streams' manner."""
@@ -109,6 +112,8 @@ class StreamsBuilder:
         name: str | None = None,
         event_time: EventTime | str | None = None,
         max_future: Duration = "1 day",
+        as_of: bool = False,
+        history: Duration | None = None,
     ) -> KTable:
         """A topic as a table: the newest record of a key is its row, a null value deletes it.
 
@@ -118,9 +123,46 @@ class StreamsBuilder:
             name: the source's name; by default the topic.
             event_time: as for `stream`.
             max_future: as for `stream`.
+            as_of: whether the table is versioned: stream records meet the row that was valid at their own time, not
+                the newest one at their place in the order (Kafka's versioned stores, KIP-889 and KIP-914).
+            history: of a versioned table, how far back rows are kept; by default 1 day. A row that comes later than
+                this is dropped, and a stream record older than this meets the newest row alone.
+
+        Raises:
+            InvalidOption: if a history is given without `as_of`.
         """
+        if history is not None and not as_of:
+            msg = f"history={history!r} without as_of=True: only a versioned table keeps one"
+            raise InvalidOption(msg, hint="add as_of=True, or leave history out", where=f'source "{name or topic}"')
         source = self._source("table", topic, key, value, name, event_time, max_future, "ignore", "drop")
+        if as_of:
+            source = replace(source, history_ms=DAY_MS if history is None else to_ms(history, "history"))
         return KTable(self, self.add(source))
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Format,
+        value: Format,
+        name: str | None = None,
+        event_time: EventTime | str | None = None,
+        max_future: Duration = "1 day",
+    ) -> GlobalKTable:
+        """A topic as a table that every task holds whole: streams join it by any key, whatever the partitions.
+
+        It is read to its end before a stream record meets it and is not held in time with the streams (Kafka's
+        GlobalKTable); it cannot be versioned.
+
+        Args:
+            topic: the Kafka topic.
+            key, value: formats of the bytes.
+            name: the source's name; by default the topic.
+            event_time: as for `stream`.
+            max_future: as for `stream`.
+        """
+        source = self._source("global_table", topic, key, value, name, event_time, max_future, "ignore", "drop")
+        return GlobalKTable(self, self.add(source))
 
     def add(self, node: Node) -> Node:
         """Takes a node into the topology; the handles call this."""

@@ -1,75 +1,147 @@
-"""Drawings of a topology: text in Kafka Streams' manner, and Mermaid."""
+"""Drawings of a topology: text in Kafka Streams' manner, and Mermaid.
+
+The text is part of a pipeline's fingerprint: equal texts are equal topologies, all but the functions in them. So it
+shows every option that has a meaning, and names with other signs than letters, digits, dot, _ and - are quoted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterable, Sequence
 
-from lakestreams.topology.nodes import DeltaSink, Node, Source, StreamTableJoin, is_table, kind_of
+from lakestreams.topology.joining import ByName
+from lakestreams.topology.nodes import (
+    CO_PARTITIONED,
+    DeltaSink,
+    ForeignKeyJoin,
+    ForeignKeyStreamJoin,
+    Join,
+    Node,
+    Repartition,
+    Source,
+    StreamGlobalJoin,
+    StreamTableJoin,
+    WindowedJoin,
+    history_of,
+    is_join,
+    is_table,
+    kind_of,
+    shape_of,
+)
+
+_PLAIN = re.compile(r"[\w.-]+\Z")
 
 
 def as_text(pipeline: str, nodes: Sequence[Node]) -> str:
     """Each node with what feeds it and what it feeds, one sub-topology a connected part."""
     children: dict[str, list[str]] = {node.name: [] for node in nodes}
     for node in nodes:
-        for parent in node.parents:
-            children[parent.name].append(node.name)
+        for parent in dict.fromkeys(parent.name for parent in node.parents):  # once, for a self-join too
+            children[parent].append(node.name)
     lines = [f"Topology: {pipeline}"]
     for number, part in enumerate(_connected(nodes)):
         lines.append(f"  Sub-topology: {number}")
         for node in part:
             lines.append(f"    {_headline(node)}")
-            lines.extend(f"      {detail}" for detail in _details(node))
+            lines.extend(f"      {detail}" for detail in details(node))
             if node.parents:
-                lines.append(f"      <-- {', '.join(parent.name for parent in node.parents)}")
+                lines.append(f"      <-- {_listed(parent.name for parent in node.parents)}")
             if children[node.name]:
-                lines.append(f"      --> {', '.join(children[node.name])}")
+                lines.append(f"      --> {_listed(children[node.name])}")
     return "\n".join(lines)
 
 
 def as_mermaid(nodes: Sequence[Node]) -> str:
-    """A flowchart: topics and outputs as cylinders, tables dashed, joins as diamonds."""
+    """A flowchart: topics and outputs as cylinders, tables dashed, joins as diamonds with their options."""
     ids = {node.name: f"n{index}" for index, node in enumerate(nodes)}
     lines = ["flowchart LR"]
     for node in nodes:
-        lines.append(f"    {ids[node.name]}{_shape(node)}")
+        lines.append(f"    {ids[node.name]}{_drawn(node)}")
         for parent in node.parents:
             arrow = "-.->" if is_table(parent) else "-->"
             lines.append(f"    {ids[parent.name]} {arrow} {ids[node.name]}")
     return "\n".join(lines)
 
 
-def _headline(node: Node) -> str:
+def details(node: Node) -> list[str]:
+    """What a node's options say, a line a group."""
     if isinstance(node, Source):
-        return f"Source: {node.name} ({node.kind}, topic: {node.topic})"
+        return _source_details(node)
+    if is_join(node):
+        return _join_details(node)
+    if isinstance(node, Repartition):
+        return [f"partitions {node.partitions}"]
     if isinstance(node, DeltaSink):
-        return f"Sink: {node.name} (delta, append)"
-    return f"Processor: {node.name} ({kind_of(node)})"
-
-
-def _details(node: Node) -> list[str]:
-    if isinstance(node, Source):
-        details = [
-            f"key {node.key.describe()}, value {node.value.describe()}",
-            f"event time {node.event_time.describe()}, at most {node.max_future_ms} ms ahead of ingest",
-        ]
-        if node.kind == "stream":
-            details.append(f"null values: {node.null_values}, keys_not_null: {node.keys_not_null}")
-        return details
-    if isinstance(node, StreamTableJoin):
-        return [f"{node.how}, lookup latest, co_partitioning {node.co_partitioning}"]
-    if isinstance(node, DeltaSink) and (node.cluster_by or node.partition_by):
-        layout = "cluster by" if node.cluster_by else "partition by"
-        return [f"{layout} {', '.join(node.cluster_by or node.partition_by)}"]
+        layouts = {"cluster by": node.cluster_by, "partition by": node.partition_by}
+        return [f"{layout} {_listed(names)}" for layout, names in layouts.items() if names]
     return []
 
 
-def _shape(node: Node) -> str:
-    label = f"{node.name}<br/>{kind_of(node)}"
+def _headline(node: Node) -> str:
+    name = _shown(node.name)
+    if isinstance(node, Source):
+        return f"Source: {name} ({node.kind}, topic: {node.topic})"
+    if isinstance(node, DeltaSink):
+        return f"Sink: {name} (delta, {node.mode})"
+    return f"Processor: {name} ({kind_of(node)})"
+
+
+def _source_details(source: Source) -> list[str]:
+    lines = [
+        f"key {source.key.describe()}, value {source.value.describe()}",
+        f"event time {source.event_time.describe()}, at most {source.max_future_ms} ms ahead of ingest",
+    ]
+    if source.kind == "stream":
+        lines.append(f"null values: {source.null_values}, keys_not_null: {source.keys_not_null}")
+    if source.history_ms is not None:
+        lines.append(f"versioned, history {source.history_ms} ms")
+    return lines
+
+
+def _join_details(join: Join) -> list[str]:
+    lines = [", ".join((shape_of(join), join.how, *_lookup(join)))]
+    if isinstance(join, WindowedJoin):
+        lines.append(f"before {join.before_ms} ms, after {join.after_ms} ms, grace {join.grace_ms} ms")
+        unmatched = [] if join.how == "inner" else [f"unmatched {join.emit_unmatched}"]
+        store = [f"store {join.store}"] if join.rules == "kafka" else []
+        lines.append(", ".join((f"rules {join.rules}", *unmatched, *store)))
+    columns = "all columns of both sides" if join.joiner is None else "columns of the joiner"
+    required = [f"co_partitioning {join.co_partitioning}"] if isinstance(join, CO_PARTITIONED) else []
+    return [*lines, ", ".join((columns, *required))]
+
+
+def _lookup(join: Join) -> list[str]:
+    """How the right side's row is found, where it is a row."""
+    if isinstance(join, StreamTableJoin):
+        history_ms = history_of(join.right)
+        lookup = ["lookup latest"] if history_ms is None else ["lookup as_of", f"history {history_ms} ms"]
+        return lookup if join.grace_ms is None else [*lookup, f"grace {join.grace_ms} ms"]
+    if isinstance(join, StreamGlobalJoin | ForeignKeyJoin):
+        return [f"left_on {_columns(join.left_on)}"]
+    if isinstance(join, ForeignKeyStreamJoin):
+        return [f"right_on {_columns(join.right_on)}"]
+    return []
+
+
+def _columns(mapper: object) -> str:
+    return _listed(mapper.names) if isinstance(mapper, ByName) else "(function)"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(_shown(name) for name in names)
+
+
+def _shown(name: str) -> str:
+    return name if _PLAIN.match(name) else json.dumps(name)
+
+
+def _drawn(node: Node) -> str:
+    lines = [node.name, kind_of(node), *(details(node) if is_join(node) or isinstance(node, Repartition) else ())]
+    label = "<br/>".join(line.replace('"', "#quot;").replace("\n", " ") for line in lines)
     if isinstance(node, Source | DeltaSink):
         return f'[("{label}")]'
-    if isinstance(node, StreamTableJoin):
-        return f'{{"{label}"}}'
-    return f'["{label}"]'
+    return f'{{"{label}"}}' if is_join(node) else f'["{label}"]'
 
 
 def _connected(nodes: Sequence[Node]) -> list[list[Node]]:

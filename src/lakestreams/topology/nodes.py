@@ -359,6 +359,8 @@ Node: TypeAlias = Source | Step | Join | DeltaSink
 
 # Joins by the key both sides already have: their tasks must fit (semantics section 9).
 CO_PARTITIONED = (WindowedJoin, StreamTableJoin, TableTableJoin)
+# Joins between equals: only they can keep the unmatched rows of both sides.
+WITH_OUTER = (WindowedJoin, TableTableJoin)
 _WORDS: dict[type[Any], str] = {
     MapValues: "map_values",
     Filter: "filter",
@@ -385,9 +387,9 @@ def is_join(node: Node) -> TypeGuard[Join]:
     return type(node) in _SHAPES
 
 
-def shape_of(join: Join) -> str:
-    """The name of a join's shape, such as `stream-table`."""
-    return _SHAPES[type(join)]
+def shape_of(join: Join | type[Join]) -> str:
+    """The name of a join's shape, or of a class of joins, such as `stream-table`."""
+    return _SHAPES[join if isinstance(join, type) else type(join)]
 
 
 def is_table(node: Node) -> bool:

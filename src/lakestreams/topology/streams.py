@@ -1,85 +1,53 @@
-"""KStream and KTable: the handles through which a topology is declared. They are immutable; each call adds a node."""
+"""KStream: the handle of a stream. It is immutable; each call adds a node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Unpack, overload
 
-from lakestreams.errors import MixedBuilders
+from lakestreams.errors import WrongKind
+from lakestreams.topology.handles import Handle
+from lakestreams.topology.joining import (
+    ByForeignKeyOfTable,
+    ByKey,
+    ByMappedKey,
+    InnerWindow,
+    OuterWindow,
+    declare,
+)
 from lakestreams.topology.nodes import (
-    CoPartitioning,
+    AnyJoiner,
     DeltaSink,
     Filter,
+    FlatMap,
+    FlatMapValues,
     Joiner,
-    JoinKind,
+    LeftJoiner,
+    ManyMapper,
+    ManyPairMapper,
+    Map,
     Mapper,
     MapValues,
+    Merge,
     Node,
+    OuterJoiner,
+    OuterJoinKind,
+    PairMapper,
     Predicate,
+    Repartition,
     SelectKey,
-    StreamTableJoin,
+    StreamMode,
+    is_table,
 )
-
-if TYPE_CHECKING:
-    from lakestreams.topology.builder import StreamsBuilder
+from lakestreams.topology.tables import GlobalKTable, KTable
 
 
-class _Handle:
-    """A node together with the builder that collects it."""
-
-    __slots__ = ("_builder", "_node")
-
-    def __init__(self, builder: StreamsBuilder, node: Node) -> None:
-        self._builder = builder
-        self._node = node
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return self._node.name
-
-    @property
-    def node(self) -> Node:
-        """The node itself."""
-        return self._node
-
-    def __repr__(self) -> str:
-        """Kind and name."""
-        return f"{type(self).__name__}({self._node.name!r})"
-
-
-class KTable(_Handle):
-    """A changelog read as a table: the newest record of each key; a null value deletes the key's row."""
-
-    __slots__ = ()
-
-    def map_values(self, mapper: Mapper, *, name: str | None = None) -> KTable:
-        """A table whose rows' values are the mapper's columns.
-
-        Args:
-            mapper: from the row's fields to a dict of name to Column.
-            name: of the step; by default `<input>_map_values`.
-        """
-        return KTable(
-            self._builder, self._builder.add(MapValues(_named(name, self.name, "map_values"), self._node, mapper))
-        )
-
-    def filter(self, predicate: Predicate, *, name: str | None = None) -> KTable:
-        """A table of the rows whose predicate is true; a row that ceases to fulfil it is deleted.
-
-        Args:
-            predicate: from the row's fields to a boolean Column.
-            name: of the step; by default `<input>_filter`.
-        """
-        return KTable(
-            self._builder, self._builder.add(Filter(_named(name, self.name, "filter"), self._node, predicate))
-        )
-
-
-class KStream(_Handle):
+class KStream(Handle):
     """A stream: each record is a point in time of its own."""
 
     __slots__ = ()
+
+    # --- one input ---------------------------------------------------------------------------------------------------
 
     def map_values(self, mapper: Mapper, *, name: str | None = None) -> KStream:
         """A stream whose values are the mapper's columns; key, time and order stay.
@@ -88,7 +56,7 @@ class KStream(_Handle):
             mapper: from the record's fields to a dict of name to Column.
             name: of the step; by default `<input>_map_values`.
         """
-        return self._add(MapValues(_named(name, self.name, "map_values"), self._node, mapper))
+        return self._add(MapValues(self._named(name, "map_values"), self._node, mapper))
 
     def filter(self, predicate: Predicate, *, name: str | None = None) -> KStream:
         """A stream of the records whose predicate is true (null counts as false).
@@ -97,7 +65,7 @@ class KStream(_Handle):
             predicate: from the record's fields to a boolean Column.
             name: of the step; by default `<input>_filter`.
         """
-        return self._add(Filter(_named(name, self.name, "filter"), self._node, predicate))
+        return self._add(Filter(self._named(name, "filter"), self._node, predicate))
 
     def select_key(self, mapper: Mapper, *, name: str | None = None) -> KStream:
         """A stream with another key; a key of nothing but nulls is a null key.
@@ -108,46 +76,165 @@ class KStream(_Handle):
             mapper: from the record's fields to a dict of key column name to Column.
             name: of the step; by default `<input>_select_key`.
         """
-        return self._add(SelectKey(_named(name, self.name, "select_key"), self._node, mapper))
+        return self._add(SelectKey(self._named(name, "select_key"), self._node, mapper))
 
+    def map(self, mapper: PairMapper, *, name: str | None = None) -> KStream:
+        """A stream with another key and another value at once; re-keyed as by `select_key`.
+
+        Args:
+            mapper: from the record's fields to a pair of dicts of name to Column: the key's and the value's columns.
+            name: of the step; by default `<input>_map`.
+        """
+        return self._add(Map(self._named(name, "map"), self._node, mapper))
+
+    def flat_map_values(self, mapper: ManyMapper, *, name: str | None = None) -> KStream:
+        """A stream of none, one or several records for each; key, time and order stay.
+
+        Args:
+            mapper: from the record's fields to a list of dicts of name to Column, one a record and all of the same
+                names; or to one Column of type `array<struct<...>>`, one element a record, for a count that the data
+                decides. A null element gives no record.
+            name: of the step; by default `<input>_flat_map_values`.
+        """
+        return self._add(FlatMapValues(self._named(name, "flat_map_values"), self._node, mapper))
+
+    def flat_map(self, mapper: ManyPairMapper, *, name: str | None = None) -> KStream:
+        """A stream of several records for each, every one with a key of its own; re-keyed as by `select_key`.
+
+        Args:
+            mapper: from the record's fields to a list of pairs of dicts of name to Column, key and value; all of the
+                same names.
+            name: of the step; by default `<input>_flat_map`.
+        """
+        return self._add(FlatMap(self._named(name, "flat_map"), self._node, mapper))
+
+    def repartition(self, partitions: int, *, name: str | None = None) -> KStream:
+        """A stream whose tasks are the hash of its key over a count of partitions: `murmur2(key) mod partitions`.
+
+        Logical: no topic is made. A join that requires equal partition counts sees this one.
+
+        Args:
+            partitions: the count, 1 or more.
+            name: of the step; by default `<input>_repartition`.
+        """
+        return self._add(Repartition(self._named(name, "repartition"), self._node, partitions))
+
+    # --- two inputs --------------------------------------------------------------------------------------------------
+
+    def merge(self, other: KStream, *, name: str | None = None) -> KStream:
+        """The records of both streams as one; their key and value columns must be the same.
+
+        Args:
+            other: the other stream.
+            name: of the step; by default `<left>_merge_<right>`.
+
+        Raises:
+            WrongKind: if the other side is a table.
+        """
+        right = self._other(other, "merge", "a KStream")
+        node = Merge(self._named(name, f"merge_{other.name}"), self._node, right)
+        if is_table(right):
+            msg = f"{other.name} is a table; streams merge with streams"
+            raise WrongKind(msg, where=f'merge "{node.name}"')
+        return self._add(node)
+
+    @overload
+    def join(self, right: KStream, joiner: Joiner | None = None, **options: Unpack[InnerWindow]) -> KStream: ...
+    @overload
+    def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByKey]) -> KStream: ...
+    @overload
+    def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByForeignKeyOfTable]) -> KStream: ...
+    @overload
+    def join(self, right: GlobalKTable, joiner: Joiner | None = None, **options: Unpack[ByMappedKey]) -> KStream: ...
     def join(
-        self,
-        table: KTable,
-        joiner: Joiner | None = None,
-        *,
-        name: str | None = None,
-        co_partitioning: CoPartitioning = "require",
+        self, right: KStream | KTable | GlobalKTable, joiner: AnyJoiner | None = None, **options: object
     ) -> KStream:
-        """Each record with the table's row of its key, valid at the record; records without one give no result.
+        """Each record with what it meets on the right; records that meet nothing give no result.
+
+        - A KStream: the records of its key whose times lie in a window, `left - before <= right <= left + after`
+          (Kafka's KStream-KStream join). One result a pair, with the later time of both.
+        - A KTable: the row of its key that is valid at the record (KStream-KTable); of a versioned table the row
+          valid at the record's time. With `right_on` every row that names the record's key (KIP-955).
+        - A GlobalKTable: the row of the key that `left_on` makes of the record (KStream-GlobalKTable).
 
         Args:
-            table: the table side.
-            joiner: from the record's and the row's fields to a dict of name to Column; without one all columns of
-                both values come out, prefixed with the side's name where they clash.
-            name: of the step; by default `<left>_join_<right>`.
-            co_partitioning: what unequal partition counts mean: `require` (refused), `warn` or `off`.
-        """
-        return self._stream_table("inner", table, joiner, name, co_partitioning)
+            right: the right side; its kind decides which join it is.
+            joiner: from the fields of both sides to a dict of name to Column; without one all columns of both values
+                come out, prefixed with the side's name where they clash.
+            **options: `name` of the step, by default `<left>_join_<right>`; and
 
+                - with a KStream: `within`, or `before` and `after` (durations; one alone leaves the other 0; either
+                  may be negative, but not their sum); `grace` for late records (default 0); `rules`: `strict` (one
+                  fate a record, the default) or `kafka` (parity); `co_partitioning`.
+                - with a KTable: `grace`, with a versioned table only: how long records wait for rows that come late
+                  (KIP-923), at most its history; `co_partitioning`.
+                - with a KTable by foreign key: `right_on`, the row's columns that hold the record's key.
+                - with a GlobalKTable: `left_on`, the record's columns that hold the table's key.
+
+                `left_on` and `right_on` are a name, several, or a function from the fields to a dict of name to
+                Column; the columns are matched in order. `co_partitioning` is what unequal partition counts mean:
+                `require` (refused, the default), `warn` or `off`.
+
+        Raises:
+            InvalidOption: of an option that this join does not take, or a window or `left_on` that is missing.
+            InvalidDuration: of a bound or grace that is no duration.
+        """
+        return self._join("inner", right, joiner, options)
+
+    @overload
     def left_join(
-        self,
-        table: KTable,
-        joiner: Joiner | None = None,
-        *,
-        name: str | None = None,
-        co_partitioning: CoPartitioning = "require",
+        self, right: KStream, joiner: LeftJoiner | None = None, **options: Unpack[OuterWindow]
+    ) -> KStream: ...
+    @overload
+    def left_join(self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByKey]) -> KStream: ...
+    @overload
+    def left_join(
+        self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByForeignKeyOfTable]
+    ) -> KStream: ...
+    @overload
+    def left_join(
+        self, right: GlobalKTable, joiner: LeftJoiner | None = None, **options: Unpack[ByMappedKey]
+    ) -> KStream: ...
+    def left_join(
+        self, right: KStream | KTable | GlobalKTable, joiner: AnyJoiner | None = None, **options: object
     ) -> KStream:
-        """Each record with the table's row of its key, valid at the record, or with nulls where there is none.
+        """As `join`, with nulls for a record that meets nothing on the right.
 
         Args:
-            table: the table side.
-            joiner: from the record's and the row's fields to a dict of name to Column; the row's may all be null.
-            name: of the step; by default `<left>_left_join_<right>`.
-            co_partitioning: what unequal partition counts mean: `require` (refused), `warn` or `off`.
-        """
-        return self._stream_table("left", table, joiner, name, co_partitioning)
+            right: as for `join`.
+            joiner: as for `join`; the right side may be missing.
+            **options: as for `join`, and with a KStream `emit_unmatched`: when a record without a partner comes out,
+                `on_window_close` (the default) or `eager`. The name is by default `<left>_left_join_<right>`.
 
-    def to_delta(self, table: str, *, cluster_by: Iterable[str] = (), partition_by: Iterable[str] = ()) -> None:
+        Raises:
+            InvalidOption, InvalidDuration: as for `join`.
+        """
+        return self._join("left", right, joiner, options)
+
+    def outer_join(self, right: KStream, joiner: OuterJoiner | None = None, **options: Unpack[OuterWindow]) -> KStream:
+        """As `join` with a KStream, with nulls for a record of either side that meets nothing.
+
+        Args:
+            right: the other stream.
+            joiner: as for `join`; either side may be missing.
+            **options: as for `left_join` with a KStream; the name is by default `<left>_outer_join_<right>`.
+
+        Raises:
+            WrongKind: if the right side is a table: a row that meets no record has no time to come out.
+            InvalidOption, InvalidDuration: as for `join`.
+        """
+        return self._join("outer", right, joiner, options)
+
+    # --- output ------------------------------------------------------------------------------------------------------
+
+    def to_delta(
+        self,
+        table: str,
+        *,
+        mode: StreamMode = "append",
+        cluster_by: Iterable[str] = (),
+        partition_by: Iterable[str] = (),
+    ) -> None:
         """Writes the stream to a Delta table, appended once a cycle, exactly once.
 
         The table's columns: the key's (unless the value has a column of that name), the value's, `event_time_ms`
@@ -155,31 +242,18 @@ class KStream(_Handle):
 
         Args:
             table: such as `silver.enriched_page_views`; one to three parts.
+            mode: `append`; a stream has no rows to replace.
             cluster_by: columns for liquid clustering.
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
         """
-        self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by)))
+        self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode))
 
     def _add(self, node: Node) -> KStream:
         return KStream(self._builder, self._builder.add(node))
 
-    def _stream_table(
-        self, how: JoinKind, table: KTable, joiner: Joiner | None, name: str | None, co_partitioning: CoPartitioning
+    def _join(
+        self, how: OuterJoinKind, right: object, joiner: AnyJoiner | None, options: Mapping[str, object]
     ) -> KStream:
-        given: object = table  # users without a type checker pass anything
-        if not isinstance(given, KTable):
-            msg = (
-                f"{self.name}.{'join' if how == 'inner' else 'left_join'}() takes a KTable, not {type(table).__name__}"
-            )
-            raise TypeError(msg)
-        if table._builder is not self._builder:  # noqa: SLF001 - the same class family
-            msg = f"{self.name} and {table.name} belong to different builders"
-            raise MixedBuilders(msg)
-        verb = "join" if how == "inner" else "left_join"
-        default = f"{self.name}_{verb}_{table.name}"
-        node = StreamTableJoin(default if name is None else name, self._node, table.node, how, joiner, co_partitioning)
-        return self._add(node)
-
-
-def _named(name: str | None, parent: str, verb: str) -> str:
-    return f"{parent}_{verb}" if name is None else name
+        verb = "join" if how == "inner" else f"{how}_join"
+        other = self._other(right, verb, "a KStream, KTable or GlobalKTable")
+        return self._add(declare(how, self._node, other, joiner, options))

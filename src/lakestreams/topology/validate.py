@@ -1,36 +1,92 @@
-"""What can be wrong with a topology and seen without Spark or Kafka; and the partition counts, once they are known."""
+"""What can be wrong with a topology and seen without Spark or Kafka."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import get_args
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Any, get_args
 
 from lakestreams.errors import (
-    CoPartitioningRequired,
     DuplicateName,
     InvalidName,
     InvalidOption,
     LakestreamsError,
     NoOutput,
+    NotRunnableYet,
     UnknownColumn,
     UnnamedNode,
+    WrongKind,
 )
 from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES
 from lakestreams.topology.nodes import (
+    WITH_OUTER,
     CoPartitioning,
     DeltaSink,
+    Emission,
+    ExpectationAction,
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    ForeignKeyJoin,
+    ForeignKeyStreamJoin,
+    Join,
+    JoinKind,
+    Map,
+    MapValues,
+    Merge,
     Node,
+    NullValues,
+    OuterJoinKind,
+    Repartition,
+    Rules,
+    SelectKey,
+    SinkMode,
     Source,
+    SourceKind,
+    StreamGlobalJoin,
+    StreamMode,
     StreamTableJoin,
-    key_source,
+    TableMode,
+    TableTableJoin,
+    WindowedJoin,
+    WindowStore,
+    history_of,
+    is_global,
+    is_join,
+    is_table,
     kind_of,
+    shape_of,
 )
+from lakestreams.topology.partitions import co_partitioning
 
 _PIPELINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){0,2}\Z")
 _TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
+
+_CHOICES: dict[str, Any] = {
+    "kind": SourceKind,
+    "null_values": NullValues,
+    "keys_not_null": ExpectationAction,
+    "co_partitioning": CoPartitioning,
+    "emit_unmatched": Emission,
+    "rules": Rules,
+    "store": WindowStore,
+    "mode": SinkMode,
+}
+_STREAM, _TABLE_SORT, _GLOBAL = "stream", "table", "global table"
+_TAKES: dict[type[Join], tuple[str, str]] = {
+    WindowedJoin: (_STREAM, _STREAM),
+    StreamTableJoin: (_STREAM, _TABLE_SORT),
+    StreamGlobalJoin: (_STREAM, _GLOBAL),
+    TableTableJoin: (_TABLE_SORT, _TABLE_SORT),
+    ForeignKeyJoin: (_TABLE_SORT, _TABLE_SORT),
+    ForeignKeyStreamJoin: (_STREAM, _TABLE_SORT),
+}
+_OF_STREAMS = (SelectKey, Map, FlatMap, FlatMapValues, Repartition, Merge)
+
+__all__ = ["co_partitioning", "not_runnable_yet", "structure"]
 
 
 def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
@@ -48,59 +104,125 @@ def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
     return faults
 
 
-def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tuple[list[LakestreamsError], list[str]]:
-    """Joins whose sides have different partition counts.
+def not_runnable_yet(nodes: Sequence[Node]) -> list[LakestreamsError]:
+    """What no job can run so far: each step of it is a fault; the TopologyTestDriver runs it."""
+    return [
+        NotRunnableYet(f"{what} runs in the TopologyTestDriver, not as a job yet", where=_where(node))
+        for node in nodes
+        if (what := _beyond_jobs(node))
+    ]
 
-    A re-keyed side has no partitions of its own (its task is the hash of its key), so it fits any table, as a
-    repartition topic of Kafka Streams would take the table's count.
 
-    Args:
-        nodes: the topology's nodes.
-        partitions: topic to partition count, as read from the cluster.
-
-    Returns:
-        Faults of joins that require equal counts, and warnings of those that say `warn`.
-        Source: Kafka Streams' CopartitionedTopicsEnforcer; DESIGN section 4.
-    """
-    faults: list[LakestreamsError] = []
-    warnings: list[str] = []
-    for node in nodes:
-        if not isinstance(node, StreamTableJoin) or node.co_partitioning == "off":
-            continue
-        left, right = key_source(node.left), key_source(node.right)
-        if left is None or right is None or not {left.topic, right.topic} <= partitions.keys():
-            continue
-        counts = partitions[left.topic], partitions[right.topic]
-        if counts[0] == counts[1]:
-            continue
-        text = f'CoPartitioningRequired {{ left = "{left.name}" ({counts[0]}), right = "{right.name}" ({counts[1]}) }}'
-        if node.co_partitioning == "warn":
-            warnings.append(f'step "{node.name}": {text}')
-        else:
-            faults.append(CoPartitioningRequired(text, where=f'step "{node.name}"', left=left.name, right=right.name))
-    return faults, warnings
+def _beyond_jobs(node: Node) -> str | None:
+    if isinstance(node, Source):
+        return "a global table" if node.kind == "global_table" else None
+    if isinstance(node, DeltaSink):
+        return "the output of a table" if is_table(node.parent) else None
+    if isinstance(node, StreamTableJoin):
+        if history_of(node.right) is not None:
+            return "a join with a versioned table"
+        return None if node.grace_ms is None else "a join with a grace period"
+    if is_join(node):
+        return f"a {shape_of(node)} join"
+    return None if isinstance(node, MapValues | Filter | SelectKey) else kind_of(node)
 
 
 def _node_faults(node: Node) -> list[LakestreamsError]:
-    where = f'{kind_of(node)} "{node.name}"'
     faults: list[LakestreamsError] = []
     if not node.name:
         faults.append(UnnamedNode(f"a {kind_of(node)} has no name", hint="pass a name that is not empty"))
     if isinstance(node, Source):
-        faults.extend(_source_faults(node, where))
-    if isinstance(node, StreamTableJoin) and node.co_partitioning not in get_args(CoPartitioning):
-        choices = ", ".join(get_args(CoPartitioning))
-        faults.append(InvalidOption(f"co_partitioning={node.co_partitioning!r} is none of {choices}", where=where))
+        faults.extend(_source_faults(node, _where(node)))
+    faults.extend(InvalidOption(text, where=_where(node)) for text in _outside_choices(node))
+    wrong_kinds = [WrongKind(text, where=_where(node)) for text in _wrong_kinds(node)]
+    faults.extend(wrong_kinds)
     if isinstance(node, DeltaSink):
-        if node.name and not _TABLE.match(node.name):
-            faults.append(InvalidName(f"table name {node.name!r}", where=where))
-        if node.cluster_by and node.partition_by:
-            faults.append(InvalidOption("cluster_by and partition_by exclude each other", where=where))
+        faults.extend(_sink_faults(node, _where(node)))
+    if isinstance(node, Repartition) and (type(node.partitions) is not int or node.partitions < 1):
+        text = f"partitions={node.partitions!r} is not a count"
+        faults.append(InvalidOption(text, hint="a whole number, 1 or more", where=_where(node)))
+    if isinstance(node, WindowedJoin):
+        faults.extend(_window_faults(node, _where(node)))
+    if isinstance(node, StreamTableJoin) and not wrong_kinds:
+        faults.extend(_grace_faults(node, _where(node)))
     return faults
+
+
+def _outside_choices(node: Node) -> Iterator[str]:
+    """Options of a node that are none of their Literal's choices."""
+    choices = _CHOICES | ({"how": OuterJoinKind} if isinstance(node, WITH_OUTER) else {"how": JoinKind})
+    for option in fields(node):
+        if option.name in choices:
+            chosen, words = getattr(node, option.name), get_args(choices[option.name])
+            if chosen not in words:
+                yield f"{option.name}={chosen!r} is none of {', '.join(words)}"
+
+
+def _wrong_kinds(node: Node) -> Iterator[str]:
+    """Inputs that are a stream where a step takes a table, and so on."""
+    if is_join(node):
+        for side, parent, wanted in zip(("left", "right"), node.parents, _TAKES[type(node)], strict=True):
+            if _sort(parent) != wanted:
+                found = f"the {side} side of a {shape_of(node)} join is {parent.name}, a {_sort(parent)}"
+                yield f"{found}; it takes a {wanted}"
+        return
+    for parent in node.parents:
+        if isinstance(node, _OF_STREAMS) and _sort(parent) != _STREAM:
+            yield f"{parent.name} is a {_sort(parent)}; {kind_of(node)} takes a stream"
+        if isinstance(node, DeltaSink) and _sort(parent) == _GLOBAL:
+            yield f"{parent.name} is a global table, which every task holds whole; it is no output"
+
+
+def _sort(node: Node) -> str:
+    if is_global(node):
+        return _GLOBAL
+    return _TABLE_SORT if is_table(node) else _STREAM
+
+
+def _sink_faults(sink: DeltaSink, where: str) -> Iterator[LakestreamsError]:
+    if sink.name and not _TABLE.match(sink.name):
+        yield InvalidName(f"table name {sink.name!r}", where=where)
+    if sink.cluster_by and sink.partition_by:
+        yield InvalidOption("cluster_by and partition_by exclude each other", where=where)
+    fitting = get_args(TableMode if is_table(sink.parent) else StreamMode)
+    if sink.mode in get_args(SinkMode) and sink.mode not in fitting:
+        text = f"mode={sink.mode!r} does not fit {sink.parent.name}, a {_sort(sink.parent)}"
+        yield InvalidOption(text, hint=f"it takes {', '.join(fitting)}", where=where)
+
+
+def _window_faults(join: WindowedJoin, where: str) -> Iterator[LakestreamsError]:
+    if join.before_ms + join.after_ms < 0:
+        text = f"the window ends before it begins: before {join.before_ms} ms + after {join.after_ms} ms is negative"
+        yield InvalidOption(text, hint="one of the two may be negative, their sum may not", where=where)
+    if join.grace_ms < 0:
+        yield InvalidOption(f"grace {join.grace_ms} ms is negative", hint="zero or more", where=where)
+
+
+def _grace_faults(join: StreamTableJoin, where: str) -> Iterator[LakestreamsError]:
+    """Source: Kafka Streams' KStreamImpl and KIP-923; semantics section 4.1."""
+    if join.grace_ms is None:
+        return
+    history_ms = history_of(join.right)
+    if join.grace_ms < 0:
+        yield InvalidOption(f"grace {join.grace_ms} ms is negative", hint="zero or more", where=where)
+    if history_ms is None:
+        text = f"grace waits for rows of the past, and {join.right.name} is not versioned: it keeps the newest alone"
+        hint = "declare it with table(..., as_of=True, history=...), or leave grace out"
+        yield InvalidOption(text, hint=hint, where=where)
+    elif join.grace_ms > history_ms:
+        text = (
+            f"grace {join.grace_ms} ms is longer than the {history_ms} ms that {join.right.name} keeps of its history"
+        )
+        yield InvalidOption(text, hint="a history of at least the grace", where=where)
 
 
 def _source_faults(source: Source, where: str) -> list[LakestreamsError]:
     faults: list[LakestreamsError] = []
+    if source.history_ms is not None and source.kind != "table":
+        text = f"a {source.kind.replace('_', ' ')} cannot be versioned, only a table"
+        faults.append(InvalidOption(text, hint="leave history_ms out", where=where))
+    elif source.history_ms is not None and source.history_ms < 0:
+        faults.append(InvalidOption(f"history {source.history_ms} ms is negative", hint="zero or more", where=where))
     if source.name and not _TOPIC.match(source.topic):
         hint = "Kafka allows letters, digits, dot, _ and -, up to 249 of them"
         faults.append(InvalidName(f"topic name {source.topic!r}", hint=hint, where=where))
@@ -113,6 +235,10 @@ def _source_faults(source: Source, where: str) -> list[LakestreamsError]:
         hint = f"one of {', '.join((*NUMBER_TYPES, *TIME_TYPES))}; numbers are ms since the epoch"
         faults.append(InvalidOption(f"event_time column {field!r} is a {types[field]}", hint=hint, where=where))
     return faults
+
+
+def _where(node: Node) -> str:
+    return f'{kind_of(node)} "{node.name}"'
 
 
 def _doubled(nodes: Sequence[Node]) -> list[LakestreamsError]:

@@ -1,0 +1,250 @@
+"""Which join two sides make, and with which options: the kinds of the sides and the options given decide the shape.
+
+The options of a shape stand here once: type checkers read them where `join`, `left_join` and `outer_join` are
+declared, and a call with another one is refused with what the shape takes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict
+
+from lakestreams.errors import InvalidOption, WrongKind
+from lakestreams.topology.durations import Duration, to_ms
+from lakestreams.topology.nodes import (
+    WITH_OUTER,
+    AnyJoiner,
+    CoPartitioning,
+    Emission,
+    ForeignKeyJoin,
+    ForeignKeyStreamJoin,
+    Join,
+    Mapper,
+    Node,
+    OuterJoinKind,
+    Rules,
+    StreamGlobalJoin,
+    StreamTableJoin,
+    TableTableJoin,
+    WindowedJoin,
+    is_global,
+    is_table,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from lakestreams.topology.fields import Fields
+
+On: TypeAlias = "str | Sequence[str] | Mapper"
+Settings: TypeAlias = "Callable[[Mapping[str, Any], str], dict[str, Any]]"
+
+
+class Named(TypedDict, total=False):
+    """Of every join: `name` of the step, by default `<left>_<verb>_<right>`."""
+
+    name: str | None
+
+
+class _CoPartitioned(Named, total=False):
+    """Of joins by key: what unequal partition counts mean, `require` (refused, the default), `warn` or `off`."""
+
+    co_partitioning: CoPartitioning
+
+
+class InnerWindow(_CoPartitioned, total=False):
+    """Stream with stream: `within`, or `before` and `after` (one alone leaves the other 0; either may be negative)."""
+
+    within: Duration
+    before: Duration
+    after: Duration
+    grace: Duration
+    rules: Rules
+
+
+class OuterWindow(InnerWindow, total=False):
+    """As `InnerWindow`, and when rows without a partner come out."""
+
+    emit_unmatched: Emission
+
+
+class ByKey(_CoPartitioned, total=False):
+    """Stream with table: `grace` only with a versioned table."""
+
+    grace: Duration
+
+
+class ByForeignKeyOfTable(Named, total=False):
+    """Stream with the table rows that name its key (KIP-955)."""
+
+    right_on: Required[On]
+
+
+class ByMappedKey(Named, total=False):
+    """Stream with a global table, or table with the table row that it names."""
+
+    left_on: Required[On]
+
+
+class ByKeyOfTables(_CoPartitioned, total=False):
+    """Table with table."""
+
+
+_OPTIONS: dict[type[Join], type] = {
+    WindowedJoin: OuterWindow,
+    StreamTableJoin: ByKey,
+    ForeignKeyStreamJoin: ByForeignKeyOfTable,
+    StreamGlobalJoin: ByMappedKey,
+    TableTableJoin: ByKeyOfTables,
+    ForeignKeyJoin: ByMappedKey,
+}
+# The option that turns a join by key into one by foreign key.
+_BY_FOREIGN_KEY: dict[type[Join], str] = {StreamTableJoin: "right_on", TableTableJoin: "left_on"}
+_NEAR = 0.75  # how alike a misspelt option is: `withn` is, `wait` is not
+
+
+@dataclass(frozen=True)
+class ByName:
+    """The mapper that a column name, or several, stand for: the columns of these names, in their order."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, fields: Fields) -> Mapping[str, Column]:
+        """The columns."""
+        return {name: fields[name] for name in self.names}
+
+
+def options_of(shape: type[Join], how: OuterJoinKind) -> tuple[str, ...]:
+    """The options a join takes beside its name, sorted."""
+    # an inner join has no unmatched rows, so that there is nothing to say of when they come out
+    out = {"name", "emit_unmatched"} if how == "inner" else {"name"}
+    return tuple(sorted(_OPTIONS[shape].__annotations__.keys() - out))
+
+
+def declare(
+    how: OuterJoinKind, left: Node, right: Node, joiner: AnyJoiner | None, options: Mapping[str, object]
+) -> Join:
+    """The join node that a call stands for.
+
+    Args:
+        how: inner, left or outer.
+        left, right: the two sides.
+        joiner: the function over both sides, if any.
+        options: what was given by name; None counts as not given.
+
+    Raises:
+        WrongKind: if there is no such join between these sides.
+        InvalidOption: of an option that the shape does not take, or one that is missing.
+        InvalidDuration: of a bound or grace that is no duration.
+    """
+    given: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
+    verb = "join" if how == "inner" else f"{how}_join"
+    name = given.pop("name", f"{left.name}_{verb}_{right.name}")
+    where = f'{verb} "{name}"'
+    shape = _shape(left, right, given, where)
+    if how == "outer" and shape not in WITH_OUTER:
+        msg = f"there is no outer {shape_of(shape)} join"
+        raise WrongKind(msg, hint="inner and left ones there are: join(...), left_join(...)", where=where)
+    function: object = joiner  # users without a type checker pass anything
+    if function is not None and not callable(function):
+        msg = f"the joiner {function!r} is not a function"
+        hint = (
+            'from the fields of both sides to a dict of name to Column; options are given by name: within="5 minutes"'
+        )
+        raise InvalidOption(msg, hint=hint, where=where)
+    _refuse_foreign(shape, how, given, where)
+    make: Callable[..., Join] = shape
+    return make(name=name, left=left, right=right, how=how, joiner=joiner, **_SETTINGS[shape](given, where))
+
+
+def _shape(left: Node, right: Node, given: Mapping[str, Any], where: str) -> type[Join]:
+    if is_table(left) and is_global(right):
+        msg = f"{left.name} is a table, {right.name} a global table; a global table joins streams only"
+        hint = f"declare {right.name} with table(...), and name its key with left_on= where it is not {left.name}'s own"
+        raise WrongKind(msg, hint=hint, where=where)
+    if is_table(left) and not is_table(right):
+        msg = f"{left.name} is a table, {right.name} a stream; a table joins tables only"
+        raise WrongKind(msg, hint=f"start from the stream: {right.name} joined with {left.name}", where=where)
+    if is_table(left):
+        return ForeignKeyJoin if "left_on" in given else TableTableJoin
+    if is_global(right):
+        return StreamGlobalJoin
+    if is_table(right):
+        return ForeignKeyStreamJoin if "right_on" in given else StreamTableJoin
+    return WindowedJoin
+
+
+def _refuse_foreign(shape: type[Join], how: OuterJoinKind, given: Mapping[str, Any], where: str) -> None:
+    taken = options_of(shape, how)
+    for option in given:
+        if option in taken:
+            continue
+        kind = f"{'inner ' if option == 'emit_unmatched' else ''}{shape_of(shape)} join"
+        near = difflib.get_close_matches(option, taken, n=1, cutoff=_NEAR)
+        hint = f"{f'did you mean {near[0]}=? ' if near else ''}it takes {', '.join(taken)}"
+        hint += f"; {_BY_FOREIGN_KEY[shape]}= makes it a foreign-key one" if shape in _BY_FOREIGN_KEY else ""
+        others = [shape_of(one) for one in _OPTIONS if one is not shape and option in options_of(one, "outer")]
+        hint += f"; {option}= is of {' and '.join(others)} joins" if others else ""
+        msg = f"{option}={given[option]!r} is no option of this join, which is {_article(kind)} {kind}"
+        raise InvalidOption(msg, hint=hint, where=where)
+
+
+def _windowed(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    bounds = [side for side in ("before", "after") if side in given]
+    if "within" not in given and not bounds:
+        msg = "a join of two streams needs a window"
+        hint = 'within="5 minutes", or before= and after= (either alone leaves the other 0)'
+        raise InvalidOption(msg, hint=hint, where=where)
+    if "within" in given and bounds:
+        msg = f"within= sets both bounds, and {'= and '.join(bounds)}= contradicts it"
+        raise InvalidOption(msg, hint="give within=, or before= and after=", where=where)
+    if "within" in given:
+        before_ms = after_ms = to_ms(given["within"], "within")
+    else:
+        before_ms, after_ms = (to_ms(given.get(side, "0 s"), side, signed=True) for side in ("before", "after"))
+    rest = {option: given[option] for option in ("rules", "emit_unmatched", "co_partitioning") if option in given}
+    return {"before_ms": before_ms, "after_ms": after_ms, "grace_ms": to_ms(given.get("grace", "0 s"), "grace"), **rest}
+
+
+def _by_key(given: Mapping[str, Any], where: str) -> dict[str, Any]:  # noqa: ARG001 - all of them are called alike
+    rest = {option: given[option] for option in ("co_partitioning",) if option in given}
+    return rest | ({"grace_ms": to_ms(given["grace"], "grace")} if "grace" in given else {})
+
+
+def _by_mapper(option: str, shape: type[Join]) -> Settings:
+    return lambda given, where: {option: _mapper(given, option, shape, where)}
+
+
+def _mapper(given: Mapping[str, Any], option: str, shape: type[Join], where: str) -> Mapper:
+    """What `left_on` or `right_on` stands for: a function as it is, names as the columns of these names."""
+    on = given.get(option)
+    hint = f'{option}="column", {option}=("one", "two") or a function from the fields to a dict of name to Column'
+    if on is None:
+        msg = f"a {shape_of(shape)} join needs {option}="
+        raise InvalidOption(msg, hint=hint, where=where)
+    if callable(on):
+        mapper: Mapper = on
+        return mapper
+    names = (on,) if isinstance(on, str) else on
+    if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) and name for name in names):
+        msg = f"{option}={on!r} names no columns and is not a function"
+        raise InvalidOption(msg, hint=hint, where=where)
+    return ByName(tuple(names))
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+# What of a node's fields the options say.
+_SETTINGS: dict[type[Join], Settings] = {
+    WindowedJoin: _windowed,
+    StreamTableJoin: _by_key,
+    ForeignKeyStreamJoin: _by_mapper("right_on", ForeignKeyStreamJoin),
+    StreamGlobalJoin: _by_mapper("left_on", StreamGlobalJoin),
+    TableTableJoin: _by_key,
+    ForeignKeyJoin: _by_mapper("left_on", ForeignKeyJoin),
+}

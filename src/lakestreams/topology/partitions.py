@@ -1,0 +1,111 @@
+"""Partition counts, once they are known: which joins' sides lie in equally many, and how many tasks a join has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from lakestreams.errors import CoPartitioningRequired, LakestreamsError
+from lakestreams.topology.nodes import (
+    CO_PARTITIONED,
+    FlatMap,
+    Join,
+    Map,
+    Merge,
+    Node,
+    Repartition,
+    SelectKey,
+    Source,
+    sources_of,
+)
+
+Pin: TypeAlias = "Source | Repartition"
+
+
+def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tuple[list[LakestreamsError], list[str]]:
+    """Joins by key whose sides have different partition counts.
+
+    A re-keyed side has no partitions of its own (its task is the hash of its key), so it fits any other side, as a
+    repartition topic of Kafka Streams would take the other side's count. `repartition(n)` has n. A count that is not
+    known is not judged.
+
+    Args:
+        nodes: the topology's nodes.
+        partitions: topic to partition count, as read from the cluster.
+
+    Returns:
+        Faults of joins that require equal counts, and warnings of those that say `warn`.
+        Source: Kafka Streams' CopartitionedTopicsEnforcer; semantics section 9; DESIGN section 4.
+    """
+    faults: list[LakestreamsError] = []
+    warnings: list[str] = []
+    for node in nodes:
+        if not isinstance(node, CO_PARTITIONED) or node.co_partitioning == "off":
+            continue
+        left, right = _counts(node.left, partitions), _counts(node.right, partitions)
+        if len({*left.values(), *right.values()}) < 2:
+            continue
+        text = f"CoPartitioningRequired {{ left = {_shown(left)}, right = {_shown(right)} }}"
+        if node.co_partitioning == "warn":
+            warnings.append(f'step "{node.name}": {text}')
+            continue
+        names = next(iter(left), ""), next(iter(right), "")
+        faults.append(CoPartitioningRequired(text, where=f'step "{node.name}"', left=names[0], right=names[1]))
+    return faults, warnings
+
+
+def task_count(join: Join, partitions: Mapping[str, int]) -> int | None:
+    """In how many tasks a join by key runs: the count of what is not re-keyed, else the largest of all that feeds it.
+
+    Args:
+        join: the join.
+        partitions: topic to partition count.
+
+    Returns:
+        The count, or None where it is not known.
+        Source: as for `co_partitioning`.
+    """
+    counts = [*_counts(join.left, partitions).values(), *_counts(join.right, partitions).values()]
+    if counts:
+        return counts[0]
+    return max((partitions[one.topic] for one in sources_of(join) if one.topic in partitions), default=None)
+
+
+def pins(node: Node) -> tuple[Pin, ...] | None:
+    """What fixes the partitions of a node's records: sources and repartition steps, each once.
+
+    None after a re-key: Kafka Streams would put a repartition topic there before the next join. A join's result lies
+    where both of its sides lie; where unequal counts are accepted, the left side's.
+    """
+    if isinstance(node, Source | Repartition):
+        return (node,)
+    if isinstance(node, SelectKey | Map | FlatMap):
+        return None
+    if isinstance(node, Merge):
+        left, right = pins(node.left), pins(node.right)
+        return None if left is None or right is None else _once(left, right)
+    if isinstance(node, CO_PARTITIONED):
+        right = pins(node.right) if node.co_partitioning == "require" else None
+        return _once(pins(node.left) or (), right or ())
+    return pins(node.parents[0])
+
+
+def _once(left: Sequence[Pin], right: Sequence[Pin]) -> tuple[Pin, ...]:
+    return tuple({pin.name: pin for pin in (*left, *right)}.values())
+
+
+def _counts(node: Node, partitions: Mapping[str, int]) -> dict[str, int]:
+    """Name to count, of what pins a node and is known."""
+    counts = {
+        pin.name: pin.partitions if isinstance(pin, Repartition) else partitions.get(pin.topic)
+        for pin in pins(node) or ()
+    }
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _shown(counts: Mapping[str, int]) -> str:
+    """The first of each count; what is re-keyed or unknown has none."""
+    first: dict[int, str] = {}
+    for name, count in counts.items():
+        first.setdefault(count, name)
+    return ", ".join(f'"{name}" ({count})' for count, name in first.items()) or "re-keyed"

@@ -1,0 +1,151 @@
+"""KTable and GlobalKTable: the handles of tables. They are immutable; each call adds a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Self, Unpack, overload
+
+from lakestreams.topology.handles import Handle
+from lakestreams.topology.joining import ByKeyOfTables, ByMappedKey, declare
+from lakestreams.topology.nodes import (
+    AnyJoiner,
+    DeltaSink,
+    Filter,
+    Joiner,
+    LeftJoiner,
+    Mapper,
+    MapValues,
+    Node,
+    OuterJoiner,
+    OuterJoinKind,
+    Predicate,
+    TableMode,
+)
+
+
+class _Table(Handle):
+    """The steps that tables of both kinds have."""
+
+    __slots__ = ()
+
+    def map_values(self, mapper: Mapper, *, name: str | None = None) -> Self:
+        """A table whose rows' values are the mapper's columns.
+
+        Args:
+            mapper: from the row's fields to a dict of name to Column.
+            name: of the step; by default `<input>_map_values`.
+        """
+        return self._add(MapValues(self._named(name, "map_values"), self._node, mapper))
+
+    def filter(self, predicate: Predicate, *, name: str | None = None) -> Self:
+        """A table of the rows whose predicate is true; a row that ceases to fulfil it is deleted.
+
+        Args:
+            predicate: from the row's fields to a boolean Column.
+            name: of the step; by default `<input>_filter`.
+        """
+        return self._add(Filter(self._named(name, "filter"), self._node, predicate))
+
+    def _add(self, node: Node) -> Self:
+        return type(self)(self._builder, self._builder.add(node))
+
+
+class GlobalKTable(_Table):
+    """A table that every task holds whole, for streams to join by a key of their choice; not co-partitioned.
+
+    It is the right side of `KStream.join` and `KStream.left_join`, and nothing else.
+    """
+
+    __slots__ = ()
+
+
+class KTable(_Table):
+    """A changelog read as a table: the newest record of each key; a null value deletes the key's row."""
+
+    __slots__ = ()
+
+    @overload
+    def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable: ...
+    @overload
+    def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
+    def join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
+        """A table of each row together with the right table's row of its key; kept up to date from both sides.
+
+        With `left_on` by foreign key: each row together with the right row that it names (KIP-213).
+
+        Args:
+            right: the other table.
+            joiner: from both rows' fields to a dict of name to Column; without one all columns of both values come
+                out, prefixed with the side's name where they clash.
+            **options: `name` of the step, by default `<left>_join_<right>`. By key: `co_partitioning`, what unequal
+                partition counts mean: `require` (refused, the default), `warn` or `off`. By foreign key: `left_on`,
+                the columns that hold the right table's key, in its order: a name, several, or a function from the
+                left row's fields to a dict of name to Column.
+
+        Raises:
+            WrongKind: if the right side is not a KTable.
+            InvalidOption: of an option that this join does not take.
+        """
+        return self._join("inner", right, joiner, options)
+
+    @overload
+    def left_join(
+        self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByKeyOfTables]
+    ) -> KTable: ...
+    @overload
+    def left_join(self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
+    def left_join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
+        """As `join`, with nulls where the right table has no row.
+
+        Args:
+            right: the other table.
+            joiner: as for `join`; the right row may be missing.
+            **options: as for `join`; the name is by default `<left>_left_join_<right>`.
+
+        Raises:
+            WrongKind, InvalidOption: as for `join`.
+        """
+        return self._join("left", right, joiner, options)
+
+    def outer_join(self, right: KTable, joiner: OuterJoiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable:
+        """As `join`, of the keys that either table has, with nulls where the other one has no row.
+
+        There is none by foreign key: a right row that no left row names would have no key.
+
+        Args:
+            right: the other table.
+            joiner: as for `join`; either row may be missing.
+            **options: as for `join` by key; the name is by default `<left>_outer_join_<right>`.
+
+        Raises:
+            WrongKind: as for `join`, and by foreign key.
+            InvalidOption: as for `join`.
+        """
+        return self._join("outer", right, joiner, options)
+
+    def to_delta(
+        self,
+        table: str,
+        *,
+        mode: TableMode = "merge",
+        cluster_by: Iterable[str] = (),
+        partition_by: Iterable[str] = (),
+    ) -> None:
+        """Writes the table to a Delta table, one commit a cycle, exactly once.
+
+        The Delta table's columns: the key's (unless the value has a column of that name), the value's,
+        `event_time_ms` (the row's time by Kafka's rules) and the struct `_lineage`.
+
+        Args:
+            table: such as `silver.customers`; one to three parts.
+            mode: `merge` keeps one row a key and deletes what is deleted; `changes` appends every change.
+            cluster_by: columns for liquid clustering.
+            partition_by: columns for Hive-style partitions; not together with `cluster_by`.
+        """
+        self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode))
+
+    def _join(
+        self, how: OuterJoinKind, right: object, joiner: AnyJoiner | None, options: Mapping[str, object]
+    ) -> KTable:
+        verb = "join" if how == "inner" else f"{how}_join"
+        return self._add(declare(how, self._node, self._other(right, verb, "a KTable"), joiner, options))
