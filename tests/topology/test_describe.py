@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.topology.pipelines import declared
+
 from lakestreams import EventTime, Json, Long, RegistryJson, StreamsBuilder, Text
 from lakestreams.topology import validate
 from lakestreams.topology.builder import Topology
@@ -113,3 +115,250 @@ def test_parts_that_a_later_join_connects_are_one_sub_topology() -> None:
 def test_equal_topologies_have_equal_descriptions() -> None:
     assert two_parts().describe() == two_parts().describe()
     assert validate.structure("page_views", two_parts().nodes) == []
+
+
+# --- every shape -----------------------------------------------------------------------------------------------------
+
+
+def function(*_):
+    return {}
+
+
+def every_shape() -> Topology:
+    sources = declared("shapes")
+    views, clicks = sources.views.map(function, name="mapped").repartition(6, name="spread"), sources.clicks
+    merged = (
+        clicks.merge(views, name="merged").flat_map_values(function, name="several").flat_map(function, name="many")
+    )
+    merged.outer_join(
+        clicks, within="5 min", grace="1 s", rules="kafka", emit_unmatched="eager", name="window"
+    ).to_delta("a")
+    clicks.join(clicks, function, before="-3 s", after="10 s", name="itself").to_delta("b")
+    clicks.left_join(sources.versioned, grace="1 min", name="as_of", co_partitioning="warn").to_delta("c")
+    clicks.join(sources.users, right_on="plan", name="foreign").to_delta("d")
+    views.left_join(sources.regions, left_on=function, name="mapped_key").to_delta("e")
+    sources.users.outer_join(sources.versioned, name="tables").to_delta("f")
+    sources.users.join(sources.plans, left_on=("plan", "the region"), name="named").to_delta(
+        "g", mode="changes", partition_by=["plan", "the region"]
+    )
+    return sources.builder.build()
+
+
+SHAPES = """\
+Topology: shapes
+  Sub-topology: 0
+    Source: Views (stream, topic: Views)
+      key text(user), value json(page string, region string)
+      event time record, at most 86400000 ms ahead of ingest
+      null values: quarantine, keys_not_null: off
+      --> mapped
+    Source: Clicks (stream, topic: Clicks)
+      key text(user), value text(target)
+      event time record, at most 86400000 ms ahead of ingest
+      null values: quarantine, keys_not_null: off
+      --> merged, window, itself, as_of, foreign
+    Source: Users (table, topic: Users)
+      key text(user), value json(region string, plan string)
+      event time record, at most 86400000 ms ahead of ingest
+      --> foreign, tables, named
+    Source: Plans (table, topic: Plans)
+      key text(plan), value text(price)
+      event time record, at most 86400000 ms ahead of ingest
+      --> named
+    Source: Prices (table, topic: Prices)
+      key text(user), value text(price)
+      event time record, at most 86400000 ms ahead of ingest
+      versioned, history 3600000 ms
+      --> as_of, tables
+    Source: Regions (global_table, topic: Regions)
+      key text(region), value text(country)
+      event time record, at most 86400000 ms ahead of ingest
+      --> mapped_key
+    Processor: mapped (map)
+      <-- Views
+      --> spread
+    Processor: spread (repartition)
+      partitions 6
+      <-- mapped
+      --> merged, mapped_key
+    Processor: merged (merge)
+      <-- Clicks, spread
+      --> several
+    Processor: several (flat_map_values)
+      <-- merged
+      --> many
+    Processor: many (flat_map)
+      <-- several
+      --> window
+    Processor: window (outer_join)
+      stream-stream, outer
+      before 300000 ms, after 300000 ms, grace 1000 ms
+      rules kafka, unmatched eager, store persistent
+      all columns of both sides, co_partitioning require
+      <-- many, Clicks
+      --> a
+    Sink: a (delta, append)
+      <-- window
+    Processor: itself (join)
+      stream-stream, inner
+      before -3000 ms, after 10000 ms, grace 0 ms
+      rules strict
+      columns of the joiner, co_partitioning require
+      <-- Clicks, Clicks
+      --> b
+    Sink: b (delta, append)
+      <-- itself
+    Processor: as_of (left_join)
+      stream-table, left, lookup as_of, history 3600000 ms, grace 60000 ms
+      all columns of both sides, co_partitioning warn
+      <-- Clicks, Prices
+      --> c
+    Sink: c (delta, append)
+      <-- as_of
+    Processor: foreign (join)
+      foreign-key stream-table, inner, right_on plan
+      all columns of both sides
+      <-- Clicks, Users
+      --> d
+    Sink: d (delta, append)
+      <-- foreign
+    Processor: mapped_key (left_join)
+      stream-global, left, left_on (function)
+      all columns of both sides
+      <-- spread, Regions
+      --> e
+    Sink: e (delta, append)
+      <-- mapped_key
+    Processor: tables (outer_join)
+      table-table, outer
+      all columns of both sides, co_partitioning require
+      <-- Users, Prices
+      --> f
+    Sink: f (delta, merge)
+      <-- tables
+    Processor: named (join)
+      foreign-key table-table, inner, left_on plan, "the region"
+      all columns of both sides
+      <-- Users, Plans
+      --> g
+    Sink: g (delta, changes)
+      partition by plan, "the region"
+      <-- named"""
+
+
+def test_every_shape_shows_its_options() -> None:
+    assert every_shape().describe() == SHAPES
+
+
+def test_every_shape_is_drawn_with_its_options() -> None:
+    drawn = every_shape().mermaid().splitlines()
+    for line in (
+        'n7["spread<br/>repartition<br/>partitions 6"]',
+        (
+            'n11{"window<br/>outer_join<br/>stream-stream, outer<br/>before 300000 ms, after 300000 ms, grace 1000 ms<br/>'
+            'rules kafka, unmatched eager, store persistent<br/>all columns of both sides, co_partitioning require"}'
+        ),
+        "n10 --> n11",
+        (
+            'n15{"as_of<br/>left_join<br/>stream-table, left, lookup as_of, history 3600000 ms, grace 60000 ms<br/>'
+            'all columns of both sides, co_partitioning warn"}'
+        ),
+        "n4 -.-> n15",
+        'n5[("Regions<br/>global_table")]',
+        "n5 -.-> n19",
+        (
+            'n23{"named<br/>join<br/>foreign-key table-table, inner, left_on plan, #quot;the region#quot;<br/>'
+            'all columns of both sides"}'
+        ),
+        "n23 -.-> n24",
+    ):
+        assert f"    {line}" in drawn
+    assert drawn.count("    n1 --> n13") == 2, "a stream that is joined with itself feeds both sides"
+
+
+# --- the fingerprint -------------------------------------------------------------------------------------------------
+
+WINDOW = {"within": "1 s", "name": "j"}
+# what is declared over the sources of `declared()`; no two of them are the same topology
+VARIANTS = {
+    **{f"{verb} {options}": (verb, "views", "clicks", WINDOW | options) for verb, options in (
+        ("join", {}), ("left_join", {}), ("outer_join", {}), ("join", {"within": "2 s"}), ("join", {"grace": "1 s"}),
+        ("join", {"rules": "kafka"}), ("join", {"co_partitioning": "warn"}), ("left_join", {"emit_unmatched": "eager"}),
+        ("outer_join", {"emit_unmatched": "eager"}), ("join", {"joiner": function}), ("join", {"name": "k"}),
+    )},
+    "before": ("join", "views", "clicks", {"before": "1 s", "name": "j"}),
+    "after": ("join", "views", "clicks", {"after": "1 s", "name": "j"}),
+    "turned round": ("join", "clicks", "views", WINDOW),
+    "with itself": ("join", "views", "views", WINDOW),
+    **{f"table {options}": ("join", "views", "users", {"name": "j"} | options) for options in (
+        {}, {"co_partitioning": "off"}, {"right_on": "plan"}, {"right_on": "region"}, {"right_on": function},
+        {"right_on": ("plan", "region")}, {"right_on": ("region", "plan")}, {"right_on": "plan, region"},
+        {"right_on": "(function)"}, {"joiner": function},
+    )},
+    "table, left": ("left_join", "views", "users", {"name": "j"}),
+    **{f"versioned {options}": ("join", "views", "versioned", {"name": "j"} | options)
+       for options in ({}, {"grace": "0 s"}, {"grace": "1 s"})},
+    **{f"global {options}": ("join", "views", "regions", {"name": "j"} | options)
+       for options in ({"left_on": "page"}, {"left_on": "region"})},
+    "tables": ("join", "users", "versioned", {"name": "j"}),
+    "tables, outer": ("outer_join", "users", "versioned", {"name": "j"}),
+    "foreign key": ("join", "users", "versioned", {"left_on": "plan", "name": "j"}),
+    **{f"repartition {count}": ("repartition", "views", count, {"name": "j"}) for count in (1, 2)},
+    **{f"{verb}": (verb, "views", function, {"name": "j"})
+       for verb in ("map", "map_values", "flat_map", "flat_map_values", "select_key", "filter")},
+    "merge": ("merge", "views", "clicks", {"name": "j"}),
+    "merge turned round": ("merge", "clicks", "views", {"name": "j"}),
+}  # fmt: skip
+
+
+def described(case: str, **sink: object) -> str:
+    sources = declared()
+    verb, left, right, options = VARIANTS[case]
+    other = getattr(sources, right) if isinstance(right, str) else right
+    getattr(getattr(sources, left), verb)(other, **options).to_delta("out", **sink)
+    return sources.builder.build().describe()
+
+
+def test_unequal_topologies_have_unequal_descriptions() -> None:
+    texts = {case: described(case) for case in VARIANTS}
+    texts |= {f"sink {sink}": described("tables", **sink) for sink in (
+        {"mode": "changes"}, {"cluster_by": ["a"]}, {"partition_by": ["a"]}, {"cluster_by": ["a", "b"]},
+        {"cluster_by": ["a, b"]},
+    )}  # fmt: skip
+    first: dict[str, str] = {}
+    for case, text in texts.items():
+        assert first.setdefault(text, case) == case
+
+
+def test_names_cannot_pass_for_other_nodes() -> None:
+    """A join of `a, b` with c and one of a with `b, c` differ, and so do a name with a line break and two nodes."""
+    texts = set()
+    for left, right in (("a, b", "c"), ("a", "b, c")):
+        sources = declared()
+        sides = {name: sources.views.filter(function, name=name) for name in ("a, b", "c", "a", "b, c", 'x"\n    y')}
+        sides[left].join(sides[right], within="1 s", name="j").to_delta("out")
+        texts.add(sources.builder.build().describe())
+    assert len(texts) == 2
+    assert all(r'Processor: "x\"\n    y" (filter)' in text for text in texts)
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
+
+
+def test_check_explains_every_node() -> None:
+    from lakestreams.cli.check import in_words
+
+    lines = dict(line.split(": ", 1) for line in in_words(every_shape().nodes))
+    assert lines.keys() == {node.name for node in every_shape().nodes}
+    assert lines["Regions"] == "topic Regions read as a global_table into bronze; parsed once: text(country)"
+    assert lines["mapped"] == "Views, under a new key and with new values; time and order stay"
+    assert lines["spread"] == "mapped, tasks by key hash over 6 partitions; no topic is made"
+    assert lines["merged"] == "Clicks and spread, as one stream"
+    assert lines["as_of"] == (
+        "Clicks with Prices: stream-table, left, lookup as_of, history 3600000 ms, grace 60000 ms; "
+        "all columns of both sides, co_partitioning warn"
+    )
+    assert lines["window"].startswith("many with Clicks: stream-stream, outer; before 300000 ms, after 300000 ms")
+    assert lines["e"] == "mapped_key appended, one commit a cycle"
+    assert lines["f"] == "tables merged by key, one commit a cycle"
+    assert lines["g"] == "named appended change by change, one commit a cycle"

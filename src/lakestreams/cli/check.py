@@ -29,6 +29,7 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     history_of,
     is_join,
+    kind_of,
 )
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _words(node: Node) -> str:
         return f"{inputs} {_SINK_WORDS[node.mode]}, one commit a cycle"
     if isinstance(node, Repartition):
         return f"{inputs}, tasks by key hash over {node.partitions} partitions; no topic is made"
-    return f"{inputs}, {_STEP_WORDS[type(node)]}"
+    return f"{inputs}, {_STEP_WORDS.get(type(node), kind_of(node))}"
 
 
 _STEP_WORDS: dict[type[Any], str] = {
