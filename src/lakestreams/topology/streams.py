@@ -93,7 +93,7 @@ class KStream(Handle):
         Args:
             mapper: from the record's fields to a list of dicts of name to Column, one a record and all of the same
                 names; or to one Column of type `array<struct<...>>`, one element a record, for a count that the data
-                decides. A null element gives no record.
+                decides. A null element is a record with a null value.
             name: of the step; by default `<input>_flat_map_values`.
         """
         return self._add(FlatMapValues(self._named(name, "flat_map_values"), self._node, mapper))
