@@ -1,6 +1,6 @@
 """Evaluates a topology over frames: the same walk checks it on empty frames and runs it on a cycle's records.
 
-Pure: frames in, frames out; no Kafka, no tables.
+Pure: frames in, frames out; no Kafka, no tables. Steps on one record at a time are in `steps`, joins in `shapes`.
 """
 
 from __future__ import annotations
@@ -9,97 +9,110 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.errors import InvalidExpression, InvalidName, KeyTypeMismatch, LakestreamsError, TopologyInvalid
+from lakestreams.engine.shapes import Rejected, Scopes, Shapes
+from lakestreams.engine.steps import Steps, names, paths, where
+from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError, TopologyInvalid
 from lakestreams.formats.base import struct_type
-from lakestreams.joins import stream_table
 from lakestreams.joins.order import (
     CONTRIBUTOR_TYPE,
     CONTRIBUTORS,
-    COORDINATES,
     KEY,
+    KIND,
+    MATCHED,
+    OLD,
     ORDER,
     ORDER_TYPE,
+    PLACE,
     RECORD_COLUMNS,
     RIGHT_KEY,
     RIGHT_VALUE,
     TIME,
+    TOMBSTONE,
+    UNMATCHED,
     VALUE,
+    is_new,
     lineage,
 )
 from lakestreams.joins.stream_table import TableSide
-from lakestreams.topology.fields import Fields
+from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
+from lakestreams.topology.fields import Fields, MaybeFields
 from lakestreams.topology.nodes import (
     DeltaSink,
+    DropAbsentDeletes,
     Filter,
-    Mapper,
+    FlatMap,
+    FlatMapValues,
+    ForeignKeyJoin,
+    Join,
+    Map,
     MapValues,
+    Merge,
     Node,
+    Repartition,
     SelectKey,
     Source,
-    StreamTableJoin,
+    TableTableJoin,
+    is_join,
     is_table,
-    kind_of,
-    sources_of,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestreams.topology.builder import Topology
 
 EVENT_TIME, LINEAGE = "event_time_ms", "_lineage"
 RESERVED = (EVENT_TIME, LINEAGE)
 
-# Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
-# docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
-_FILTER_RATIO = 0.5
-
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one cycle brings in.
+    """What some cycles bring in.
 
     Attributes:
-        streams: source name to its points frame.
-        tables: source name to its table side.
-        cycle: the cycle's number.
+        streams: source name to its records frame, new rows only.
+        tables: source name to its table side: new rows, and what is known from before unless `retained` has it.
+        cycle: the first new cycle.
         counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
+        partitions: topic to partition count, which says how many tasks re-keyed records have.
+        retained: node to what it kept of the past (`Results.kept` of the cycles before).
+        keeps: whether `Results.kept` is wanted.
+        olds: whether a table's results say what was there before.
+        scopes: set where many histories share the job.
     """
 
     streams: Mapping[str, DataFrame]
     tables: Mapping[str, TableSide]
     cycle: int
     counts: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """Records a step has no use for.
-
-    Attributes:
-        node: the step's name.
-        code: the reason, such as NULL_KEY.
-        records: columns `source, partition, offset, attempt`.
-    """
-
-    node: str
-    code: str
-    records: DataFrame
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
+    keeps: bool = False
+    olds: bool = False
+    scopes: Scopes | None = None
 
 
 @dataclass
 class Results:
-    """What comes out: a frame an output, and what was rejected on the way."""
+    """What comes out.
+
+    Attributes:
+        outputs: sink to its rows as its table has them.
+        records: sink to the records frame it takes them from, new rows only.
+        rejected: records that steps had no use for.
+        kept: node to what it needs of the past next time.
+    """
 
     outputs: dict[str, DataFrame] = field(default_factory=dict)
+    records: dict[str, DataFrame] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
+    kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
 
 
 def run(topology: Topology, inputs: Inputs) -> Results:
-    """Evaluates a bound topology over one cycle's inputs; outputs have the silver columns."""
+    """Evaluates a bound topology over some cycles' inputs."""
     walk = _Walk(topology, inputs, checking=False)
     return walk.results()
 
@@ -115,7 +128,7 @@ def check(topology: Topology, spark: SparkSession) -> tuple[dict[str, DataFrame]
     tables = {
         source.name: TableSide(state=None, changes=_empty(spark, source))
         for source in topology.sources
-        if source.kind == "table"
+        if source.kind != "stream"
     }
     walk = _Walk(topology, Inputs(streams, tables, cycle=1), checking=True)
     results = walk.results()
@@ -140,8 +153,8 @@ def _empty(spark: SparkSession, source: Source) -> DataFrame:
         VALUE: struct_type(source.value.fields),
         TIME: "bigint",
         ORDER: ORDER_TYPE,
-        "n": "int",
-        "kind": "string",
+        PLACE: "int",
+        KIND: "string",
         CONTRIBUTORS: f"array<{CONTRIBUTOR_TYPE}>",
     }
     return spark.createDataFrame([], ", ".join(f"`{name}` {types[name]}" for name in RECORD_COLUMNS))
@@ -157,6 +170,12 @@ class _Walk:
         self._frames: dict[str, DataFrame | TableSide] = {}
         self._results = Results()
         self.faults: list[LakestreamsError] = []
+        self._steps = Steps(topology.nodes, self.faults)
+        self._shapes = Shapes(
+            topology, self._steps, inputs.cycle, inputs.counts, inputs.partitions, inputs.retained, inputs.scopes,
+            inputs.keeps, kept=self._results.kept, rejected=self._results.rejected,
+        )  # fmt: skip
+        self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}
 
     def results(self) -> Results:
         for node in self._topology.nodes:
@@ -174,7 +193,7 @@ class _Walk:
                 if not self._checking:
                     raise
                 if len(self.faults) == noted:  # else the cause is noted already: an unknown column
-                    self.faults.append(InvalidExpression(_first_line(error), where=_where(node)))
+                    self.faults.append(InvalidExpression(_first_line(error), where=where(node)))
                 continue
             if len(self.faults) == noted:
                 self._frames[node.name] = frame
@@ -183,77 +202,92 @@ class _Walk:
     def _evaluate(self, node: Node) -> DataFrame | TableSide:
         if isinstance(node, Source):
             return self._inputs.streams[node.name] if node.kind == "stream" else self._inputs.tables[node.name]
-        if isinstance(node, StreamTableJoin):
+        if is_join(node):
             return self._join(node)
         parent = self._frames[node.parents[0].name]
         if isinstance(node, DeltaSink):
-            frame = self._sink(node, _stream(parent))
-            self._results.outputs[node.name] = frame
-            return frame
-        if isinstance(node, SelectKey):
-            return self._select_key(node, _stream(parent))
+            return self._sink(node, parent)
+        if isinstance(node, DropAbsentDeletes):
+            table = self._shapes._remembered(node, "table", self._shapes._scoped_table(_side(parent)))  # noqa: SLF001
+            kept = self._steps.drop_absent_deletes(table, self._inputs.cycle)
+            return kept.each(self._shapes._unscoped)  # noqa: SLF001
         if isinstance(parent, TableSide):
-            return parent.each(lambda frame: self._per_record(node, frame))
-        return self._per_record(node, parent)
+            assert isinstance(node, MapValues | Filter)  # noqa: S101 - build() lets nothing else follow a table
+            return parent.each(lambda frame: self._steps.per_record(node, frame, table=True))
+        return self._step(node, parent)
 
-    def _per_record(self, node: MapValues | Filter, frame: DataFrame) -> DataFrame:
-        fields = self._fields(node.parent.name, frame, node)
-        if isinstance(node, MapValues):
-            value = F.when(F.col(VALUE).isNotNull(), self._struct(node, node.mapper(fields)))
-            return frame.withColumn(VALUE, value)
-        keep = node.predicate(fields)
-        if is_table(node):  # of a table: what does not fulfil it is deleted, which needs a version of its own
-            return frame.withColumn(VALUE, F.when(keep, F.col(VALUE)))
-        return frame.where(keep)
+    def _step(self, node: Node, frame: DataFrame) -> DataFrame:
+        if isinstance(node, Merge):
+            return self._steps.merge(node, frame, _stream(self._frames[node.right.name]))
+        if isinstance(node, SelectKey):
+            return self._steps.select_key(node, frame)
+        if isinstance(node, Map):
+            return self._steps.map(node, frame)
+        if isinstance(node, FlatMap):
+            return self._steps.flat_map(node, frame)
+        if isinstance(node, FlatMapValues):
+            return self._steps.flat_map_values(node, frame)
+        if isinstance(node, Repartition):
+            return frame  # logical: its tasks are counted where they matter
+        assert isinstance(node, MapValues | Filter)  # noqa: S101 - the kinds above are all others
+        return self._steps.per_record(node, frame, table=False)
 
-    def _select_key(self, node: SelectKey, frame: DataFrame) -> DataFrame:
-        projection = node.mapper(self._fields(node.parent.name, frame, node))
-        key = self._struct(node, projection)
-        columns = [_column(value) for value in projection.values()]
-        there = (
-            F.coalesce(*columns).isNotNull()
-            if len(columns) == 1
-            else F.greatest(*(column.isNotNull() for column in columns))
-        )
-        return frame.withColumn(KEY, F.when(there, key))
+    # --- joins -------------------------------------------------------------------------------------------------------
 
-    def _join(self, node: StreamTableJoin) -> DataFrame:
-        points, table = _stream(self._frames[node.left.name]), self._frames[node.right.name]
-        if not isinstance(table, TableSide):
-            msg = f"the right side of {node.name} is not a table"
-            raise TypeError(msg)
-        if self._checking:
-            wrong = stream_table.validate(_types(points, KEY), _types(_any(table), KEY))
-            if wrong is not None:
-                message = f'KeyTypeMismatch {{ left = "{node.left.name}", right = "{node.right.name}" }}: {wrong}'
-                raise KeyTypeMismatch(message, where=_where(node))
-        if node.how == "inner":
-            # an inner join has no use for a null key (semantics section 4)
-            nobody = points.where(F.col(KEY).isNull()).select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
-            self._results.rejected.append(Rejected(node.name, "NULL_KEY", nobody))
-        if self._few_points(node):
-            table = stream_table.retain(table, points)
-        joined = stream_table.execute(points, table, node.how, self._inputs.cycle)
-        left = self._fields(node.left.name, joined, node)
-        right = self._fields(node.right.name, joined, node, key=RIGHT_KEY, value=RIGHT_VALUE)
-        projection = node.joiner(left, right) if node.joiner else _all_columns(node, joined)
-        return joined.withColumn(VALUE, self._struct(node, projection)).select(*RECORD_COLUMNS)
+    def _join(self, node: Join) -> DataFrame | TableSide:
+        with_old = is_table(node) and (self._inputs.olds or node.name in self._olds)
+        left, right = self._frames[node.left.name], self._frames[node.right.name]
+        rows = self._shapes.joined(node, left, right, old=with_old)
+        value = F.when(F.col(KIND) != TOMBSTONE, self._result(node, rows, VALUE, RIGHT_VALUE))
+        made = {VALUE: value}
+        if with_old:
+            rows = rows.withColumns({"kind_before": F.coalesce(F.col(OLD_KIND), F.lit(TOMBSTONE))})
+            before = self._result(node, rows, OLD_VALUE, OLD_RIGHT_VALUE)
+            made[OLD] = F.when(F.col("kind_before").isin(MATCHED, UNMATCHED), before)
+        further = [name for name in (OLD, SEEN_TIME) if name in made or (with_old and name in rows.columns)]
+        frame = rows.withColumns(made).select(*RECORD_COLUMNS, *further)
+        return TableSide(None, frame) if is_table(node) else frame
 
-    def _few_points(self, node: StreamTableJoin) -> bool:
-        """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
-        counts = self._inputs.counts
-        points = sum(counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
-        rows = sum(counts.get(source.name, 0) for source in sources_of(node.right))
-        return rows > 0 and points < rows * _FILTER_RATIO
+    def _result(self, node: Join, rows: DataFrame, left_value: str, right_value: str) -> Column:
+        """The value of a result: what the joiner makes of both sides, or all their columns."""
+        left_missing = node.how == "outer"
+        left = self._side(node, node.left, rows, KEY, left_value, may_be_missing=left_missing)
+        right = self._side(node, node.right, rows, RIGHT_KEY, right_value, may_be_missing=node.how != "inner")
+        if node.joiner is None:
+            return self._steps.struct(node, _all_columns(node, rows, left_value, right_value))
+        return self._steps.struct(node, node.joiner(left, right))  # type: ignore[arg-type]
 
-    def _sink(self, node: DeltaSink, frame: DataFrame) -> DataFrame:
-        value = _names(frame, VALUE)
-        taken = [name for name in (*value, *_names(frame, KEY)) if name.lower() in RESERVED]
+    def _side(
+        self, node: Join, owner: Node, rows: DataFrame, key: str, value: str, *, may_be_missing: bool
+    ) -> Fields | MaybeFields:
+        columns = paths(rows, key, value)
+        if not may_be_missing:
+            return Fields(owner.name, columns, self.faults, where(node))
+        missing = f"`{value}` is null"
+        if key == KEY:  # the result's key is always there, a missing side's is not
+            own = set(names(rows, value))
+            columns = {name: path if name in own else f"if({missing}, null, {path})" for name, path in columns.items()}
+        return MaybeFields(owner.name, columns, self.faults, where(node), missing)
+
+    # --- outputs -----------------------------------------------------------------------------------------------------
+
+    def _sink(self, node: DeltaSink, parent: DataFrame | TableSide) -> DataFrame:
+        rows = parent
+        if isinstance(rows, TableSide):
+            rows = rows.all().where(is_new(self._inputs.cycle))
+        self._results.records[node.name] = rows
+        frame = self._silver(node, rows)
+        self._results.outputs[node.name] = frame
+        return frame
+
+    def _silver(self, node: DeltaSink, frame: DataFrame) -> DataFrame:
+        value = names(frame, VALUE)
+        taken = [name for name in (*value, *names(frame, KEY)) if name.lower() in RESERVED]
         if taken:
             message = f"column {', '.join(taken)} is reserved for the result's time and lineage"
-            raise InvalidName(message, hint="rename it in a map_values or joiner", where=_where(node))
+            raise InvalidName(message, hint="rename it in a map_values or joiner", where=where(node))
         lowered = {name.lower() for name in value}
-        key = [F.col(KEY)[name].alias(name) for name in _names(frame, KEY) if name.lower() not in lowered]
+        key = [F.col(KEY)[name].alias(name) for name in names(frame, KEY) if name.lower() not in lowered]
         selected = frame.select(
             *key,
             *(F.col(VALUE)[name].alias(name) for name in value),
@@ -263,38 +297,35 @@ class _Walk:
         missing = [name for name in (*node.cluster_by, *node.partition_by) if name not in selected.columns]
         if missing:
             message = f"cluster_by or partition_by names {', '.join(missing)}, which the output lacks"
-            raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=_where(node))
+            raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=where(node))
         return selected
 
-    def _fields(self, owner: str, frame: DataFrame, node: Node, key: str = KEY, value: str = VALUE) -> Fields:
-        columns = {name: f"`{key}`.`{name}`" for name in _names(frame, key)}
-        columns |= {name: f"`{value}`.`{name}`" for name in _names(frame, value)}
-        return Fields(owner, columns, self.faults, _where(node))
 
-    def _struct(self, node: Node, projection: Mapping[str, Column]) -> Column:
-        given: object = projection  # a user's function may return anything
-        if not isinstance(given, Mapping) or not given:
-            message = f"the function returned {projection!r}, not a dict of name to Column"
-            raise InvalidExpression(message, hint='return {"name": column, ...}', where=_where(node))
-        lowered = [name.lower() for name in projection]
-        if len(set(lowered)) < len(lowered):
-            message = f"two columns differ only in capitals: {', '.join(projection)}"
-            raise InvalidName(message, hint="Spark does not tell them apart; rename one", where=_where(node))
-        return F.struct(*(_column(value).alias(name) for name, value in projection.items()))
+def _reads_old(node: Node) -> bool:
+    return isinstance(node, TableTableJoin | ForeignKeyJoin | DropAbsentDeletes)
 
 
-def _column(value: object) -> Column:
-    return value if isinstance(value, Column) else F.lit(value)
+def _through(node: Node) -> list[Node]:
+    """A node's parents, and theirs as long as only steps on one record lie between."""
+    found = []
+    for parent in node.parents:
+        found.append(parent)
+        if isinstance(parent, MapValues | Filter | DropAbsentDeletes):
+            found += _through(parent)
+    return found
 
 
-def _all_columns(node: StreamTableJoin, joined: DataFrame) -> dict[str, Column]:
+def _all_columns(node: Join, rows: DataFrame, left_value: str, right_value: str) -> dict[str, Column]:
     """All columns of both values, prefixed with the side's name where they clash."""
-    left, right = _names(joined, VALUE), _names(joined, RIGHT_VALUE)
+    left, right = names(rows, left_value), names(rows, right_value)
     clash = {name.lower() for name in left} & {name.lower() for name in right}
+    prefixes = (node.left.name, node.right.name)
+    if prefixes[0] == prefixes[1]:
+        prefixes = ("left", "right")
     columns: dict[str, Column] = {}
-    for side, names, owner in ((VALUE, left, node.left.name), (RIGHT_VALUE, right, node.right.name)):
-        for name in names:
-            columns[f"{owner}_{name}" if name.lower() in clash else name] = F.col(side)[name]
+    for value, found, owner in ((left_value, left, prefixes[0]), (right_value, right, prefixes[1])):
+        for name in found:
+            columns[f"{owner}_{name}" if name.lower() in clash else name] = F.col(value)[name]
     return columns
 
 
@@ -305,34 +336,20 @@ def _stream(frame: DataFrame | TableSide) -> DataFrame:
     return frame
 
 
-def _any(table: TableSide) -> DataFrame:
-    frame = table.state if table.state is not None else table.changes
-    if frame is None:
-        msg = "a table side has state, changes or both"
-        raise ValueError(msg)
+def _side(frame: DataFrame | TableSide) -> TableSide:
+    if not isinstance(frame, TableSide):
+        msg = "a table is expected here, not a stream"
+        raise TypeError(msg)
     return frame
-
-
-def _names(frame: DataFrame, column: str) -> list[str]:
-    names: list[str] = frame.schema[column].dataType.names  # type: ignore[attr-defined]
-    return names
-
-
-def _types(frame: DataFrame, column: str) -> list[str]:
-    return [field.dataType.simpleString() for field in frame.schema[column].dataType.fields]  # type: ignore[attr-defined]
 
 
 def _analyse(frame: DataFrame | TableSide) -> None:
     """Makes Spark resolve the frame, which raises on wrong names and types."""
-    _ = (_any(frame) if isinstance(frame, TableSide) else frame).schema
-
-
-def _where(node: Node) -> str:
-    return f'{kind_of(node)} "{node.name}"'
+    _ = (frame.all() if isinstance(frame, TableSide) else frame).schema
 
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-__all__ = ["Inputs", "Mapper", "Rejected", "Results", "check", "require_valid", "run"]
+__all__ = ["Inputs", "Rejected", "Results", "Scopes", "check", "require_valid", "run"]

@@ -123,6 +123,23 @@ class SelectKey:
 
 
 @dataclass(frozen=True)
+class DropAbsentDeletes:
+    """A table without the deletions of keys that have no row.
+
+    Kafka Streams swallows them where a record cache lies before the table's store and tells them to joins where none
+    does (semantics section 8.1), where they can cause tombstones that nobody needs.
+    """
+
+    name: str
+    parent: Node
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
 class Map:
     """A stream gets another key and another value at once; time and order stay."""
 
@@ -354,7 +371,9 @@ class DeltaSink:
 Join: TypeAlias = (
     WindowedJoin | StreamTableJoin | StreamGlobalJoin | TableTableJoin | ForeignKeyJoin | ForeignKeyStreamJoin
 )
-Step: TypeAlias = MapValues | Filter | SelectKey | Map | FlatMapValues | FlatMap | Merge | Repartition
+Step: TypeAlias = (
+    MapValues | Filter | DropAbsentDeletes | SelectKey | Map | FlatMapValues | FlatMap | Merge | Repartition
+)
 Node: TypeAlias = Source | Step | Join | DeltaSink
 
 # Joins by the key both sides already have: their tasks must fit (semantics section 9).
@@ -364,6 +383,7 @@ WITH_OUTER = (WindowedJoin, TableTableJoin)
 _WORDS: dict[type[Any], str] = {
     MapValues: "map_values",
     Filter: "filter",
+    DropAbsentDeletes: "drop_absent_deletes",
     SelectKey: "select_key",
     Map: "map",
     FlatMapValues: "flat_map_values",
@@ -398,7 +418,7 @@ def is_table(node: Node) -> bool:
         return node.kind != "stream"
     if isinstance(node, TableTableJoin | ForeignKeyJoin):
         return True
-    return isinstance(node, MapValues | Filter | DeltaSink) and is_table(node.parent)
+    return isinstance(node, MapValues | Filter | DropAbsentDeletes | DeltaSink) and is_table(node.parent)
 
 
 def is_global(node: Node) -> bool:

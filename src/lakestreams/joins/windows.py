@@ -1,0 +1,232 @@
+"""What a windowed join works on: both sides as one frame with the task's clocks, and the pairs among them.
+
+Internal to `stream_stream`. A frame of *arms* has the columns
+    k, ts, o, n, kind, contributors, task      as in a records frame, the key in the left side's type
+    arm int                                    0 left, 1 right
+    at struct<o, rank, n>                      the place in the order, also between the arms of one source record
+    part boolean                               key and value are there
+    lv, rv                                     the left or the right value; the other one is null
+    clock, left_time, right_time bigint        the running maxima (`with_clocks`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE
+
+if TYPE_CHECKING:
+    from lakestreams.topology.nodes import Emission, OuterJoinKind, Overlap, Rules, WindowStore
+
+CLOCK, LEFT_TIME, RIGHT_TIME = "clock", "left_time", "right_time"
+CLOCKS = (CLOCK, LEFT_TIME, RIGHT_TIME)
+LEFT, RIGHT = 0, 1
+ARM, AT, PART, LEFT_VALUE, RIGHT_VALUE = "arm", "at", "part", "lv", "rv"
+CLOSE, BY_LEFT = "close", "by_left"
+_SEEN = "seen"  # rules kafka: the other side's time when the record came
+
+
+@dataclass(frozen=True)
+class PerTask:
+    """Milliseconds that differ by task: what lets many small cases with different windows share one job.
+
+    Attributes:
+        of: case number to ms; a case has the tasks `number * stride` to `number * stride + stride - 1`.
+        stride: how many tasks a case has.
+    """
+
+    of: Mapping[int, int]
+    stride: int
+
+    def column(self, task: Column) -> Column:
+        """The ms of a row with this task."""
+        entries = [F.lit(part).cast("bigint") for pair in self.of.items() for part in pair]
+        return F.element_at(F.create_map(*entries), F.floor(task / self.stride).cast("bigint"))
+
+
+Ms: TypeAlias = "int | PerTask"
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """The options of a windowed join; times in ms.
+
+    Attributes:
+        how: `inner`, `left` or `outer`.
+        before, after: `l.ts - before <= r.ts <= l.ts + after`.
+        grace: how long a window stays open after its end.
+        emit: when unmatched rows come out.
+        rules: `strict` or `kafka`.
+        store: for the rules `kafka`.
+        overlap: whether both sides hold rows of one source record, and whose come first.
+        plural: whether a side holds several rows of one source record.
+    """
+
+    how: OuterJoinKind
+    before: Ms
+    after: Ms
+    grace: Ms = 0
+    emit: Emission = "on_window_close"
+    rules: Rules = "strict"
+    store: WindowStore = "persistent"
+    overlap: Overlap = "none"
+    plural: bool = False
+
+    @property
+    def outer_arms(self) -> tuple[int, ...]:
+        """The arms whose unmatched records come out."""
+        return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
+
+    def times(self, prefix: str = "") -> Times:
+        """The three times as columns, beside a task column of this prefix."""
+        before, after, grace = (
+            ms.column(F.col(prefix + TASK)) if isinstance(ms, PerTask) else F.lit(ms).cast("bigint")
+            for ms in (self.before, self.after, self.grace)
+        )
+        return Times(before, after, grace)
+
+
+class Times(NamedTuple):
+    """Before, after and grace as columns, and what follows from them."""
+
+    before: Column
+    after: Column
+    grace: Column
+
+    @property
+    def retention(self) -> Column:
+        """How far back a record can matter: window and grace."""
+        return self.before + self.after + self.grace
+
+    @property
+    def bin(self) -> Column:
+        """The width of a time bin: wide beside the window, so that few records touch two."""
+        return F.greatest((self.before + self.after) * 4, F.lit(1).cast("bigint"))
+
+    def end(self, arm: int) -> Column:
+        """When a record's window ends, from its time."""
+        return F.col(TIME) + (self.after if arm == LEFT else self.before)
+
+
+def arms(left: DataFrame, right: DataFrame, join: Windowed, *, clocked: bool = False) -> DataFrame:
+    """Both sides as one frame: common columns, `arm`, `at` (place in the order), `part`, `lv`, `rv`, the clocks."""
+    value_types = {LEFT_VALUE: left.schema[VALUE].dataType, RIGHT_VALUE: right.schema[VALUE].dataType}
+    rank = {LEFT: 0, RIGHT: 1} if join.overlap != "right_first" else {LEFT: 1, RIGHT: 0}
+    key_type = left.schema[KEY].dataType
+
+    def side(rows: DataFrame, arm: int, mine: str, other: str) -> DataFrame:
+        clocks = [(F.col(name) if name in rows.columns else F.lit(None).cast("bigint")).alias(name) for name in CLOCKS]
+        return rows.select(
+            F.col(KEY).cast(key_type).alias(KEY),
+            *(F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK)),
+            F.lit(arm).alias(ARM),
+            F.struct(F.col(ORDER), F.lit(rank[arm]).alias("rank"), F.col(PLACE)).alias(AT),
+            (F.col(KEY).isNotNull() & F.col(VALUE).isNotNull()).alias(PART),
+            F.col(VALUE).alias(mine),
+            F.lit(None).cast(value_types[other]).alias(other),
+            *clocks,
+        )
+
+    both = side(left, LEFT, LEFT_VALUE, RIGHT_VALUE).unionByName(side(right, RIGHT, RIGHT_VALUE, LEFT_VALUE))
+    return both if clocked else _with_clocks(both, join)
+
+
+def _with_clocks(both: DataFrame, join: Windowed) -> DataFrame:
+    """The running maxima at each record: of all times, and of each side's records that its store would take."""
+    so_far = Window.partitionBy(TASK).orderBy(AT).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    taken = F.col(PART)
+    if join.store == "in_memory":
+        taken = F.col(KEY).isNotNull()  # there a null value moves the store's time as well
+    own = {arm: F.when((F.col(ARM) == arm) & taken, F.col(TIME)) for arm in (LEFT, RIGHT)}
+    return both.withColumns(
+        {
+            CLOCK: F.max(F.coalesce(CLOCK, TIME)).over(so_far),
+            LEFT_TIME: F.max(F.coalesce(F.col(LEFT_TIME), own[LEFT])).over(so_far),
+            RIGHT_TIME: F.max(F.coalesce(F.col(RIGHT_TIME), own[RIGHT])).over(so_far),
+        }
+    )
+
+
+def by_arm(of: Callable[[int], Column]) -> Column:
+    """What depends on a row's arm."""
+    return F.when(F.col(ARM) == LEFT, of(LEFT)).otherwise(of(RIGHT))
+
+
+def close(join: Windowed, arm: int | None = None) -> Column:
+    """When a record's window closes for good; of the row's own arm if none is given."""
+    if arm is None:
+        return by_arm(lambda mine: close(join, mine))
+    times = join.times()
+    return times.end(arm) + times.grace
+
+
+def steps(join: Windowed) -> Column:
+    """The records that can close windows: under `kafka` those that take part and are in order."""
+    return (F.col(PART) & (F.col(TIME) == F.col(CLOCK))) if join.rules == "kafka" else F.lit(True)
+
+
+def sides(both: DataFrame, join: Windowed) -> tuple[DataFrame, DataFrame]:
+    """The records that can pair: columns `l_...` in their bin, and `r_...` in each bin that their window touches."""
+    rows = both.where(F.col(PART))
+    if join.rules == "strict":
+        rows = rows.where(close(join) >= F.col(CLOCK))  # the others are late
+
+    def side(arm: int) -> list[Column]:
+        prefix, value, seen = ("l_", LEFT_VALUE, RIGHT_TIME) if arm == LEFT else ("r_", RIGHT_VALUE, LEFT_TIME)
+        columns = [F.col(name).alias(prefix + name) for name in (KEY, TIME, AT, CONTRIBUTORS, TASK, CLOCK, value)]
+        columns.append(close(join, arm).alias(prefix + CLOSE))
+        if join.rules == "kafka":
+            columns.append(F.coalesce(F.col(seen), F.lit(0)).alias(prefix + _SEEN))
+        return columns
+
+    times = join.times()
+    width, low, high = times.bin, F.col(TIME) - times.after, F.col(TIME) + times.before
+    if join.rules == "kafka":  # clipped at 0: windows near the epoch reach further
+        low, high = F.when(F.col(TIME) == 0, F.least(low, F.lit(0))).otherwise(low), F.greatest(high, F.lit(0))
+    first, last = low - F.pmod(low, width), high - F.pmod(high, width)
+    left = rows.where(F.col(ARM) == LEFT).select((F.col(TIME) - F.pmod(F.col(TIME), width)).alias("l_bin"), *side(LEFT))
+    right = rows.where(F.col(ARM) == RIGHT).select(
+        F.explode(F.sequence(first, last, width)).alias("r_bin"),
+        first.alias("r_first"),
+        (((last - first) / width).cast("int") + 1).alias("r_bins"),
+        width.alias("r_width"),
+        *side(RIGHT),
+    )
+    return left, right
+
+
+def condition(join: Windowed) -> Column:
+    """When two records of a bin pair."""
+    l_ts, r_ts, times = F.col("l_ts"), F.col("r_ts"), join.times("l_")
+    same = (F.col("l_k") == F.col("r_k")) & (F.col("l_bin") == F.col("r_bin"))
+    same_task = F.col("l_task") == F.col("r_task")
+    if join.rules == "strict":
+        inside = (r_ts >= l_ts - times.before) & (r_ts <= l_ts + times.after)
+        # a key that lies in two tasks is judged by the greatest clock of all tasks, else a record could come out
+        # unmatched by its own task's clock and pair afterwards
+        now = F.when(same_task, F.greatest("l_clock", "r_clock")).otherwise(
+            F.greatest(*(F.greatest(f"{side}_at.o.stream_time_ms", f"{side}_clock") for side in "lr"))
+        )
+        return same & inside & (now <= F.least("l_close", "r_close"))
+    zero, kept = F.lit(0).cast("bigint"), times.retention - 1
+    by_left = r_ts.between(F.greatest(zero, l_ts - times.before), F.greatest(zero, l_ts + times.after)) & (
+        r_ts >= F.col("l_seen") - kept
+    )
+    by_right = l_ts.between(F.greatest(zero, r_ts - times.after), F.greatest(zero, r_ts + times.before)) & (
+        l_ts >= F.col("r_seen") - kept
+    )
+    # a Kafka Streams task never sees another's records
+    return same & same_task & F.when(F.col("l_at") > F.col("r_at"), by_left).otherwise(by_right)
+
+
+def pairs(both: DataFrame, join: Windowed) -> DataFrame:
+    """Every pair among the rows at hand, new or not: `l_` and `r_` columns, `at` of its trigger, `by_left`."""
+    left, right = sides(both, join)
+    by_left = F.col("l_at") > F.col("r_at")
+    trigger = F.when(by_left, F.col("l_at")).otherwise(F.col("r_at"))
+    return left.join(right, condition(join)).withColumns({AT: trigger, BY_LEFT: by_left})

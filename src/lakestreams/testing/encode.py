@@ -1,0 +1,38 @@
+"""Python values as the bytes that a format reads."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lakestreams.errors import InvalidOption
+from lakestreams.formats import Json, Long, RegistryJson, Text
+
+if TYPE_CHECKING:
+    from lakestreams.formats.base import Format
+
+_REGISTRY_PREFIX = b"\x00\x00\x00\x00\x01"
+
+
+def encode(value: Any, how: Format) -> bytes | None:
+    """The bytes of a value.
+
+    Args:
+        value: bytes as they are; None; text for `Text`; an int for `Long`; a dict, or anything that JSON can say, for
+            `Json` and `RegistryJson`.
+        how: the format.
+
+    Raises:
+        InvalidOption: if the format cannot hold the value; give bytes to pipe what it cannot read.
+    """
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(how, Text) and isinstance(value, str):
+        return value.encode("utf-8")
+    if isinstance(how, Long) and isinstance(value, int) and not isinstance(value, bool):
+        return value.to_bytes(8, "big", signed=True)
+    if isinstance(how, Json | RegistryJson):
+        text = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
+        return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson) else text
+    message = f"{value!r} cannot be written as {how.describe()}"
+    raise InvalidOption(message, hint="pass bytes to pipe a record that the format cannot read")
