@@ -96,6 +96,14 @@ def among(rows: DataFrame, name: str, keys: DataFrame) -> DataFrame:
     return rows.join(F.broadcast(keys), F.col(name).isNotNull() & same, "left_semi")
 
 
+def flagged(rows: DataFrame, name: str, keys: DataFrame, flag: str) -> DataFrame:
+    """All rows, with a flag whether their key is among these, which are broadcast."""
+    marks = keys.select(F.col(_WANTED).alias(f"{_WANTED}_{flag}"), F.lit(True).alias(flag))
+    same = equal_keys(key_columns(rows, name), key_columns(marks, f"{_WANTED}_{flag}"))
+    joined = rows.join(F.broadcast(marks), F.col(name).isNotNull() & same, "left")
+    return joined.withColumn(flag, F.col(flag).isNotNull())
+
+
 def key_type(frame: DataFrame, name: str = KEY) -> StructType:
     """The type of a key column."""
     found = frame.schema[name].dataType

@@ -1,0 +1,112 @@
+"""Stream-global table join, inner and left: each point with the global table's row of a key that is made from it.
+
+The law: as the stream-table join's with lookup `latest`, but for the key: the table is looked up by the mapped key, and
+the result keeps the point's own, which may be null. Mapped key null: unmatched in a left join, nothing in an inner one.
+A global table is there in full on every task, so partitions do not matter; it is never versioned. Source: Kafka
+Streams' KStreamKTableJoinProcessor with KAFKA-10277 and KAFKA-19208; semantics section 5.
+
+Plan: the stream-table join's. The table side alone is exchanged and sorted, once, and only if it has changes; the points
+are never sorted, and never exchanged unless the table is too large to broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.joins import validity
+from lakestreams.joins.order import (
+    CONTRIBUTORS,
+    KEY,
+    KIND,
+    MATCHED,
+    ORDER,
+    RECORD_COLUMNS,
+    RIGHT_KEY,
+    RIGHT_VALUE,
+    UNMATCHED,
+    VALUE,
+    equal_keys,
+    key_columns,
+    key_types_differ,
+)
+from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import FROM, TO
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakestreams.topology.nodes import JoinKind, Overlap
+
+MAPPED = "mapped"
+_REF = "r_ref"
+
+
+def validate(mapped_key: Sequence[str], table_key: Sequence[str]) -> str | None:
+    """Whether keys of these types can be equal.
+
+    Args:
+        mapped_key, table_key: the SQL types of the key's columns, in order.
+
+    Returns:
+        What is wrong, or None.
+    """
+    return key_types_differ(mapped_key, table_key)
+
+
+def retain(table: TableSide) -> DataFrame:
+    """What still matters of the table after these cycles: the row that each key has. Of the stream nothing does."""
+    return validity.live(table)
+
+
+def prune(points: DataFrame, table: TableSide) -> TableSide:
+    """The part of the table that the points can meet: those of their mapped keys.
+
+    Worth it when the points are few beside the table: the keys are broadcast, the table filtered where it is read.
+    """
+    keys = validity.wanted(points, MAPPED)
+    return table.each(lambda versions: validity.among(versions, KEY, keys))
+
+
+def execute(points: DataFrame, table: TableSide, how: JoinKind, since: int, *, overlap: Overlap = "none") -> DataFrame:
+    """Joins new points with the table.
+
+    Args:
+        points: records of the stream, new rows only, with a column `mapped`: the table key that each looks up.
+        table: versions, new ones and older ones; a version is seen only by later points.
+        how: `inner` or `left`.
+        since: the first new cycle.
+        overlap: whether both sides hold rows of one trigger, and whose come first.
+
+    Returns:
+        Records of the points, with `rk` and `rv` (the row's key and value, null where unmatched), `kind` matched or
+        unmatched, and `mapped` (KIP-1340: a joiner may ask for it, also where nothing was found).
+    """
+    right = validity.with_validity(table, since).select(
+        F.col(KEY).alias(RIGHT_KEY), F.col(VALUE).alias(RIGHT_VALUE), F.col(CONTRIBUTORS).alias(_REF), FROM, TO
+    )
+    same = equal_keys(key_columns(points, MAPPED), key_columns(right, RIGHT_KEY))
+    condition = F.col(MAPPED).isNotNull() & same
+    if table.changes is not None:
+        at, start, end = F.col(ORDER), F.col(FROM), F.col(TO)
+        begun = start <= at if overlap == "right_first" else start < at
+        not_ended = at <= end if overlap == "left_first" else at < end
+        condition = condition & (start.isNull() | begun) & (end.isNull() | not_ended)
+    matched = F.col(_REF).isNotNull()
+    columns = {
+        KIND: F.when(matched, F.lit(MATCHED)).otherwise(F.lit(UNMATCHED)),
+        CONTRIBUTORS: F.when(matched, F.concat(F.col(CONTRIBUTORS), F.col(_REF))).otherwise(F.col(CONTRIBUTORS)),
+    }
+    return points.join(right, condition, how).select(
+        *(columns.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS), RIGHT_KEY, RIGHT_VALUE, MAPPED
+    )
+
+
+def explain(how: JoinKind) -> str:
+    """The plan in words, for `check --explain`."""
+    return (
+        f"stream-global {how} join: hash join on the mapped key; the table side is exchanged and sorted once only if "
+        "table records are new since the snapshot; points are not sorted"
+    )
