@@ -64,10 +64,12 @@ class Scopes:
     Attributes:
         stride: how many partitions a history has; its number is the partition divided by it.
         times: windowed join to history to (before, after, grace) in ms, where they differ from the node's.
+        retention: history to the ms that its versioned tables keep, where they differ from the sources'.
     """
 
     stride: int
     times: Mapping[str, Mapping[int, tuple[int, int, int]]] = field(default_factory=dict)
+    retention: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ class Shapes:
         points = self._with_values(node, points)
         if node.how == "inner":  # it has no use for a null key (semantics section 4)
             self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
-        overlap, history = overlap_of(node, self.topology.nodes), history_of(node.right)
+        overlap, history = overlap_of(node, self.topology.nodes), self._history(node.right)
         if history is not None:
             mine = self._with_past(node, "points", self._tasked(node, node.left, points))
             versions = self._tasked(node, node.right, self._with_keys(node, table).all())
@@ -260,7 +262,7 @@ class Shapes:
 
     def _changes(self, node: Join, side: str, parent: Node, table: TableSide) -> TableSide:
         """A table as another table's join reads it: a versioned one tells only what is the latest of its key."""
-        table, history = self._with_keys(node, table), history_of(parent)
+        table, history = self._with_keys(node, table), self._history(parent)
         if history is None:
             return self._remembered(node, side, self._scoped_table(table))
         rows = self._with_past(node, side, self._tasked(node, parent, table.all()))
@@ -331,6 +333,12 @@ class Shapes:
         )
         return before, after, grace
 
+    def _history(self, node: Node) -> int | Column | None:
+        own = history_of(node)
+        if own is None or self.scopes is None or not self.scopes.retention:
+            return own
+        return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))
+
     def _few_points(self, node: StreamTableJoin) -> bool:
         """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
         points = sum(self.counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
@@ -364,7 +372,7 @@ class Shapes:
         if self.scopes is None:
             return rows
         for column in (KEY, RIGHT_KEY):
-            if _SCOPE in names(rows, column):
+            if column in rows.columns and _SCOPE in names(rows, column):
                 inner = F.struct(*(F.col(column)[name].alias(name) for name in names(rows, column) if name != _SCOPE))
                 rows = rows.withColumn(column, F.when(F.col(column).isNotNull(), inner))
         return rows

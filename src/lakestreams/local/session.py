@@ -32,6 +32,8 @@ _FIXED_CONF: Final[dict[str, str]] = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    # it asks the JVM three times a column for the caller's line; plans of many columns took half as long without
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Spark writes every plan out as text for its UI, which is off: a few hundred milliseconds a wide statement.

@@ -10,6 +10,7 @@ from lakestreams.topology.joining import ByKeyOfTables, ByMappedKey, declare
 from lakestreams.topology.nodes import (
     AnyJoiner,
     DeltaSink,
+    DropAbsentDeletes,
     Filter,
     Joiner,
     LeftJoiner,
@@ -63,6 +64,17 @@ class KTable(_Table):
     """A changelog read as a table: the newest record of each key; a null value deletes the key's row."""
 
     __slots__ = ()
+
+    def drop_absent_deletes(self, *, name: str | None = None) -> KTable:
+        """A table without the deletions of keys that have no row, which could cause tombstones that nobody needs.
+
+        Kafka Streams drops them where a record cache lies before the table's store (its default), and tells joins of
+        them where none does. A versioned table is an unversioned one from here on.
+
+        Args:
+            name: of the step; by default `<input>_drop_absent_deletes`.
+        """
+        return self._add(DropAbsentDeletes(self._named(name, "drop_absent_deletes"), self._node))
 
     @overload
     def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable: ...
