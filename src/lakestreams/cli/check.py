@@ -12,6 +12,7 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
+from lakestreams.topology import validate
 from lakestreams.topology.describe import details
 from lakestreams.topology.nodes import (
     DeltaSink,
@@ -80,6 +81,7 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
         else:
             found.unchecked.append("topics and partition counts: --no-broker")
             found.outputs, faults = dataflow.check(topology, spark)
+            faults = [*faults, *validate.not_runnable_yet(topology.nodes)]
             if faults:
                 raise TopologyInvalid(faults, topology.name)
     except LakestreamsError as error:

@@ -81,6 +81,7 @@ class Inputs:
         keeps: whether `Results.kept` is wanted.
         olds: whether a table's results say what was there before.
         scopes: set where many histories share the job.
+        raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
     """
 
     streams: Mapping[str, DataFrame]
@@ -92,6 +93,7 @@ class Inputs:
     keeps: bool = False
     olds: bool = False
     scopes: Scopes | None = None
+    raw: bool = False
 
 
 @dataclass
@@ -173,7 +175,7 @@ class _Walk:
         self._steps = Steps(topology.nodes, self.faults)
         self._shapes = Shapes(
             topology, self._steps, inputs.cycle, inputs.counts, inputs.partitions, inputs.retained, inputs.scopes,
-            inputs.keeps, kept=self._results.kept, rejected=self._results.rejected,
+            inputs.keeps, inputs.raw, kept=self._results.kept, rejected=self._results.rejected,
         )  # fmt: skip
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}
 
@@ -208,9 +210,7 @@ class _Walk:
         if isinstance(node, DeltaSink):
             return self._sink(node, parent)
         if isinstance(node, DropAbsentDeletes):
-            table = self._shapes._remembered(node, "table", self._shapes._scoped_table(_side(parent)))  # noqa: SLF001
-            kept = self._steps.drop_absent_deletes(table, self._inputs.cycle)
-            return kept.each(self._shapes._unscoped)  # noqa: SLF001
+            return self._shapes.without_absent_deletes(node, _side(parent))
         if isinstance(parent, TableSide):
             assert isinstance(node, MapValues | Filter)  # noqa: S101 - build() lets nothing else follow a table
             return parent.each(lambda frame: self._steps.per_record(node, frame, table=True))

@@ -109,6 +109,7 @@ class Driver:
             TopologyInvalid: with every fault of the topology and of its partitions at once.
         """
         outputs, faults = dataflow.check(self._topology, self._spark)
+        faults = [*faults, *validate.not_runnable_yet(self._topology.nodes)]
         try:
             view = self._cluster().view([source.topic for source in self._topology.sources])
         except LakestreamsError as error:

@@ -29,6 +29,7 @@ from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, RIG
 from lakestreams.joins.stream_table import TableSide
 from lakestreams.joins.windows import PerTask, Windowed
 from lakestreams.topology.nodes import (
+    DropAbsentDeletes,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Join,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import Projection
+    from lakestreams.topology.nodes import Mapper
 
 # Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
 # docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
@@ -100,6 +101,7 @@ class Shapes:
         retained: join to what its kernel kept of the past, by side.
         scopes: set where many histories share the job.
         keeps: whether to note what each kernel needs of the past next time.
+        raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
     """
 
     topology: Topology
@@ -110,6 +112,7 @@ class Shapes:
     retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
     scopes: Scopes | None = None
     keeps: bool = False
+    raw: bool = False
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
 
@@ -145,6 +148,11 @@ class Shapes:
         else:
             rows = self._foreign_key_stream(node, _stream(left), _table(right))
         return self._unscoped(rows)
+
+    def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
+        """A table without deletions of keys that have no row; the rows that it has are remembered as a join's are."""
+        table = self._remembered(node, "table", self._scoped_table(table))
+        return self.steps.drop_absent_deletes(table, self.since).each(self._unscoped)
 
     # --- one method a shape ------------------------------------------------------------------------------------------
 
@@ -251,11 +259,15 @@ class Shapes:
 
     def _with_values(self, node: Join, points: DataFrame) -> DataFrame:
         """A stream without null values, which no join with a table has a use for."""
+        if not self.raw:
+            return points
         self._reject(node, "NULL_VALUE", points.where(F.col(VALUE).isNull()))
         return points.where(F.col(VALUE).isNotNull())
 
     def _with_keys(self, node: Join, table: TableSide) -> TableSide:
         """A table without null keys."""
+        if not self.raw:
+            return table
         if table.changes is not None:
             self._reject(node, "NULL_KEY", table.changes.where(F.col(KEY).isNull()))
         return table.each(lambda rows: rows.where(F.col(KEY).isNotNull()))
@@ -284,16 +296,16 @@ class Shapes:
         return rows if past is None else rows.unionByName(past, allowMissingColumns=True)
 
     def _with_key_of(
-        self, node: Join, rows: DataFrame, owner: str, on: object, key: list[str], column: str
+        self, node: Join, rows: DataFrame, owner: str, on: Mapper, key: list[str], column: str
     ) -> DataFrame:
         """Rows with a key made from them, named as the other side's key; null where the value is."""
-        projection: Projection = on(self.steps.fields(owner, rows, node))  # type: ignore[operator]
-        made = dict(projection) if isinstance(projection, Mapping) else {}
-        if len(made) != len([name for name in key if name != _SCOPE]):
-            wanted = ", ".join(name for name in key if name != _SCOPE)
-            message = f"the key made of {owner} has {len(made)} columns, the other side's has: {wanted}"
+        given: object = on(self.steps.fields(owner, rows, node))  # a user's function may return anything
+        made = dict(given) if isinstance(given, Mapping) else {}
+        wanted = [name for name in key if name != _SCOPE]
+        if len(made) != len(wanted):
+            message = f"the key made of {owner} has {len(made)} columns, the other side's has: {', '.join(wanted)}"
             raise InvalidExpression(message, hint="one column for each, in that order", where=where(node))
-        named = dict(zip((name for name in key if name != _SCOPE), made.values(), strict=True))
+        named = dict(zip(wanted, made.values(), strict=True))
         there = self.steps.key(node, named)
         rows = rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there))
         return self._scope_column(rows, column) if _SCOPE in names(rows, KEY) or column == MAPPED else rows
