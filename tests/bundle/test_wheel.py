@@ -61,6 +61,7 @@ def test_it_brings_types_entry_points_and_licence(wheel: Path) -> None:
     scripts.read_string(text_of(wheel, "entry_points.txt"))
     assert dict(scripts["console_scripts"])["enrichment"] == "lakestreams.jobs.enrichment:main"
     assert dict(scripts["console_scripts"])["lakestreams"] == "lakestreams.cli.app:main"
+    assert dict(scripts["pytest11"]) == {"lakestreams": "lakestreams.testing.plugin"}
 
 
 def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:

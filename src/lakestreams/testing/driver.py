@@ -2,55 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import reduce
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
 from lakestreams.engine import dataflow
-from lakestreams.errors import InvalidOption
-from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME, VALUE
+from lakestreams.errors import InvalidOption, TopologyInvalid, WrongKind
 from lakestreams.testing.encode import encode
 from lakestreams.testing.histories import Histories, Piped
+from lakestreams.testing.results import Refused, Result, outputs, refused, to_result
+from lakestreams.topology.nodes import is_table
+from lakestreams.topology.partitions import co_partitioning
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
-
-
-@dataclass(frozen=True)
-class Result:
-    """One record of an output.
-
-    Attributes:
-        key: the key's only column, or a dict of its columns; None is a null key.
-        value: the value's columns; None is a tombstone.
-        timestamp: event time, ms.
-        kind: record, matched, unmatched or tombstone.
-        cause: which piped record it came out after: 0 is the first one.
-        contributors: (source topic, partition, offset) of the records it was made of.
-    """
-
-    key: Any
-    value: dict[str, Any] | None
-    timestamp: int
-    kind: str
-    cause: int
-    contributors: tuple[tuple[str, int, int], ...] = ()
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A piped record that some step had no use for: the place it was piped at, the step, the reason code."""
-
-    cause: int
-    node: str
-    code: str
 
 
 class TopologyTestDriver:
@@ -58,7 +26,8 @@ class TopologyTestDriver:
 
     Each record is processed completely before the next, as Kafka Streams' driver of that name does. Work is done when
     results are read: all records piped since the last reading go through in one batch, and what they give does not
-    depend on where the readings are.
+    depend on where the readings are. What only a run can judge is not judged: `max_future` (there is no time of ingest)
+    and `max_bad_share`; a null key that `keys_not_null="fail"` would stop the run for is refused, as with `drop`.
 
     Args:
         topology: any topology, also one that no job runs yet.
@@ -66,18 +35,19 @@ class TopologyTestDriver:
         partitions: topic to partition count; 1 where not said. Records are piped to a partition by name.
 
     Raises:
-        TopologyInvalid: with every fault that `check` finds.
+        TopologyInvalid: with every fault that `check` finds, unequal partition counts among them.
+        InvalidOption: if `partitions` names a topic that no source reads.
     """
 
     def __init__(self, topology: Topology, spark: SparkSession, *, partitions: Mapping[str, int] | None = None) -> None:
-        dataflow.require_valid(topology, spark)
+        require_sound(topology, spark, partitions or {})
         self._sources = {source.name: source for source in topology.sources}
+        self._sinks = {sink.name: sink for sink in topology.sinks}
         self._partitions = dict(partitions or {})
-        self._outputs = [sink.name for sink in topology.sinks]
         self._histories = Histories(topology, spark, partitions=partitions)
         self._pending: list[Piped] = []
-        self._unread: dict[str, list[Result]] = {name: [] for name in self._outputs}
-        self._tables: dict[str, dict[Any, dict[str, Any]]] = {name: {} for name in self._outputs}
+        self._unread: dict[str, list[Result]] = {name: [] for name in self._sinks}
+        self._tables: dict[str, dict[Any, dict[str, Any]]] = {name: {} for name in self._sinks}
         self._refused: list[Refused] = []
 
     def pipe(self, source: str, key: Any, value: Any, timestamp: int, *, partition: int = 0) -> None:
@@ -85,13 +55,15 @@ class TopologyTestDriver:
 
         Args:
             source: the source's name.
-            key, value: what its formats can hold (see `testing.encode`), or bytes as they are.
+            key, value: what its formats can hold (text, an int, a dict for JSON), or bytes as they are.
             timestamp: the record's own timestamp, ms.
             partition: of the source's topic.
+
+        Raises:
+            InvalidOption: if there is no such source or partition, or the format cannot hold the key or value.
         """
         if source not in self._sources:
-            msg = f"no source is named {source!r}"
-            raise InvalidOption(msg, hint=f"there are: {', '.join(self._sources)}")
+            raise InvalidOption(*unknown("source", source, self._sources))
         node: Source = self._sources[source]
         if not 0 <= partition < self._partitions.get(node.topic, 1):
             msg = f"{node.topic} has no partition {partition}"
@@ -110,8 +82,17 @@ class TopologyTestDriver:
         return found
 
     def table(self, output: str | None = None) -> dict[Any, dict[str, Any]]:
-        """The rows of an output that is a table, by key, after everything piped so far."""
+        """The rows of an output that is a table, by key, after everything piped so far.
+
+        A key of several columns is a tuple of (name, value) pairs, sorted by name.
+
+        Raises:
+            WrongKind: if the output is a stream, which has no rows that replace each other.
+        """
         name = self._output(output)
+        if not is_table(self._sinks[name]):
+            msg = f"the output {name} is a stream"
+            raise WrongKind(msg, hint="read() gives its records")
         self._process()
         return dict(self._tables[name])
 
@@ -121,11 +102,13 @@ class TopologyTestDriver:
         return sorted(self._refused, key=lambda one: (one.cause, one.node, one.code))
 
     def _output(self, name: str | None) -> str:
-        if name is None and len(self._outputs) == 1:
-            return self._outputs[0]
-        if name not in self._unread:
-            msg = f"no output is named {name!r}"
-            raise InvalidOption(msg, hint=f"there are: {', '.join(self._outputs)}")
+        if name is None and len(self._sinks) == 1:
+            return next(iter(self._sinks))
+        if name is None:
+            msg = "there are several outputs"
+            raise InvalidOption(msg, hint=f"name one of them: {', '.join(self._sinks)}")
+        if name not in self._sinks:
+            raise InvalidOption(*unknown("output", name, self._sinks))
         return name
 
     def _process(self) -> None:
@@ -133,59 +116,49 @@ class TopologyTestDriver:
             return
         pieces, self._pending = self._pending, []
         results, unreadable = self._histories.step(pieces)
-        for name, frame in results.records.items():
-            for row in in_order(frame).collect():
+        for name, frame in outputs(results, self._sinks.values()).items():
+            for row in frame.orderBy("cycle", "n").collect():
                 result = to_result(row)
                 self._unread[name].append(result)
                 if result.value is None:
                     self._tables[name].pop(hashable(result.key), None)
                 else:
                     self._tables[name][hashable(result.key)] = result.value
-        self._note_refused([*results.rejected, *unreadable])
-
-    def _note_refused(self, rejected: list[dataflow.Rejected]) -> None:
-        frames = [
-            one.records.select(F.lit(one.node).alias("node"), F.lit(one.code).alias("code"), "*") for one in rejected
-        ]
-        if not frames:
-            return
-        places: dict[tuple[str, int, int], int] = {}
-        counts: dict[tuple[str, int], int] = {}
-        for place, piece in enumerate(self._histories.piped):
-            at = (self._sources[piece.source].topic, piece.partition)
-            places[*at, counts.setdefault(at, 0)] = place
-            counts[at] += 1
-        for row in reduce(DataFrame.unionByName, frames).collect():
-            cause = places[row["source"], row["partition"], row["offset"]]
-            self._refused.append(Refused(cause, row["node"], row["code"]))
+        self._refused += refused(self._histories, [*results.rejected, *unreadable])
 
 
-def in_order(records: DataFrame) -> DataFrame:
-    """An output's records in their order."""
-    columns = [F.col(name) for name in (KEY, VALUE, TIME, KIND, CONTRIBUTORS, PLACE)]
-    return records.select(*columns, F.col(ORDER)["cycle"].alias("cycle")).orderBy("cycle", PLACE)
+def require_sound(topology: Topology, spark: SparkSession, partitions: Mapping[str, int]) -> None:
+    """Checks a topology as `check` does.
+
+    Args:
+        topology: the topology.
+        spark: a session.
+        partitions: topic to partition count; 1 where not said.
+
+    Raises:
+        TopologyInvalid: with every fault.
+        InvalidOption: if `partitions` names a topic that no source reads.
+    """
+    topics = [source.topic for source in topology.sources]
+    for topic in partitions:
+        if topic not in topics:
+            raise InvalidOption(*unknown("topic", topic, topics))
+    _, faults = dataflow.check(topology, spark)
+    faults += co_partitioning(topology.nodes, {topic: partitions.get(topic, 1) for topic in topics})[0]
+    if faults:
+        raise TopologyInvalid(faults, topology.name)
 
 
-def to_result(row: Row) -> Result:
-    """A row of `in_order` as a result."""
-    return Result(
-        key=plain_key(row[KEY]),
-        value=None if row[VALUE] is None else row[VALUE].asDict(recursive=True),
-        timestamp=row[TIME],
-        kind=row[KIND],
-        cause=row["cycle"] - 1,
-        contributors=tuple((one["source"], one["partition"], one["offset"]) for one in row[CONTRIBUTORS]),
-    )
-
-
-def plain_key(key: Row | None) -> Any:
-    """A key's only column, or a dict of them."""
-    if key is None:
-        return None
-    columns = key.asDict(recursive=True)
-    return next(iter(columns.values())) if len(columns) == 1 else columns
+def unknown(what: str, name: str, known: Iterable[str]) -> tuple[str, str]:
+    """The message and the hint for a name that is not there."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"no {what} is named {name!r}", f"{hint}there are: {', '.join(known)}"
 
 
 def hashable(key: Any) -> Any:
-    """A key that a dict can hold."""
-    return tuple(sorted(key.items())) if isinstance(key, dict) else key
+    """A key that a dict can hold: of several columns, their (name, value) pairs."""
+    if isinstance(key, dict):
+        return tuple(sorted((name, hashable(value)) for name, value in key.items()))
+    return tuple(map(hashable, key)) if isinstance(key, list) else key

@@ -16,11 +16,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import dataflow
 from lakestreams.engine.dataflow import Inputs, Results, Scopes
 from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
+from lakestreams.engine.quarantine import EXPECTATION, NULL_KEY
 from lakestreams.joins.order import STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.stream_table import TableSide
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
@@ -67,7 +68,7 @@ class Histories:
         spark: a session.
         partitions: topic to partition count; 1 where not said.
         many: whether there are several histories.
-        times: of windowed joins whose windows differ by history (see `Scopes`).
+        times, retention: what differs by history (see `Scopes`).
         olds: whether a table's results say what was there before.
     """
 
@@ -79,15 +80,19 @@ class Histories:
         partitions: Mapping[str, int] | None = None,
         many: bool = False,
         times: Mapping[str, Mapping[int, tuple[int, int, int]]] | None = None,
+        retention: Mapping[int, int] | None = None,
         olds: bool = False,
     ) -> None:
         self._topology = topology
         self._spark = spark
         self._partitions = dict(partitions or {})
         self._stride = max((self._partitions.get(source.topic, 1) for source in topology.sources), default=1)
-        self._scopes = Scopes(self._stride, times or {}) if many else None
+        self._scopes = Scopes(self._stride, times or {}, retention or {}) if many else None
         self._olds = olds
         self._offsets: dict[tuple[str, int], int] = {}
+        self._coordinates: list[tuple[int, int]] = []
+        self._places: dict[tuple[str, int, int], int] = {}
+        self._last = 0
         self._stream_times: dict[int, int] = {}
         self._retained: dict[str, dict[str, DataFrame]] = {}
         self.piped: list[Piped] = []
@@ -103,13 +108,16 @@ class Histories:
             What comes out, and the records that could not be read. A result's `o.cycle` is 1 + the place of the
             record that caused it in `piped`.
         """
-        since = len(self.piped) + 1
+        self._last = len(self.piped)
+        since = self._last + 1
         self.piped += pieces
-        times = self._times(pieces)
+        self._place(pieces)
+        times = self._stream_times_of(pieces)
         streams, tables, unreadable = {}, {}, []
         for source in self._topology.sources:
-            good, bad = self._rows(source, pieces, since, times)
-            unreadable += bad
+            judged = self._judged(source, pieces, times)
+            unreadable += _bad(source, judged)
+            good = judged.where(F.col("reason").isNull())
             if source.kind == "stream":
                 streams[source.name] = records(good, source.topic, STREAM_SIDE, F.col("cycle"))
             else:
@@ -117,7 +125,7 @@ class Histories:
                 tables[source.name] = TableSide(None, rows)
         inputs = Inputs(
             streams, tables, since, partitions=self._partitions, retained=self._retained, keeps=keeps,
-            olds=self._olds, scopes=self._scopes,
+            olds=self._olds, scopes=self._scopes, raw=True,
         )  # fmt: skip
         results = dataflow.run(self._topology, inputs)
         if keeps:
@@ -127,54 +135,106 @@ class Histories:
             }
         return results, unreadable
 
+    def place_of(self, topic: str, partition: int, offset: int) -> int:
+        """Where in `piped` the record of these coordinates is; of many histories the job's partition is meant."""
+        return self._places[topic, partition, offset]
+
+    def null_values(self) -> list[int]:
+        """The places of the last step's records that a source refuses for their null value."""
+        refuse = {one.name for one in self._topology.sources if one.kind == "stream" and one.null_values != "ignore"}
+        new = enumerate(self.piped[self._last :], self._last)
+        return [place for place, piece in new if piece.value is None and piece.source in refuse]
+
     def _materialised(self, frame: DataFrame) -> DataFrame:
         return self._spark.createDataFrame(frame.toArrow(), frame.schema)
 
-    def _rows(
-        self, source: Source, pieces: Sequence[Piped], since: int, times: Sequence[int]
-    ) -> tuple[DataFrame, list[dataflow.Rejected]]:
-        rows: list[tuple[object, ...]] = []
-        for place, piece in enumerate(pieces):
-            if piece.source != source.name:
-                continue
-            partition = piece.history * self._stride + piece.partition
-            offset = self._offsets.get((source.name, partition), 0)
-            self._offsets[source.name, partition] = offset + 1
-            rows.append((since + place, partition, offset, 0, piece.timestamp_ms, times[place], piece.key, piece.value))
-        columns: list[tuple[object, ...]] = list(zip(*rows, strict=True)) or [()] * len(_RAW)
-        table = pa.table([pa.array(column, field.type) for column, field in zip(columns, _RAW, strict=True)], _RAW)
-        return self._parsed(source, self._spark.createDataFrame(table))
+    def _place(self, pieces: Sequence[Piped]) -> None:
+        """Gives records their partitions in the job, and offsets."""
+        topics = {source.name: source.topic for source in self._topology.sources}
+        for place, piece in enumerate(pieces, self._last):
+            at = topics[piece.source], piece.history * self._stride + piece.partition
+            offset = self._offsets.get(at, 0)
+            self._offsets[at] = offset + 1
+            self._places[*at, offset] = place
+            self._coordinates.append((at[1], offset))
 
-    def _times(self, pieces: Sequence[Piped]) -> list[int]:
-        """The greatest time of the record's history so far: no task's clock is ever past it."""
+    def _stream_times_of(self, pieces: Sequence[Piped]) -> list[int]:
+        """The greatest time of each record's history so far: no task's clock is ever past it.
+
+        Only joins of several tasks look at it; so only there the times that are in fields are worth jobs of their own.
+        """
+        times: list[int | None] = [piece.timestamp_ms for piece in pieces]
+        if self._stride > 1 and any(source.event_time.field for source in self._topology.sources):
+            for source in self._topology.sources:
+                judged = self._judged(source, pieces, [0] * len(pieces))
+                for row in judged.select("cycle", "event_time_ms", "reason").collect():
+                    readable = row["reason"] is None
+                    times[row["cycle"] - 1 - self._last] = row["event_time_ms"] if readable else None
         found = []
-        for piece in pieces:
-            self._stream_times[piece.history] = max(self._stream_times.get(piece.history, 0), piece.timestamp_ms)
+        for piece, time in zip(pieces, times, strict=True):
+            self._stream_times[piece.history] = max(self._stream_times.get(piece.history, 0), time or 0)
             found.append(self._stream_times[piece.history])
         return found
 
-    def _parsed(self, source: Source, raw: DataFrame) -> tuple[DataFrame, list[dataflow.Rejected]]:
+    def _judged(self, source: Source, pieces: Sequence[Piped], times: Sequence[int]) -> DataFrame:
+        """A source's new records, typed, with `event_time_ms` and the `reason` why one is refused."""
+        rows: list[tuple[object, ...]] = [
+            (
+                place + 1,
+                *self._coordinates[place],
+                0,
+                piece.timestamp_ms,
+                times[place - self._last],
+                piece.key,
+                piece.value,
+            )
+            for place, piece in enumerate(pieces, self._last)
+            if piece.source == source.name
+        ]
+        columns: list[tuple[object, ...]] = list(zip(*rows, strict=True)) or [()] * len(_RAW)
+        table = pa.table([pa.array(column, field.type) for column, field in zip(columns, _RAW, strict=True)], _RAW)
+        raw = self._spark.createDataFrame(table)
         read = raw.select("*", source.key.read(F.col("key")).alias("key_read"),
                           source.value.read(F.col("value")).alias("value_read"))  # fmt: skip
         key = source.key.parse(F.col("key"), F.col("key_read"))
         value = source.value.parse(F.col("value"), F.col("value_read"))
         parsed = read.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
                              value.error.alias("value_error"))  # fmt: skip
-        types = {one.name: one.type for one in source.value.fields}
-        field_type = types.get(source.event_time.field) if source.event_time.field else None
-        time = source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
-        if source.kind != "stream":  # a tombstone has no field to take its time from
-            own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
-            time = F.when(F.col("value").isNull(), own).otherwise(time)
-        reason = (
-            F.when(F.col("key_error").isNotNull(), F.lit(MALFORMED_KEY))
-            .when(F.col("value_error").isNotNull(), F.lit(MALFORMED_VALUE))
-            .when(F.col("event_time_ms").isNull(), F.lit(NO_TIMESTAMP))
-        )
-        judged = parsed.withColumn("event_time_ms", time).withColumn("reason", reason)
-        coordinates = [F.lit(source.topic).alias("source"), *map(F.col, ("partition", "offset", "attempt"))]
-        bad = [
-            dataflow.Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
-            for code in (MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP)
-        ]
-        return judged.where(F.col("reason").isNull()), bad
+        return parsed.withColumn("event_time_ms", _event_time(source)).withColumn("reason", _reason(source))
+
+
+def _event_time(source: Source) -> Column:
+    types = {one.name: one.type for one in source.value.fields}
+    field_type = types.get(source.event_time.field) if source.event_time.field else None
+    time = source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
+    if source.kind == "stream":
+        return time
+    # a tombstone has no field to take its time from
+    own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
+    return F.when(F.col("value").isNull(), own).otherwise(time)
+
+
+def _codes(source: Source) -> dict[str, Column]:
+    """Reason code to the condition under which a source refuses a record; the first one that holds counts."""
+    found = {
+        MALFORMED_KEY: F.col("key_error").isNotNull(),
+        MALFORMED_VALUE: F.col("value_error").isNotNull(),
+        NO_TIMESTAMP: F.col("event_time_ms").isNull(),
+    }
+    if source.kind != "stream":
+        found[NULL_KEY] = F.col("k").isNull()
+    elif source.keys_not_null in ("drop", "fail"):
+        found[EXPECTATION] = F.col("k").isNull()
+    return found
+
+
+def _reason(source: Source) -> Column:
+    return F.coalesce(*(F.when(condition, F.lit(code)) for code, condition in _codes(source).items()))
+
+
+def _bad(source: Source, judged: DataFrame) -> list[dataflow.Rejected]:
+    coordinates = [F.lit(source.topic).alias("source"), *map(F.col, ("partition", "offset", "attempt"))]
+    return [
+        dataflow.Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
+        for code in _codes(source)
+    ]
