@@ -1,19 +1,20 @@
 """The `lakestreams` command and its arguments.
 
 Exit codes of every command: 0 all is well, 1 a fault or error (told on stderr in its own form), 2 the arguments cannot
-be read, 130 interrupted. `run` adds 3: fenced by a newer driver. Nothing heavy is imported before a command needs it.
+be read, 130 interrupted. `run` adds 3: fenced by a newer driver; 2 of `test` is also a file of cases that cannot be
+read. Nothing heavy is imported before a command needs it.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
+
+from lakestreams.cli.arguments import AsJson, AskBroker, Catalog, Pipelines, Root, Servers, Sources, command
 
 app = typer.Typer(
     name="lakestreams",
@@ -26,55 +27,9 @@ app = typer.Typer(
 local = typer.Typer(no_args_is_help=True, help="A broker of one's own on this machine.")
 app.add_typer(local, name="local")
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on stdout instead of text.")]
-Pipelines = Annotated[
-    list[Path], typer.Argument(help="Pipeline files, such as conf/enrichment.yml.", show_default=False)
-]
-Sources = Annotated[
-    Path | None, typer.Option(help="The file of Kafka and topics; sources.yml beside the pipeline's file by default.")
-]
-Root = Annotated[str | None, typer.Option(help="Folder of all tables.", show_default="lake")]
-Catalog = Annotated[str | None, typer.Option(help="Unity Catalog catalog; --root is then its checkpoints' folder.")]
-Servers = Annotated[str | None, typer.Option(help="Kafka's address, instead of the one in the sources' file.")]
-AskBroker = Annotated[bool, typer.Option("--broker/--no-broker", help="Whether the broker is asked.")]
-
-
-def _command(function: Callable[..., int]) -> Callable[..., None]:
-    """Makes a command of a function that returns its exit code: whatever it raises is told in one form."""
-
-    @functools.wraps(function)
-    def command(*args: Any, **kwargs: Any) -> None:
-        from lakestreams.cli.screen import Screen  # noqa: PLC0415 - rich and the configuration, not for --help
-        from lakestreams.jobs import report  # noqa: PLC0415 - see above
-
-        screen = Screen(as_json=kwargs.get("as_json", False))
-        try:
-            code = function(*args, **kwargs)
-        except (typer.BadParameter, typer.Exit):
-            raise
-        except KeyboardInterrupt:
-            screen.errors.print("interrupted; the next run goes on where this one stopped", style="yellow")
-            code = report.INTERRUPTED
-        except ModuleNotFoundError as error:
-            code = screen.fail(_known(error))
-        except Exception as error:  # noqa: BLE001 - the one place where they are told
-            code = screen.fail(error)
-        if code:
-            raise typer.Exit(code)
-
-    return command
-
-
-def _known(error: ModuleNotFoundError) -> Exception:
-    """LocalPartsMissing for a package of the `local` extra, else the error itself."""
-    from lakestreams.jobs.runner import missing  # noqa: PLC0415 - not for --help
-
-    package = (error.name or "").partition(".")[0]
-    return missing(error) if package in ("pyspark", "py4j", "delta", "confluent_kafka") else error
-
 
 @app.command()
-@_command
+@command
 def demo(
     keep: Annotated[Path | None, typer.Option(help="Keep tables, files and logs in this folder.")] = None,
     as_json: AsJson = False,
@@ -90,7 +45,7 @@ def demo(
 
 
 @app.command()
-@_command
+@command
 def check(
     pipeline: Pipelines,
     sources: Sources = None,
@@ -116,7 +71,7 @@ def check(
 
 
 @app.command(name="run")
-@_command
+@command
 def run_pipelines(
     pipeline: Pipelines,
     sources: Sources = None,
@@ -162,8 +117,30 @@ def run_pipelines(
     return run(Screen(as_json=as_json), options)
 
 
+@app.command(name="test")
+@command
+def run_cases(
+    places: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE|FOLDER]...", help="Files of cases, and folders that have some; by default tests."
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option("-k", help="Only cases with this in their name.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Runs given/expect cases from YAML files: no broker, no tables, all cases in one Spark job.
+
+    Exit codes: 0 all passed, 1 a case failed, 2 a file, or the topology it names, cannot be used.
+    """
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.cli.test import run_cases  # noqa: PLC0415
+
+    return run_cases(Screen(as_json=as_json), places or [], name)
+
+
 @app.command()
-@_command
+@command
 def status(
     pipeline: Annotated[
         list[Path] | None, typer.Argument(help="Pipeline files; all pipelines of the lake if none is given.")
@@ -188,9 +165,9 @@ def status(
 
 
 @app.command()
-@_command
+@command
 def schema(
-    file: Annotated[Literal["pipeline", "sources"], typer.Argument(help="Which file's schema.")] = "pipeline",
+    file: Annotated[Literal["pipeline", "sources", "cases"], typer.Argument(help="Which file's schema.")] = "pipeline",
     as_json: AsJson = False,  # noqa: ARG001 - it is JSON either way
 ) -> int:
     """Prints the JSON Schema of a configuration file, for editors.
@@ -204,7 +181,7 @@ def schema(
 
 
 @app.command()
-@_command
+@command
 def version(as_json: AsJson = False) -> int:
     """Prints the versions of lakestreams and of what it runs on.
 
@@ -229,7 +206,7 @@ def version(as_json: AsJson = False) -> int:
 
 
 @local.command()
-@_command
+@command
 def up(
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the broker's data; it is kept.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data for the next `up`.")] = False,
@@ -254,7 +231,7 @@ def up(
 
 
 @local.command()
-@_command
+@command
 def down(as_json: AsJson = False) -> int:
     """Ends the broker that `up` started.
 

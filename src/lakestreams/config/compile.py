@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +14,7 @@ from lakestreams.config import kafka, models
 from lakestreams.config.expressions import Expression, compile_expression
 from lakestreams.config.kafka import KafkaOptions
 from lakestreams.config.load import Document, KeyPath, read, validate
+from lakestreams.config.python import topology_of
 from lakestreams.errors import (
     ConfigInvalid,
     DuplicateName,
@@ -448,53 +447,7 @@ class _Compiler:
         path: KeyPath = ("topology",)
         for name in self._topics:
             self._declare_source(StreamsBuilder(pipeline), name)
-        function = self._function(reference, path)
-        if function is None:
-            return None
-        builder = StreamsBuilder(pipeline)
-        try:
-            takes_builder = bool(inspect.signature(function).parameters)
-            returned = function(builder) if takes_builder else function()
-            made = builder.build() if returned is None and takes_builder else returned
-        except LakestreamsError as error:
-            for fault in unfold(error):
-                fault.where = fault.where or self._pipeline.where(path)
-                self._pipeline.faults.append(fault)
-            return None
-        except Exception as error:  # noqa: BLE001 - the user's own code may raise anything
-            self._fault(
-                ConfigInvalid, f"{reference} raised {type(error).__name__}: {error}", path, hint="mend the function"
-            )
-            return None
-        if not isinstance(made, Topology):
-            hint = "return builder.build(), or take a StreamsBuilder and return None"
-            self._fault(ConfigInvalid, f"{reference} returned a {type(made).__name__}, not a Topology", path, hint=hint)
-            return None
-        if made.name != pipeline:
-            hint = "give both the same name"
-            self._fault(
-                ConfigInvalid, f"the pipeline is named {pipeline!r}, its topology {made.name!r}", path, hint=hint
-            )
-            return None
-        return made
-
-    def _function(self, reference: str, path: KeyPath) -> Callable[..., object] | None:
-        module_name, _, name = reference.partition(":")
-        try:
-            function = getattr(importlib.import_module(module_name), name, None)
-        except Exception as error:  # noqa: BLE001 - importing runs the user's own code
-            hint = "install its package, or put its folder on PYTHONPATH"
-            self._fault(
-                UnknownReference, f"{module_name} cannot be imported: {type(error).__name__}: {error}", path, hint=hint
-            )
-            return None
-        if not callable(function):
-            self._fault(
-                UnknownReference, f"{module_name} has no function {name!r}", path, hint="name it module:function"
-            )
-            return None
-        found: Callable[..., object] = function
-        return found
+        return topology_of(reference, self._pipeline, path, pipeline)
 
 
 def _cycle(needs: Mapping[str, set[str]]) -> list[str]:

@@ -68,10 +68,20 @@ class Document:
         line = next((self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), 1)
         shown = f"{_shown(self.path)}:{line}"
         word = _THINGS.get(str(path[0])) if len(path) > 1 else None
-        return f'{shown}  {word} "{path[1]}"' if word else shown
+        name = self._name_of(path[:2]) if word else None
+        return f'{shown}  {word} "{name}"' if name is not None else shown
+
+    def _name_of(self, path: KeyPath) -> str | None:
+        """The name of a step, output or source, which is its key; or of a case, which says it."""
+        if isinstance(path[1], str):
+            return path[1]
+        things = self.written.get(str(path[0]))
+        thing = things[path[1]] if isinstance(things, list) and path[1] < len(things) else None
+        name = thing.get("name") if isinstance(thing, Mapping) else None
+        return None if name is None else str(name)
 
 
-_THINGS: Final = {"steps": "step", "outputs": "output", "topics": "source"}
+_THINGS: Final = {"steps": "step", "outputs": "output", "topics": "source", "cases": "case"}
 
 
 def read(path: Path, keep: frozenset[KeyPath] = frozenset()) -> Document:
@@ -363,6 +373,8 @@ def keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
             here = _plain(by_key.get(str(part)))
         elif get_origin(here) is dict:
             here = _plain(get_args(here)[1])
+        elif get_origin(here) in (list, tuple):
+            here = _plain(get_args(here)[0])
         else:
             return []
     if isinstance(here, type) and issubclass(here, BaseModel):
