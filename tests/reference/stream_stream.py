@@ -13,6 +13,10 @@ from tests.reference.windows import Entry, StreamStreamJoin
 class StrictJoin(StreamStreamJoin):
     """One record at a time: close what its time closes, judge it, pair it, keep it."""
 
+    def moves(self, record: Record) -> int:
+        """Its own partition's stream time comes along, also that of records that went to other tasks (DESIGN 2)."""
+        return max(record.ts, record.stream_time)
+
     def process(self, entry: Entry) -> list[Result]:
         record = entry.record
         results = self._close(record)
@@ -23,7 +27,7 @@ class StrictJoin(StreamStreamJoin):
         if self._is_closed(entry):
             self.late.append(record)
             return results
-        found = self.partners(entry, *entry.bounds(self.windows))
+        found = [one for one in self.partners(entry, *entry.bounds(self.windows)) if self._is_open_to(entry, one)]
         for partner in found:
             partner.waiting = False
             results.append(self.pair(entry, partner))
@@ -41,6 +45,12 @@ class StrictJoin(StreamStreamJoin):
         self.stored = [entry for entry in self.stored if not self._is_closed(entry)]
         waiting = sorted((entry for entry in closed if entry.waiting), key=lambda entry: entry.flush_order)
         return [self.alone(entry, cause) for entry in waiting]
+
+    def _is_open_to(self, entry: Entry, partner: Entry) -> bool:
+        """A key that lies in two tasks is judged by the greatest clock of all tasks, so that one fate holds."""
+        if entry.record.task == partner.record.task:
+            return True
+        return self.horizon <= min(entry.close(self.windows), partner.close(self.windows))
 
     def _is_closed(self, entry: Entry) -> bool:
         return entry.close(self.windows) < self.clock(entry.record.task)

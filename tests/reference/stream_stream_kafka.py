@@ -38,7 +38,8 @@ class KafkaJoin(StreamStreamJoin):
         clock = self.clock(record.task)
         results = self._flush(record) if record.ts == clock else []
         first, last = (max(0, bound) for bound in entry.bounds(self.windows))
-        found = [other for other in self.partners(entry, first, last) if self._is_visible(other)]
+        mine = [other for other in self.partners(entry, first, last) if other.record.task == record.task]
+        found = [other for other in mine if self._is_visible(other)]  # a task never sees another's records
         for partner in found:
             partner.waiting = False
             results.append(self.pair(entry, partner))

@@ -79,9 +79,18 @@ class StreamStreamJoin:
         """Running maximum over every record of the task, those with null key or value too (`TimeTracker`)."""
         return self._clocks.get(task, START)
 
+    @property
+    def horizon(self) -> int:
+        """The greatest clock of all tasks."""
+        return max(self._clocks.values(), default=START)
+
+    def moves(self, record: Record) -> int:
+        """What a record moves its task's clock to."""
+        return record.ts
+
     def _take(self, arm: int, record: Record) -> list[Result]:
         self._taken += 1
-        self._clocks[record.task] = max(self.clock(record.task), record.ts, record.stream_time)
+        self._clocks[record.task] = max(self.clock(record.task), self.moves(record))
         return self.process(Entry(arm, record, self._taken))
 
     def is_outer(self, entry: Entry) -> bool:

@@ -25,9 +25,9 @@ from lakestreams.joins import (
     validity,
     versioned,
 )
-from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, RIGHT_VALUE, TASK, VALUE
+from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, RIGHT_VALUE, TASK, TIME, VALUE
 from lakestreams.joins.stream_table import TableSide
-from lakestreams.joins.windows import PerTask, Windowed
+from lakestreams.joins.windows import MOVES, PerTask, Windowed
 from lakestreams.topology.nodes import (
     DropAbsentDeletes,
     ForeignKeyJoin,
@@ -39,11 +39,13 @@ from lakestreams.topology.nodes import (
     TableTableJoin,
     WindowedJoin,
     history_of,
+    is_join,
     is_plural,
     key_source,
     overlap_of,
     sources_of,
 )
+from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -162,8 +164,8 @@ class Shapes:
         for side, rows in {node.left.name: left, node.right.name: right}.items():
             if not any(side == one.name for one in outer):
                 self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull() & F.col(VALUE).isNotNull()))
-        mine, other = self._tasked(node, node.left, left), self._tasked(node, node.right, right)
-        mine, other = self._with_past(node, "left", mine), self._with_past(node, "right", other)
+        mine = self._with_past(node, "left", self._clocked(node, node.left, left))
+        other = self._with_past(node, "right", self._clocked(node, node.right, right))
         join = Windowed(
             node.how,
             *self._times(node),
@@ -172,6 +174,7 @@ class Shapes:
             store=node.store,
             overlap=overlap_of(node, self.topology.nodes),
             plural=is_plural(node.left) or is_plural(node.right),
+            realm=self._tasks(node) if self.scopes is None else self.scopes.stride,
         )
         if node.rules == "strict":
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since))
@@ -321,6 +324,16 @@ class Shapes:
             return self._scoped(rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.scopes.stride))))
         return self._scoped(rows.withColumn(TASK, self._hashed(rows, count)))
 
+    def _clocked(self, node: WindowedJoin, parent: Node, rows: DataFrame) -> DataFrame:
+        """Rows with their task and what they move its clock to.
+
+        A source's record brings the stream time of its own partition along (DESIGN section 2), except under the rules
+        `kafka`; a row that a join made has its own time only.
+        """
+        own = node.rules == "kafka" or _is_made(parent)
+        moves = F.col(TIME) if own else F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"])
+        return self._tasked(node, parent, rows).withColumn(MOVES, moves)
+
     def _hashed(self, rows: DataFrame, count: int) -> Column:
         from lakestreams.joins.partitioner import partition_of  # noqa: PLC0415 - only re-keyed sides need it
 
@@ -331,10 +344,10 @@ class Shapes:
         return task if not stride else task + (partition - own)
 
     def _tasks(self, node: Join) -> int:
-        """How many tasks a join has: the partitions of a side that kept its own, else the most of all sources."""
-        kept = [source for side in node.parents if (source := key_source(side)) is not None]
-        topics = [source.topic for source in (kept or sources_of(node))]
-        return max((self.partitions.get(topic, 1) for topic in topics), default=1)
+        return task_count(node, {topic: self.partitions.get(topic, 1) for topic in self._topics(node)}) or 1
+
+    def _topics(self, node: Join) -> list[str]:
+        return [source.topic for source in sources_of(node)]
 
     def _times(self, node: WindowedJoin) -> tuple[int | PerTask, int | PerTask, int | PerTask]:
         own = self.scopes.times.get(node.name) if self.scopes is not None else None
@@ -388,6 +401,11 @@ class Shapes:
                 inner = F.struct(*(F.col(column)[name].alias(name) for name in names(rows, column) if name != _SCOPE))
                 rows = rows.withColumn(column, F.when(F.col(column).isNotNull(), inner))
         return rows
+
+
+def _is_made(node: Node) -> bool:
+    """Whether a join lies between the sources and a node."""
+    return is_join(node) or any(_is_made(parent) for parent in node.parents)
 
 
 def _stream(side: DataFrame | TableSide) -> DataFrame:

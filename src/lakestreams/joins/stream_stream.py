@@ -96,7 +96,7 @@ def retain(left: DataFrame, right: DataFrame, join: Windowed) -> tuple[DataFrame
         join: the options.
 
     Returns:
-        Left and right records frames with `task` and the three clocks' columns.
+        Left and right records frames with `task` and the clocks' columns.
     """
     both = arms(left, right, join)
     task = Window.partitionBy(TASK)
@@ -124,7 +124,7 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, cl
 
     Args:
         left, right: records frames with `task`, the past that `retain` kept and what is new; null keys and values
-            among them, since they move the clock. `clock`, `left_time` and `right_time` where they are known.
+            among them, since they move the clock. `moves` where a row moves the clock further than to its own time; the clocks (`windows.CLOCKS`) where known.
         join: the options.
         since: the first new cycle.
         clocked: whether every row has its clocks; else they are computed.

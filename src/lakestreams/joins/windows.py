@@ -6,7 +6,7 @@ Internal to `stream_stream`. A frame of *arms* has the columns
     at struct<o, rank, n>                      the place in the order, also between the arms of one source record
     part boolean                               key and value are there
     lv, rv                                     the left or the right value; the other one is null
-    clock, left_time, right_time bigint        the running maxima (`with_clocks`)
+    clock, left_time, right_time, horizon bigint   the running maxima (`_with_clocks`)
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK,
 if TYPE_CHECKING:
     from lakestreams.topology.nodes import Emission, OuterJoinKind, Overlap, Rules, WindowStore
 
-CLOCK, LEFT_TIME, RIGHT_TIME = "clock", "left_time", "right_time"
-CLOCKS = (CLOCK, LEFT_TIME, RIGHT_TIME)
+CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON = "clock", "left_time", "right_time", "horizon"
+CLOCKS = (CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON)
+MOVES = "moves"  # what a row moves the clock to where that is more than its own time
 LEFT, RIGHT = 0, 1
 ARM, AT, PART, LEFT_VALUE, RIGHT_VALUE = "arm", "at", "part", "lv", "rv"
 CLOSE, BY_LEFT = "close", "by_left"
@@ -65,6 +66,7 @@ class Windowed:
         store: for the rules `kafka`.
         overlap: whether both sides hold rows of one source record, and whose come first.
         plural: whether a side holds several rows of one source record.
+        realm: how many tasks share a history: 0 to realm - 1, realm to 2 realm - 1, and so on.
     """
 
     how: OuterJoinKind
@@ -76,6 +78,7 @@ class Windowed:
     store: WindowStore = "persistent"
     overlap: Overlap = "none"
     plural: bool = False
+    realm: int = 1
 
     @property
     def outer_arms(self) -> tuple[int, ...]:
@@ -121,7 +124,9 @@ def arms(left: DataFrame, right: DataFrame, join: Windowed, *, clocked: bool = F
 
     def side(rows: DataFrame, arm: int, mine: str, other: str) -> DataFrame:
         clocks = [(F.col(name) if name in rows.columns else F.lit(None).cast("bigint")).alias(name) for name in CLOCKS]
+        moves = F.coalesce(F.col(MOVES), F.col(TIME)) if MOVES in rows.columns else F.col(TIME)
         return rows.select(
+            moves.alias(MOVES),
             F.col(KEY).cast(key_type).alias(KEY),
             *(F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK)),
             F.lit(arm).alias(ARM),
@@ -137,19 +142,26 @@ def arms(left: DataFrame, right: DataFrame, join: Windowed, *, clocked: bool = F
 
 
 def _with_clocks(both: DataFrame, join: Windowed) -> DataFrame:
-    """The running maxima at each record: of all times, and of each side's records that its store would take."""
+    """The running maxima at each record.
+
+    `clock` of its task, over every record; `left_time`, `right_time` of its task, over the records that the side's
+    store would take; `horizon` of all tasks of its history.
+    """
     so_far = Window.partitionBy(TASK).orderBy(AT).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     taken = F.col(PART)
     if join.store == "in_memory":
         taken = F.col(KEY).isNotNull()  # there a null value moves the store's time as well
     own = {arm: F.when((F.col(ARM) == arm) & taken, F.col(TIME)) for arm in (LEFT, RIGHT)}
-    return both.withColumns(
-        {
-            CLOCK: F.max(F.coalesce(CLOCK, TIME)).over(so_far),
-            LEFT_TIME: F.max(F.coalesce(F.col(LEFT_TIME), own[LEFT])).over(so_far),
-            RIGHT_TIME: F.max(F.coalesce(F.col(RIGHT_TIME), own[RIGHT])).over(so_far),
-        }
-    )
+    clocks = {
+        CLOCK: F.max(F.coalesce(CLOCK, MOVES)).over(so_far),
+        LEFT_TIME: F.max(F.coalesce(F.col(LEFT_TIME), own[LEFT])).over(so_far),
+        RIGHT_TIME: F.max(F.coalesce(F.col(RIGHT_TIME), own[RIGHT])).over(so_far),
+    }
+    if join.realm == 1:
+        return both.withColumns({**clocks, HORIZON: clocks[CLOCK]})
+    realm = Window.partitionBy(F.floor(F.col(TASK) / join.realm)).orderBy(AT)
+    everywhere = realm.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return both.withColumns({**clocks, HORIZON: F.max(F.coalesce(HORIZON, MOVES)).over(everywhere)})
 
 
 def by_arm(of: Callable[[int], Column]) -> Column:
@@ -180,7 +192,9 @@ def sides(both: DataFrame, join: Windowed) -> tuple[DataFrame, DataFrame]:
         prefix, value, seen = ("l_", LEFT_VALUE, RIGHT_TIME) if arm == LEFT else ("r_", RIGHT_VALUE, LEFT_TIME)
         columns = [F.col(name).alias(prefix + name) for name in (KEY, TIME, AT, CONTRIBUTORS, TASK, CLOCK, value)]
         columns.append(close(join, arm).alias(prefix + CLOSE))
-        if join.rules == "kafka":
+        if join.rules == "strict":
+            columns.append(F.col(HORIZON).alias(prefix + HORIZON))
+        else:
             columns.append(F.coalesce(F.col(seen), F.lit(0)).alias(prefix + _SEEN))
         return columns
 
@@ -209,9 +223,7 @@ def condition(join: Windowed) -> Column:
         inside = (r_ts >= l_ts - times.before) & (r_ts <= l_ts + times.after)
         # a key that lies in two tasks is judged by the greatest clock of all tasks, else a record could come out
         # unmatched by its own task's clock and pair afterwards
-        now = F.when(same_task, F.greatest("l_clock", "r_clock")).otherwise(
-            F.greatest(*(F.greatest(f"{side}_at.o.stream_time_ms", f"{side}_clock") for side in "lr"))
-        )
+        now = F.when(same_task, F.greatest("l_clock", "r_clock")).otherwise(F.greatest("l_horizon", "r_horizon"))
         return same & inside & (now <= F.least("l_close", "r_close"))
     zero, kept = F.lit(0).cast("bigint"), times.retention - 1
     by_left = r_ts.between(F.greatest(zero, l_ts - times.before), F.greatest(zero, l_ts + times.after)) & (
