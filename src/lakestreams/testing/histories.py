@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import dataflow
@@ -19,6 +20,7 @@ from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTA
 from lakestreams.engine.quarantine import EXPECTATION, NULL_KEY
 from lakestreams.joins.order import STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.stream_table import TableSide
+from lakestreams.topology.nodes import Repartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,7 +35,6 @@ _RAW = pa.schema(
         ("offset", pa.int64()),
         ("attempt", pa.int32()),
         ("timestamp_ms", pa.int64()),
-        ("stream_time_ms", pa.int64()),
         ("key", pa.binary()),
         ("value", pa.binary()),
     ]
@@ -86,14 +87,14 @@ class Histories:
         self._topology = topology
         self._spark = spark
         self._partitions = dict(partitions or {})
-        self._stride = max((self._partitions.get(source.topic, 1) for source in topology.sources), default=1)
+        counts = [self._partitions.get(source.topic, 1) for source in topology.sources]
+        self._stride = max([1, *counts, *(node.partitions for node in topology.nodes if isinstance(node, Repartition))])
         self._scopes = Scopes(self._stride, times or {}, retention or {}) if many else None
         self._olds = olds
         self._offsets: dict[tuple[str, int], int] = {}
         self._coordinates: list[tuple[int, int]] = []
         self._places: dict[tuple[str, int, int], int] = {}
         self._last = 0
-        self._stream_times: dict[int, int] = {}
         self._retained: dict[str, dict[str, DataFrame]] = {}
         self.piped: list[Piped] = []
 
@@ -112,10 +113,9 @@ class Histories:
         since = self._last + 1
         self.piped += pieces
         self._place(pieces)
-        times = self._stream_times_of(pieces)
         streams, tables, unreadable = {}, {}, []
         for source in self._topology.sources:
-            judged = self._judged(source, pieces, times)
+            judged = self._judged(source)
             unreadable += _bad(source, judged)
             good = judged.where(F.col("reason").isNull())
             if source.kind == "stream":
@@ -158,37 +158,14 @@ class Histories:
             self._places[*at, offset] = place
             self._coordinates.append((at[1], offset))
 
-    def _stream_times_of(self, pieces: Sequence[Piped]) -> list[int]:
-        """The greatest time of each record's history so far: no task's clock is ever past it.
+    def _judged(self, source: Source) -> DataFrame:
+        """A source's new records, typed, with times and the `reason` why one is refused.
 
-        Only joins of several tasks look at it; so only there the times that are in fields are worth jobs of their own.
+        The old ones are read again for the stream time of their partition, which goes on from them.
         """
-        times: list[int | None] = [piece.timestamp_ms for piece in pieces]
-        if self._stride > 1 and any(source.event_time.field for source in self._topology.sources):
-            for source in self._topology.sources:
-                judged = self._judged(source, pieces, [0] * len(pieces))
-                for row in judged.select("cycle", "event_time_ms", "reason").collect():
-                    readable = row["reason"] is None
-                    times[row["cycle"] - 1 - self._last] = row["event_time_ms"] if readable else None
-        found = []
-        for piece, time in zip(pieces, times, strict=True):
-            self._stream_times[piece.history] = max(self._stream_times.get(piece.history, 0), time or 0)
-            found.append(self._stream_times[piece.history])
-        return found
-
-    def _judged(self, source: Source, pieces: Sequence[Piped], times: Sequence[int]) -> DataFrame:
-        """A source's new records, typed, with `event_time_ms` and the `reason` why one is refused."""
         rows: list[tuple[object, ...]] = [
-            (
-                place + 1,
-                *self._coordinates[place],
-                0,
-                piece.timestamp_ms,
-                times[place - self._last],
-                piece.key,
-                piece.value,
-            )
-            for place, piece in enumerate(pieces, self._last)
+            (place + 1, *self._coordinates[place], 0, piece.timestamp_ms, piece.key, piece.value)
+            for place, piece in enumerate(self.piped)
             if piece.source == source.name
         ]
         columns: list[tuple[object, ...]] = list(zip(*rows, strict=True)) or [()] * len(_RAW)
@@ -200,7 +177,11 @@ class Histories:
         value = source.value.parse(F.col("value"), F.col("value_read"))
         parsed = read.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
                              value.error.alias("value_error"))  # fmt: skip
-        return parsed.withColumn("event_time_ms", _event_time(source)).withColumn("reason", _reason(source))
+        judged = parsed.withColumn("event_time_ms", _event_time(source)).withColumn("reason", _reason(source))
+        in_order = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
+        moves = F.when(F.col("reason").isNull() | F.col("reason").isin(NULL_KEY, EXPECTATION), F.col("event_time_ms"))
+        timed = judged.withColumn("stream_time_ms", F.coalesce(F.max(moves).over(in_order), F.lit(0)))
+        return timed.where(F.col("cycle") > self._last)
 
 
 def _event_time(source: Source) -> Column:
