@@ -5,7 +5,7 @@ SHELL := /bin/sh
 
 # Recipes begin with it: prepares the environment (only once) and puts its python in $$py.
 START = py=$$(sh scripts/bootstrap.sh) && export PYTHONPATH="$(CURDIR)/src"
-FAST = not broker and not crash and not soak and not connect
+FAST = not broker and not crash and not soak and not slow and not connect
 SOURCES = src tests scripts $(wildcard bench docs)
 
 help:  ## what there is
