@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-from lakestreams.engine.dataflow import Results
-from lakestreams.testing.histories import Histories, Piped
 from tests.conformance.cases import Case, Input, Row, Rules
 from tests.conformance.executors import Executor, Outcome
 from tests.conformance.topologies import OUTPUT, Kind, build, decode, encode, joined_value, kind_of, windows_of
+
+from lakestreams.engine.dataflow import Results
+from lakestreams.testing.histories import Histories, Piped
 
 if TYPE_CHECKING:
     from pyspark.sql import Row as SparkRow

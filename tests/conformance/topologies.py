@@ -6,17 +6,18 @@ are text that sorts as Kafka sorts the serialised key: `s` and the text, or `i` 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-from lakestreams import KTable, StreamsBuilder, Text, Topology
-from lakestreams.topology.nodes import WindowedJoin
 from tests.conformance.cases import Case, Rules
 from tests.conformance.functions import joiner
 from tests.conformance.params import Params
+
+from lakestreams import KTable, StreamsBuilder, Text, Topology
+from lakestreams.topology.nodes import WindowedJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -180,6 +181,13 @@ def _further(left: Fields, right: Fields) -> dict[str, Column]:
 # --- the functions that cases name, as columns -----------------------------------------------------------------------
 
 
+def _text(encoded: Column) -> Column:
+    """The text of what is encoded, a number's too, behind its `s`."""
+    number = F.conv(F.substring(encoded, 2, 16), 16, -10)
+    rest = F.substr(encoded, F.lit(2))
+    return F.when(encoded.startswith("i"), F.concat(F.lit("s"), number)).otherwise(F.concat(F.lit("s"), rest))
+
+
 def _single_pipe(one: Fields) -> Column:
     text = one.v
     pipes = F.length(text) - F.length(F.replace(text, F.lit("|"), F.lit("")))
@@ -193,9 +201,9 @@ def _after_comma(one: Fields) -> Column:
 KEY_COLUMNS: dict[str, Callable[[Fields], Column]] = {
     "pipe1": _single_pipe,
     "pipe1-returnNull": lambda one: F.nullif(_single_pipe(one), F.lit("sreturnNull")),
-    "pipe0": lambda one: F.substring_index(one.v, "|", 1),
+    "pipe0": lambda one: F.substring_index(_text(one.v), "|", 1),
     "const-null": lambda _: F.lit(None).cast("string"),
-    "key-colon0": lambda one: F.substring_index(one.k, ":", 1),
+    "key-colon0": lambda one: F.substring_index(_text(one.k), ":", 1),
     "comma1": _after_comma,
     "value": lambda one: one.v,
     "key": lambda one: one.k,
@@ -206,16 +214,20 @@ KEY_COLUMNS: dict[str, Callable[[Fields], Column]] = {
 
 
 def encode(value: Any) -> str | None:
-    """A key or value as text; the texts sort as the serialised keys do."""
+    """A key or value as text; the texts of texts and of numbers sort as the serialised keys do."""
     if value is None:
         return None
-    return f"i{value % _WORDS:016x}" if isinstance(value, int) else f"s{value}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"i{value % _WORDS:016x}"
+    return f"s{value}" if isinstance(value, str) else f"j{json.dumps(value, ensure_ascii=False)}"
 
 
 def decode(text: str | None) -> Any:
     """The key or value of a text."""
     if text is None or text[0] == "s":
         return text and text[1:]
+    if text[0] == "j":
+        return json.loads(text[1:])
     number = int(text[1:], 16)
     return number - _WORDS if number >= _WORDS // 2 else number
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
+from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, facts, fresh_topics, page_views
 
 from lakestreams import Json, Long, RegistryJson, StreamsBuilder, Text
 from lakestreams.engine import failpoints
@@ -247,3 +248,21 @@ def _remove(path: str | None) -> None:
 
     assert path is not None
     shutil.rmtree(path)
+
+
+def test_silver_does_not_depend_on_how_the_log_is_read(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """One fixed log on the broker, read one record a trigger, seventeen, and all at once: the same silver rows."""
+    rng = random.Random(20261121)
+    names = fresh_topics(broker, [4, 4])
+    people = ["alice", "bob", "carol", "dave", "erin"]
+    broker.produce(names[1], at(*((rng.choice(people), f"region{n}", rng.randint(0, 30)) for n in range(12))))
+    broker.produce(names[0], at(*((rng.choice(people), f"/{n}", rng.randint(0, 30)) for n in range(24))))
+    found = {}
+    for size in (1, 17, 1_000):
+        bench = Bench(spark, broker, tmp_path / str(size), page_views(*names))
+        summary = bench.run(max_offsets_per_trigger=size)
+        assert summary.records == 36
+        found[size] = facts(bench)["silver"]
+        assert_ledger_sound(bench)
+    assert len(found[1_000]) == 24
+    assert found[1] == found[17] == found[1_000]
