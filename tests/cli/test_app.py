@@ -19,7 +19,7 @@ from lakestreams.errors import Fenced, IngestFailed, LakestreamsError
 from lakestreams.jobs import report
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["demo", "check", "run", "status", "schema", "version", "local up", "local down"]
+COMMANDS = ["demo", "check", "run", "test", "status", "schema", "version", "local up", "local down"]
 
 runner = CliRunner()
 
@@ -228,7 +228,7 @@ def test_no_secret_in_an_error_or_its_log(conf, logs, monkeypatch):
 # --- small commands --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", ["pipeline", "sources"])
+@pytest.mark.parametrize("file", ["pipeline", "sources", "cases"])
 def test_schema_prints_what_lies_in_conf(file):
     result = runner.invoke(app, ["schema", file])
     assert result.exit_code == 0

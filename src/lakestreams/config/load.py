@@ -314,7 +314,7 @@ def _faults(model: type[BaseModel], document: Document, details: list[ErrorDetai
 def _dotted(path: KeyPath) -> str:
     """The keys below the thing that `where` already names."""
     below = path[2:] if len(path) > 2 and path[0] in _THINGS else path
-    return ".".join(map(str, below))
+    return ".".join(str(part + 1) if isinstance(part, int) else part for part in below)
 
 
 def _sentence(path: KeyPath, detail: ErrorDetails) -> str:

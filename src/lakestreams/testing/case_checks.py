@@ -49,6 +49,8 @@ class Checker:
             if self._known("source", name, self._sources, ("partitions", name)):
                 counts[self._sources[name].topic] = count
         self._partitions = counts
+        if not self._file.cases:
+            self._fault(ConfigInvalid, "cases is empty", ("cases",), "a case has at least a name and given")
         cases = []
         names: set[str] = set()
         for number, spec in enumerate(self._file.cases):

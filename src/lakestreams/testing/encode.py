@@ -11,6 +11,7 @@ from lakestreams.formats import Json, Long, RegistryJson, Text
 if TYPE_CHECKING:
     from lakestreams.formats.base import Format
 
+_LONG = 2**63
 _REGISTRY_PREFIX = b"\x00\x00\x00\x00\x01"
 
 
@@ -29,7 +30,7 @@ def encode(value: Any, how: Format) -> bytes | None:
         return value
     if isinstance(how, Text) and isinstance(value, str):
         return value.encode("utf-8")
-    if isinstance(how, Long) and isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(how, Long) and isinstance(value, int) and not isinstance(value, bool) and -_LONG <= value < _LONG:
         return value.to_bytes(8, "big", signed=True)
     if isinstance(how, Json | RegistryJson):
         text = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")

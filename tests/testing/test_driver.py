@@ -1,0 +1,186 @@
+"""TopologyTestDriver: results in order, readings that change nothing, what is refused and why, partitions."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakestreams import EventTime, Json, Long, StreamsBuilder, Text
+from lakestreams.errors import CoPartitioningRequired, InvalidOption, TopologyInvalid, UnknownColumn, WrongKind
+from lakestreams.testing import Refused, Result, assert_results
+
+VIEWS, USERS, OUT = "PageViews", "UserProfiles", "silver.enriched"
+JSON_VIEWS = {"value": Json("ms bigint, page string")}
+
+
+def enrichment(how="left_join", views=None, **options):
+    builder = StreamsBuilder("page_views")
+    left = builder.stream(VIEWS, **{"key": Text("user"), "value": Text("page")} | (views or {}))
+    users = builder.table(USERS, key=Text("user"), value=Text("region"))
+    getattr(left, how)(users, **options).to_delta(OUT)
+    return builder.build()
+
+
+def clicks(**options):
+    """Views and their clicks within ten seconds; those without come out when the window closes."""
+    builder = StreamsBuilder("clicks")
+    views = builder.stream("Views", key=Text("ad"), value=Text("view"))
+    clicked = builder.stream("Clicks", key=Text("ad"), value=Text("click"))
+    views.left_join(clicked, within="10 s", **options).to_delta("clicked")
+    return builder.build()
+
+
+def test_results_come_in_the_order_of_the_records_that_caused_them(topology_test_driver):
+    driver = topology_test_driver(enrichment())
+    driver.pipe(VIEWS, "alice", "/early", 9)
+    driver.pipe(USERS, "alice", "us-east", 5)
+    driver.pipe(VIEWS, "alice", "/home", 3)
+    driver.pipe(VIEWS, None, "/nobody", 4)
+    early, home, nobody = driver.read()
+    assert early == Result("alice", {"page": "/early", "region": None}, 9, "unmatched", 0, ((VIEWS, 0, 0),))
+    assert home == Result(
+        "alice", {"page": "/home", "region": "us-east"}, 3, "matched", 2, ((VIEWS, 0, 1), (USERS, 0, 0))
+    )
+    assert (nobody.key, nobody.cause) == (None, 3)
+    assert driver.read() == []
+    assert driver.refused() == []
+
+
+@pytest.mark.slow
+def test_several_readings_are_one_reading(topology_test_driver):
+    records = [
+        ("Views", "a", "v1", 0), ("Clicks", "a", "c1", 1_000), ("Views", "b", "v2", 2_000), ("Clicks", "c", "c2", 3_000),
+        ("Views", "c", "v3", 4_000), ("Views", "b", "v4", 13_000), ("Clicks", "z", "c3", 60_000), ("Views", "a", "v5", 1),
+    ]  # fmt: skip
+    whole, cut = topology_test_driver(clicks()), topology_test_driver(clicks())
+    results = []
+    for number, record in enumerate(records):
+        whole.pipe(*record)
+        cut.pipe(*record)
+        if number in (1, 4, 5):
+            results += cut.read()
+    results += cut.read()
+    expected = whole.read()
+    assert_results(results, expected)
+    assert_results(
+        expected,
+        [
+            ("a", {"view": "v1", "click": "c1"}, 1_000),
+            ("c", {"view": "v3", "click": "c2"}, 4_000),
+            ("b", {"view": "v2", "click": None}, 2_000),
+            ("b", {"view": "v4", "click": None}, 13_000),
+        ],
+    )
+    assert cut.refused() == whole.refused() == [Refused(7, "Views_left_join_Clicks", "LATE")]
+
+
+def test_every_refused_record_is_told_once_with_step_and_reason(topology_test_driver):
+    driver = topology_test_driver(enrichment("join", {"event_time": EventTime("ms", fallback=False)} | JSON_VIEWS))
+    driver.pipe(VIEWS, "alice", b"\xff", 0)
+    driver.pipe(VIEWS, b"\xff", {"ms": 1}, 1)
+    driver.pipe(VIEWS, "alice", {"ms": "soon"}, 2)
+    driver.pipe(VIEWS, "alice", {"page": "/home"}, 3)
+    driver.pipe(VIEWS, None, {"ms": 4}, 4)
+    driver.pipe(USERS, "alice", "us-east", -1)
+    driver.pipe(USERS, None, "us-east", 6)
+    driver.pipe(VIEWS, "nobody", {"ms": 7}, 7)
+    assert driver.read() == []
+    step = f"{VIEWS}_join_{USERS}"
+    assert driver.refused() == [
+        Refused(0, VIEWS, "MALFORMED_VALUE"),
+        Refused(1, VIEWS, "MALFORMED_KEY"),
+        Refused(2, VIEWS, "MALFORMED_VALUE"),
+        Refused(3, VIEWS, "NO_TIMESTAMP"),
+        Refused(4, step, "NULL_KEY"),
+        Refused(5, USERS, "NO_TIMESTAMP"),
+        Refused(6, USERS, "NULL_KEY"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({}, [Refused(1, VIEWS, "NULL_VALUE")]),
+        ({"null_values": "ignore"}, []),
+        ({"keys_not_null": "drop"}, [Refused(0, VIEWS, "EXPECTATION"), Refused(1, VIEWS, "NULL_VALUE")]),
+    ],
+)
+def test_nulls_of_a_stream(topology_test_driver, options, refused):
+    """Two steps and two outputs see the null value; it gives no result, and its source refuses it once."""
+    builder = StreamsBuilder("p")
+    views = builder.stream(VIEWS, key=Text("user"), value=Text("page"), **options)
+    users = builder.table(USERS, key=Text("user"), value=Text("region"))
+    views.left_join(users).to_delta(OUT)
+    views.to_delta("plain")
+    driver = topology_test_driver(builder.build())
+    driver.pipe(VIEWS, None, "/home", 0)
+    driver.pipe(VIEWS, "alice", None, 1)
+    keys = [] if "keys_not_null" in options else [None]
+    assert [one.key for one in driver.read(OUT)] == keys
+    assert [one.key for one in driver.read("plain")] == keys
+    assert driver.refused() == refused
+
+
+def test_time_comes_from_a_field(topology_test_driver):
+    views = {"event_time": "ms"} | JSON_VIEWS
+    driver = topology_test_driver(enrichment(views=views))
+    driver.pipe(VIEWS, "alice", {"ms": 5, "page": "/home"}, 90)
+    driver.pipe(VIEWS, "alice", {"page": "/home"}, 91)
+    assert [one.timestamp for one in driver.read()] == [5, 91]
+
+
+@pytest.mark.slow
+def test_each_partition_has_a_clock_of_its_own(topology_test_driver):
+    driver = topology_test_driver(clicks(), partitions={"Views": 2, "Clicks": 2})
+    driver.pipe("Views", "a", "v1", 0, partition=0)
+    driver.pipe("Views", "b", "v2", 60_000, partition=1)
+    assert driver.read() == [], "the other partition's clock closes no window"
+    driver.pipe("Views", "c", "v3", 60_000, partition=0)
+    assert_results(driver.read(), [("a", {"view": "v1", "click": None}, 0)])
+    driver.pipe("Clicks", "b", "c1", 61_000, partition=1)
+    (pair,) = driver.read()
+    assert (pair.cause, pair.contributors) == (3, (("Views", 1, 0), ("Clicks", 1, 0)))
+
+
+def test_a_table_has_the_rows_of_its_changes(topology_test_driver):
+    builder = StreamsBuilder("p")
+    orders = builder.table("Orders", key=Long("id"), value=Json("customer string, total int"))
+    shipping = builder.table("Shipping", key=Long("id"), value=Text("carrier"))
+    orders.left_join(shipping).to_delta("shipped", mode="merge")
+    driver = topology_test_driver(builder.build())
+    driver.pipe("Orders", 1, {"customer": "alice", "total": 5}, 0)
+    driver.pipe("Orders", 2, {"customer": "bob", "total": 7}, 1)
+    driver.pipe("Shipping", 1, "ups", 2)
+    driver.pipe("Orders", 2, None, 3)
+    row = {"customer": "alice", "total": 5, "carrier": "ups"}
+    assert driver.table() == {1: row}
+    assert [(one.key, one.value is None) for one in driver.read()] == [(1, False), (2, False), (1, False), (2, True)]
+
+
+def test_what_is_not_there_is_named_with_what_is(topology_test_driver, lakestreams_spark):
+    driver = topology_test_driver(enrichment())
+    calls = {
+        "'PageViews'": lambda: driver.pipe("PageView", "alice", "/home", 0),
+        "there are: silver.enriched": lambda: driver.read("bronze"),
+        "partitions={topic: count}": lambda: driver.pipe(VIEWS, "alice", "/home", 0, partition=1),
+        "pass bytes": lambda: driver.pipe(VIEWS, "alice", 5, 0),
+        "did you mean 'UserProfiles'?": lambda: topology_test_driver(enrichment(), partitions={"UserProfile": 4}),
+    }
+    for hint, call in calls.items():
+        with pytest.raises(InvalidOption) as caught:
+            call()
+        assert hint in caught.value.hint
+    with pytest.raises(WrongKind, match="is a stream"):
+        driver.table()
+    builder = StreamsBuilder("p")
+    views = builder.stream(VIEWS, key=Text("user"), value=Text("page"))
+    views.to_delta("one")
+    views.to_delta("two")
+    with pytest.raises(InvalidOption, match="several outputs"):
+        topology_test_driver(builder.build()).read()
+
+
+def test_a_topology_is_checked_first(topology_test_driver):
+    broken = enrichment(joiner=lambda view, user: {"page": view.pag, "region": user.region})
+    with pytest.raises(TopologyInvalid) as caught:
+        topology_test_driver(broken, partitions={VIEWS: 4, USERS: 2})
+    assert {type(fault) for fault in caught.value.faults} == {UnknownColumn, CoPartitioningRequired}
