@@ -1,0 +1,252 @@
+"""The sides of a join as its kernel reads them: tasks, keys made from a record, the past put beside what is new.
+
+What a kernel needs and records frames lack is made here, and what it keeps of the past is noted. Many small histories
+can share the frames: then a column in front of every key keeps them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.steps import Steps, names, where
+from lakestreams.errors import InvalidExpression, KeyTypeMismatch
+from lakestreams.joins import stream_table, validity, versioned
+from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE
+from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.windows import MOVES, PerTask
+from lakestreams.topology.nodes import (
+    Join,
+    Node,
+    WindowedJoin,
+    history_of,
+    is_join,
+    key_source,
+    sources_of,
+)
+from lakestreams.topology.partitions import task_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.nodes import Mapper
+
+FOREIGN_KEY, MAPPED = "fk", "mapped"
+_SCOPE = "_scope"
+
+
+@dataclass(frozen=True)
+class Scopes:
+    """Many small histories of one topology in one job; their records never meet.
+
+    Attributes:
+        stride: how many partitions a history has; its number is the partition divided by it.
+        times: windowed join to history to (before, after, grace) in ms, where they differ from the node's.
+        retention: history to the ms that its versioned tables keep, where they differ from the sources'.
+    """
+
+    stride: int
+    times: Mapping[str, Mapping[int, tuple[int, int, int]]] = field(default_factory=dict)
+    retention: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Records a step has no use for.
+
+    Attributes:
+        node: the step's name.
+        code: the reason, such as NULL_KEY.
+        records: columns `source, partition, offset, attempt`.
+    """
+
+    node: str
+    code: str
+    records: DataFrame
+
+
+@dataclass
+class Sides:
+    """Prepares sides.
+
+    Attributes:
+        topology: whose joins they are.
+        steps: evaluates the users' functions.
+        since: the first new cycle.
+        counts: source name to how many rows it brings; may be incomplete.
+        partitions: topic to partition count, for re-keyed sides.
+        retained: join to what its kernel kept of the past, by side.
+        scopes: set where many histories share the job.
+        keeps: whether to note what each kernel needs of the past next time.
+        raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
+    """
+
+    topology: Topology
+    steps: Steps
+    since: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
+    scopes: Scopes | None = None
+    keeps: bool = False
+    raw: bool = False
+    kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+
+    def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
+        """Refuses keys whose types can never be equal.
+
+        Raises:
+            KeyTypeMismatch: naming both sides and their types.
+        """
+        wrong = stream_table.validate(left, right)
+        if wrong is not None:
+            message = f'KeyTypeMismatch {{ left = "{node.left.name}", right = "{node.right.name}" }}: {wrong}'
+            raise KeyTypeMismatch(message, where=where(node))
+
+    def _with_values(self, node: Join, points: DataFrame) -> DataFrame:
+        """A stream without null values, which no join with a table has a use for."""
+        if not self.raw:
+            return points
+        self._reject(node, "NULL_VALUE", points.where(F.col(VALUE).isNull()))
+        return points.where(F.col(VALUE).isNotNull())
+
+    def _with_keys(self, node: Join, table: TableSide) -> TableSide:
+        """A table without null keys."""
+        if not self.raw:
+            return table
+        if table.changes is not None:
+            self._reject(node, "NULL_KEY", table.changes.where(F.col(KEY).isNull()))
+        return table.each(lambda rows: rows.where(F.col(KEY).isNotNull()))
+
+    def _changes(self, node: Join, side: str, parent: Node, table: TableSide) -> TableSide:
+        """A table as another table's join reads it: a versioned one tells only what is the latest of its key."""
+        table, history = self._with_keys(node, table), self._history(parent)
+        if history is None:
+            return self._remembered(node, side, self._scoped_table(table))
+        rows = self._with_past(node, side, self._tasked(node, parent, table.all()))
+        if self.keeps:
+            self.kept.setdefault(node.name, {})[side] = versioned.retain_latest(rows, history)
+        return TableSide(None, versioned.latest_only(rows, history).drop(TASK))
+
+    def _remembered(self, node: Node, side: str, table: TableSide) -> TableSide:
+        """A table with the rows that were kept of it; notes which to keep now."""
+        past = self.retained.get(node.name, {}).get(side)
+        if past is not None:
+            table = TableSide(past if table.state is None else table.state.unionByName(past), table.changes)
+        if self.keeps:
+            self.kept.setdefault(node.name, {})[side] = validity.live(table).drop(OLD, FOREIGN_KEY)
+        return table
+
+    def _with_past(self, node: Node, side: str, rows: DataFrame) -> DataFrame:
+        past = self.retained.get(node.name, {}).get(side)
+        return rows if past is None else rows.unionByName(past, allowMissingColumns=True)
+
+    def _with_key_of(
+        self, node: Join, rows: DataFrame, owner: str, on: Mapper, key: list[str], column: str
+    ) -> DataFrame:
+        """Rows with a key made from them, named as the other side's key; null where the value is."""
+        given: object = on(self.steps.fields(owner, rows, node))  # a user's function may return anything
+        made = dict(given) if isinstance(given, Mapping) else {}
+        wanted = [name for name in key if name != _SCOPE]
+        if len(made) != len(wanted):
+            message = f"the key made of {owner} has {len(made)} columns, the other side's has: {', '.join(wanted)}"
+            raise InvalidExpression(message, hint="one column for each, in that order", where=where(node))
+        named = dict(zip(wanted, made.values(), strict=True))
+        there = self.steps.key(node, named)
+        rows = rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there))
+        return self._scope_column(rows, column) if _SCOPE in names(rows, KEY) or column == MAPPED else rows
+
+    def _tasked(self, node: Join, parent: Node, rows: DataFrame) -> DataFrame:
+        """Rows with their task: the partition, or after a re-key the hash of the key."""
+        partition = F.col(ORDER)["partition"]
+        source = key_source(parent)
+        count = self._tasks(node)
+        if source is not None and (self.scopes is None or self.scopes.stride >= count):
+            return self._scoped(rows.withColumn(TASK, partition))
+        if count == 1 and self.scopes is not None:
+            return self._scoped(rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.scopes.stride))))
+        return self._scoped(rows.withColumn(TASK, self._hashed(rows, count)))
+
+    def _clocked(self, node: WindowedJoin, parent: Node, rows: DataFrame) -> DataFrame:
+        """Rows with their task and what they move its clock to.
+
+        A source's record brings the stream time of its own partition along (DESIGN section 2), except under the rules
+        `kafka`; a row that a join made has its own time only.
+        """
+        own = node.rules == "kafka" or _is_made(parent)
+        moves = F.col(TIME) if own else F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"])
+        return self._tasked(node, parent, rows).withColumn(MOVES, moves)
+
+    def _hashed(self, rows: DataFrame, count: int) -> Column:
+        from lakestreams.joins.partitioner import partition_of  # noqa: PLC0415 - only re-keyed sides need it
+
+        partition = F.col(ORDER)["partition"]
+        stride = 0 if self.scopes is None else self.scopes.stride
+        own = partition if not stride else F.pmod(partition, F.lit(stride))
+        task = F.when(F.col(KEY).isNotNull(), partition_of(rows, KEY, count)).otherwise(F.pmod(own, F.lit(count)))
+        return task if not stride else task + (partition - own)
+
+    def _tasks(self, node: Join) -> int:
+        return task_count(node, {topic: self.partitions.get(topic, 1) for topic in self._topics(node)}) or 1
+
+    def _topics(self, node: Join) -> list[str]:
+        return [source.topic for source in sources_of(node)]
+
+    def _history(self, node: Node) -> int | Column | None:
+        own = history_of(node)
+        if own is None or self.scopes is None or not self.scopes.retention:
+            return own
+        return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))
+
+    def _reject(self, node: Join, code: str, rows: DataFrame) -> None:
+        coordinates = rows.select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+        self.rejected.append(Rejected(node.name, code, coordinates))
+
+    # --- scopes: histories that share a job are told apart by a column in front of every key -------------------------
+
+    def _scoped(self, rows: DataFrame, *further: str) -> DataFrame:
+        if self.scopes is None:
+            return rows
+        for column in (KEY, *further):
+            rows = self._scope_column(rows, column)
+        return rows
+
+    def _scoped_table(self, table: TableSide) -> TableSide:
+        return table.each(self._scoped)
+
+    def _scope_column(self, rows: DataFrame, column: str) -> DataFrame:
+        if self.scopes is None or _SCOPE in names(rows, column):
+            return rows
+        scope = F.floor(F.col(ORDER)["partition"] / self.scopes.stride).cast("int").alias(_SCOPE)
+        inner = F.struct(scope, *(F.col(column)[name].alias(name) for name in names(rows, column)))
+        return rows.withColumn(column, F.when(F.col(column).isNotNull(), inner))
+
+    def _unscoped(self, rows: DataFrame) -> DataFrame:
+        if self.scopes is None:
+            return rows
+        for column in (KEY, RIGHT_KEY):
+            if column in rows.columns and _SCOPE in names(rows, column):
+                inner = F.struct(*(F.col(column)[name].alias(name) for name in names(rows, column) if name != _SCOPE))
+                rows = rows.withColumn(column, F.when(F.col(column).isNotNull(), inner))
+        return rows
+
+
+def _is_made(node: Node) -> bool:
+    """Whether a join lies between the sources and a node."""
+    return is_join(node) or any(_is_made(parent) for parent in node.parents)
+
+
+def types(rows: DataFrame, column: str) -> list[str]:
+    """The SQL types of a key's columns."""
+    fields = rows.schema[column].dataType.fields  # type: ignore[attr-defined]
+    return [one.dataType.simpleString() for one in fields if one.name != _SCOPE]
+
+
+def key_names(table: TableSide) -> list[str]:
+    """The names of a table's key columns."""
+    return names(table.all(), KEY)
