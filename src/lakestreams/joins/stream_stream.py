@@ -103,7 +103,10 @@ def retain(left: DataFrame, right: DataFrame, join: Windowed) -> tuple[DataFrame
     step = F.when(steps(join), F.col(AT))
     carries = (F.col(AT) == F.max(AT).over(task)) | F.coalesce(F.col(AT) == F.max(step).over(task), F.lit(False))
     times = join.times()
-    horizon, reach = F.max(CLOCK).over(task), times.retention
+    # a record is open until after + grace (or before + grace) past it; its partners lie up to the window's size before
+    # it; one of the two bounds may be negative
+    furthest = F.greatest(times.before + times.after, times.before, times.after)
+    horizon, reach = F.max(CLOCK).over(task), furthest + times.grace
     if join.rules == "kafka":
         stepped = F.coalesce(F.max(F.when(steps(join), F.col(CLOCK))).over(task), F.lit(0))
         own = F.when(F.col(ARM) == LEFT, F.max(LEFT_TIME).over(task)).otherwise(F.max(RIGHT_TIME).over(task))
