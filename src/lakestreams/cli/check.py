@@ -13,7 +13,6 @@ from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
 from lakestreams.topology import validate
-from lakestreams.topology.describe import details
 from lakestreams.topology.nodes import (
     DeltaSink,
     Filter,
@@ -27,8 +26,6 @@ from lakestreams.topology.nodes import (
     SelectKey,
     SinkMode,
     Source,
-    StreamTableJoin,
-    history_of,
     is_join,
     kind_of,
 )
@@ -132,14 +129,12 @@ def in_words(nodes: tuple[Node, ...]) -> list[str]:
 
 
 def _words(node: Node) -> str:
-    from lakestreams.joins import stream_table  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine import shapes  # noqa: PLC0415 - needs pyspark
 
     if isinstance(node, Source):
         return f"topic {node.topic} read as a {node.kind} into bronze; parsed once: {node.value.describe()}"
-    if isinstance(node, StreamTableJoin) and history_of(node.right) is None:
-        return f"{node.left.name} with {node.right.name}: {stream_table.explain(node.how)}"
     if is_join(node):
-        return f"{node.left.name} with {node.right.name}: {'; '.join(details(node))}"
+        return f"{node.left.name} with {node.right.name}: {shapes.explain(node)}"
     inputs = " and ".join(parent.name for parent in node.parents)
     if isinstance(node, DeltaSink):
         return f"{inputs} {_SINK_WORDS[node.mode]}, one commit a cycle"

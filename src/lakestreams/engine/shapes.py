@@ -30,6 +30,7 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
+    history_of,
     is_plural,
     overlap_of,
     sources_of,
@@ -41,6 +42,23 @@ if TYPE_CHECKING:
 # Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
 # docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
 _FILTER_RATIO = 0.5
+
+
+def explain(node: Join) -> str:
+    """A join's plan in words: what its kernel exchanges and sorts."""
+    if isinstance(node, WindowedJoin):
+        times = (node.before_ms, node.after_ms, node.grace_ms)
+        return stream_stream.explain(Windowed(node.how, *times, emit=node.emit_unmatched, rules=node.rules))
+    if isinstance(node, StreamTableJoin):
+        history = history_of(node.right)
+        if history is None:
+            return stream_table.explain(node.how)
+        return stream_versioned_table.explain(node.how, history, node.grace_ms)
+    if isinstance(node, StreamGlobalJoin):
+        return stream_global.explain(node.how)
+    if isinstance(node, TableTableJoin):
+        return table_table.explain(node.how)
+    return fk_table_table.explain(node.how) if isinstance(node, ForeignKeyJoin) else fk_stream_table.explain(node.how)
 
 
 @dataclass
@@ -206,4 +224,4 @@ def _table(side: DataFrame | TableSide) -> TableSide:
     return side
 
 
-__all__ = ["Rejected", "Scopes", "Shapes"]
+__all__ = ["Rejected", "Scopes", "Shapes", "explain"]
