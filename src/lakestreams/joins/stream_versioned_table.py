@@ -13,14 +13,14 @@ reaches ts + g; one that comes too late for that is joined at once, alone. A res
 place there. Kafka fails at a null key under grace; here such a point of a left join comes out at once, unmatched,
 does not wait and does not move the buffer time.
 
-Plan: versions as in `versioned.put`. Points and versions become one frame: exchanged by task and sorted once (the
-store's time at each point), exchanged by key and sorted twice: by the order, which finds the latest version, and by
-(ts, order), which finds older ones for points behind it. That is exact for versions that were the latest when put, as
-their order is that of their ts; a hot key costs its rows, never points times versions. Versions that came late lie
-beside, as one array a key that is joined to the points: a point behind the latest version looks through those of its
-key, so that only there the cost is points times late versions. With grace the points are exchanged and sorted twice
-by task before (the triggers; each twice in the second), and the results once by trigger. No branch reads the points
-twice.
+Plan: points and versions become one frame: exchanged by task and sorted once (the store's time at each row), exchanged
+by key and sorted twice: by the order, which finds the latest version, and by (ts, order), which finds older ones for
+points behind it. Beside it what vanishes, over narrow columns of the versions (`versioned.with_gone`), is broadcast.
+That is exact for versions that were the latest when put, as their order is that of their ts; a hot key costs its rows,
+never points times versions. Versions that came late are collected along the second sort, and a point looks through
+those of its key that are not newer than it: only there the cost is points times late versions. With grace the points
+are exchanged by task and sorted twice before (the triggers; most points lie twice in the second sort), and the results
+once by trigger. No branch reads the points twice.
 """
 
 from __future__ import annotations
