@@ -112,6 +112,10 @@ def retain(left: DataFrame, right: DataFrame, join: Windowed) -> tuple[DataFrame
         own = F.when(F.col(ARM) == LEFT, F.max(LEFT_TIME).over(task)).otherwise(F.max(RIGHT_TIME).over(task))
         horizon = F.least(stepped, F.coalesce(own, F.lit(0)))
         reach = (F.abs(times.before) + F.abs(times.after) + times.grace) * 2
+    elif join.realm > 1:
+        # a partner may lie in a task whose clock is ahead: what a record has paired with stays as long as the record
+        both = both.withColumn("behind", F.max(CLOCK).over(task))
+        horizon = F.min("behind").over(Window.partitionBy(F.floor(F.col(TASK) / join.realm)))
     kept = both.withColumn("keep", carries | (F.col(PART) & (F.col(TIME) >= horizon - reach))).where("keep")
 
     def side(arm: int, value: str, key: Column) -> DataFrame:
