@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.conformance.batch import Batch
 from tests.conformance.executors import Executor
 
-STEPS = 4
+STEPS = 3
 
 
 def executor(seed: int) -> Executor:
