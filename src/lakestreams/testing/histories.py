@@ -7,6 +7,7 @@ the joins keep of the past is taken from step to step; so every further step is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
 
+_JOBS = 4  # small ones, each of a task or two
 _RAW = pa.schema(
     [
         ("cycle", pa.int64()),
@@ -129,10 +131,7 @@ class Histories:
         )  # fmt: skip
         results = dataflow.run(self._topology, inputs)
         if keeps:
-            self._retained = {
-                node: {side: self._materialised(frame) for side, frame in sides.items()}
-                for node, sides in results.kept.items()
-            }
+            self._retained = self._remembered(results.kept)
         return results, unreadable
 
     def place_of(self, topic: str, partition: int, offset: int) -> int:
@@ -144,6 +143,16 @@ class Histories:
         refuse = {one.name for one in self._topology.sources if one.kind == "stream" and one.null_values != "ignore"}
         new = enumerate(self.piped[self._last :], self._last)
         return [place for place, piece in new if piece.value is None and piece.source in refuse]
+
+    def _remembered(self, kept: Mapping[str, Mapping[str, DataFrame]]) -> dict[str, dict[str, DataFrame]]:
+        """What the nodes keep, taken out of its plan, so that the next step's plan is no longer than this one's."""
+        places = [(node, side) for node, sides in kept.items() for side in sides]
+        with ThreadPoolExecutor(_JOBS) as pool:
+            frames = pool.map(self._materialised, [kept[node][side] for node, side in places])
+        found: dict[str, dict[str, DataFrame]] = {node: {} for node in kept}
+        for (node, side), frame in zip(places, frames, strict=True):
+            found[node][side] = frame
+        return found
 
     def _materialised(self, frame: DataFrame) -> DataFrame:
         return self._spark.createDataFrame(frame.toArrow(), frame.schema)
