@@ -21,6 +21,7 @@ from lakestreams.joins.windows import (
     LEFT_VALUE,
     RIGHT,
     RIGHT_VALUE,
+    TIMES,
     Windowed,
     by_arm,
     close,
@@ -96,7 +97,8 @@ def _candidates(side: DataFrame, both: DataFrame, arm: int) -> DataFrame:
     if _ITSELF in side.columns:
         given = {_FIRST_PAIR: F.col(_FIRST_PAIR), _ITSELF: F.coalesce(F.col(_ITSELF), F.lit(False))}
     given |= {ARM: F.lit(arm), other: F.lit(None).cast(both.schema[other].dataType)}
-    return side.select(*(given.get(name, F.col(prefix + name)).alias(name) for name in _CANDIDATE))
+    names = (*_CANDIDATE, *(name for name in TIMES if prefix + name in side.columns))
+    return side.select(*(given.get(name, F.col(prefix + name)).alias(name) for name in names))
 
 
 def _at_once(found: DataFrame) -> DataFrame:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON = "clock", "left_time", "right_time", "horizon"
 CLOCKS = (CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON)
+TIMES = ("before", "after", "grace")
 MOVES = "moves"  # what a row moves the clock to where that is more than its own time
 LEFT, RIGHT = 0, 1
 ARM, AT, PART, LEFT_VALUE, RIGHT_VALUE = "arm", "at", "part", "lv", "rv"
@@ -85,13 +86,25 @@ class Windowed:
         """The arms whose unmatched records come out."""
         return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
 
+    @property
+    def varies(self) -> bool:
+        """Whether a time differs by task; then the times are columns of the rows."""
+        return any(isinstance(ms, PerTask) for ms in (self.before, self.after, self.grace))
+
     def times(self, prefix: str = "") -> Times:
-        """The three times as columns, beside a task column of this prefix."""
-        before, after, grace = (
-            ms.column(F.col(prefix + TASK)) if isinstance(ms, PerTask) else F.lit(ms).cast("bigint")
-            for ms in (self.before, self.after, self.grace)
-        )
-        return Times(before, after, grace)
+        """The three times as columns, of rows whose columns have this prefix."""
+        if self.varies:
+            return Times(*(F.col(prefix + name) for name in TIMES))
+        return Times(*(F.lit(ms).cast("bigint") for ms in (self.before, self.after, self.grace)))
+
+    def time_columns(self) -> dict[str, Column]:
+        """The times as columns of rows with a task, if they differ by it."""
+        if not self.varies:
+            return {}
+        return {
+            name: ms.column(F.col(TASK)) if isinstance(ms, PerTask) else F.lit(ms).cast("bigint")
+            for name, ms in zip(TIMES, (self.before, self.after, self.grace), strict=True)
+        }
 
 
 class Times(NamedTuple):
@@ -135,6 +148,7 @@ def arms(left: DataFrame, right: DataFrame, join: Windowed, *, clocked: bool = F
             F.col(VALUE).alias(mine),
             F.lit(None).cast(value_types[other]).alias(other),
             *clocks,
+            *(column.alias(name) for name, column in join.time_columns().items()),
         )
 
     both = side(left, LEFT, LEFT_VALUE, RIGHT_VALUE).unionByName(side(right, RIGHT, RIGHT_VALUE, LEFT_VALUE))
@@ -192,6 +206,7 @@ def sides(both: DataFrame, join: Windowed) -> tuple[DataFrame, DataFrame]:
         prefix, value, seen = ("l_", LEFT_VALUE, RIGHT_TIME) if arm == LEFT else ("r_", RIGHT_VALUE, LEFT_TIME)
         columns = [F.col(name).alias(prefix + name) for name in (KEY, TIME, AT, CONTRIBUTORS, TASK, CLOCK, value)]
         columns.append(close(join, arm).alias(prefix + CLOSE))
+        columns += [F.col(name).alias(prefix + name) for name in join.time_columns()]
         if join.rules == "strict":
             columns.append(F.col(HORIZON).alias(prefix + HORIZON))
         else:
