@@ -17,18 +17,11 @@ from tests.conformance.topologies import OUTPUT, Kind, build, decode, encode, jo
 
 from lakestreams.engine.dataflow import Results
 from lakestreams.testing.histories import Histories, Piped
+from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import Row as SparkRow
 
-# Tiny inputs: what pays for large ones (generated code, many tasks, plans that adapt) costs more than the work itself.
-SMALL = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-}
 _COLUMNS = ("left", "right", "further", "mapped")
 _AT_ONCE = 12  # kinds whose results are collected by one job
 
@@ -159,17 +152,10 @@ def small_session() -> Iterator[SparkSession]:
 
     active = SparkSession.getActiveSession()
     spark = active or spark_session("conformance")
-    before = {name: spark.conf.get(name, None) for name in SMALL}
     try:
-        for name, value in SMALL.items():
-            spark.conf.set(name, value)
-        yield spark
+        with small(spark):
+            yield spark
     finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
         if active is None:
             spark.stop()
 

@@ -354,11 +354,11 @@ def test_check_explains_every_node() -> None:
     assert lines["mapped"] == "Views, under a new key and with new values; time and order stay"
     assert lines["spread"] == "mapped, tasks by key hash over 6 partitions; no topic is made"
     assert lines["merged"] == "Clicks and spread, as one stream"
-    assert lines["as_of"] == (
-        "Clicks with Prices: stream-table, left, lookup as_of, history 3600000 ms, grace 60000 ms; "
-        "all columns of both sides, co_partitioning warn"
+    assert lines["as_of"].startswith(
+        "Clicks with Prices: stream-table left join, lookup as of event time within 3600000 ms"
     )
-    assert lines["window"].startswith("many with Clicks: stream-stream, outer; before 300000 ms, after 300000 ms")
+    assert "points wait 60000 ms" in lines["as_of"]
+    assert lines["window"].startswith("many with Clicks: stream-stream outer join, 300000 ms before to 300000 ms after")
     assert lines["e"] == "mapped_key appended, one commit a cycle"
     assert lines["f"] == "tables merged by key, one commit a cycle"
     assert lines["g"] == "named appended change by change, one commit a cycle"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.shapes import Rejected, Scopes, Shapes
+from lakestreams.engine.shapes import Rejected, Scopes, Shapes, stream_side, table_side
 from lakestreams.engine.steps import Steps, names, paths, where
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError, TopologyInvalid
 from lakestreams.formats.base import struct_type
@@ -210,7 +210,7 @@ class _Walk:
         if isinstance(node, DeltaSink):
             return self._sink(node, parent)
         if isinstance(node, DropAbsentDeletes):
-            return self._shapes.without_absent_deletes(node, _side(parent))
+            return self._shapes.without_absent_deletes(node, table_side(parent))
         if isinstance(parent, TableSide):
             assert isinstance(node, MapValues | Filter)  # noqa: S101 - build() lets nothing else follow a table
             return parent.each(lambda frame: self._steps.per_record(node, frame, table=True))
@@ -218,7 +218,7 @@ class _Walk:
 
     def _step(self, node: Node, frame: DataFrame) -> DataFrame:
         if isinstance(node, Merge):
-            return self._steps.merge(node, frame, _stream(self._frames[node.right.name]))
+            return self._steps.merge(node, frame, stream_side(self._frames[node.right.name]))
         if isinstance(node, SelectKey):
             return self._steps.select_key(node, frame)
         if isinstance(node, Map):
@@ -327,20 +327,6 @@ def _all_columns(node: Join, rows: DataFrame, left_value: str, right_value: str)
         for name in found:
             columns[f"{owner}_{name}" if name.lower() in clash else name] = F.col(value)[name]
     return columns
-
-
-def _stream(frame: DataFrame | TableSide) -> DataFrame:
-    if isinstance(frame, TableSide):
-        msg = "a stream is expected here, not a table"
-        raise TypeError(msg)
-    return frame
-
-
-def _side(frame: DataFrame | TableSide) -> TableSide:
-    if not isinstance(frame, TableSide):
-        msg = "a table is expected here, not a stream"
-        raise TypeError(msg)
-    return frame
 
 
 def _analyse(frame: DataFrame | TableSide) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.sides import FOREIGN_KEY, MAPPED, Rejected, Scopes, Sides, key_names, types
+from lakestreams.engine.sides import Rejected, Scopes, Sides, key_names, types
 from lakestreams.engine.steps import names
 from lakestreams.joins import (
     fk_stream_table,
@@ -18,7 +18,9 @@ from lakestreams.joins import (
     stream_versioned_table,
     table_table,
 )
+from lakestreams.joins.foreign import FOREIGN_KEY
 from lakestreams.joins.order import KEY, VALUE
+from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.stream_table import TableSide
 from lakestreams.joins.windows import PerTask, Windowed
 from lakestreams.topology.nodes import (
@@ -74,17 +76,17 @@ class Shapes(Sides):
             old: whether a table's readers need the value before.
         """
         if isinstance(node, WindowedJoin):
-            rows = self._windowed(node, _stream(left), _stream(right))
+            rows = self._windowed(node, stream_side(left), stream_side(right))
         elif isinstance(node, StreamTableJoin):
-            rows = self._stream_table(node, _stream(left), _table(right))
+            rows = self._stream_table(node, stream_side(left), table_side(right))
         elif isinstance(node, StreamGlobalJoin):
-            rows = self._stream_global(node, _stream(left), _table(right))
+            rows = self._stream_global(node, stream_side(left), table_side(right))
         elif isinstance(node, TableTableJoin):
-            rows = self._table_table(node, _table(left), _table(right), old=old)
+            rows = self._table_table(node, table_side(left), table_side(right), old=old)
         elif isinstance(node, ForeignKeyJoin):
-            rows = self._foreign_key(node, _table(left), _table(right), old=old)
+            rows = self._foreign_key(node, table_side(left), table_side(right), old=old)
         else:
-            rows = self._foreign_key_stream(node, _stream(left), _table(right))
+            rows = self._foreign_key_stream(node, stream_side(left), table_side(right))
         return self._unscoped(rows)
 
     def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
@@ -210,18 +212,20 @@ class Shapes(Sides):
         return rows > 0 and points < rows * _FILTER_RATIO
 
 
-def _stream(side: DataFrame | TableSide) -> DataFrame:
+def stream_side(side: DataFrame | TableSide) -> DataFrame:
+    """A node's frame where only a stream can stand; build() lets nothing else pass."""
     if isinstance(side, TableSide):
         msg = "a stream is expected here, not a table"
         raise TypeError(msg)
     return side
 
 
-def _table(side: DataFrame | TableSide) -> TableSide:
+def table_side(side: DataFrame | TableSide) -> TableSide:
+    """A node's frame where only a table can stand."""
     if not isinstance(side, TableSide):
         msg = "a table is expected here, not a stream"
         raise TypeError(msg)
     return side
 
 
-__all__ = ["Rejected", "Scopes", "Shapes", "explain"]
+__all__ = ["Rejected", "Scopes", "Shapes", "explain", "stream_side", "table_side"]

@@ -14,8 +14,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.steps import Steps, names, where
 from lakestreams.errors import InvalidExpression, KeyTypeMismatch
-from lakestreams.joins import stream_table, validity, versioned
-from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE
+from lakestreams.joins import validity, versioned
+from lakestreams.joins.foreign import FOREIGN_KEY
+from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE, key_types_differ
+from lakestreams.joins.partitioner import partition_of
+from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.stream_table import TableSide
 from lakestreams.joins.windows import MOVES, PerTask
 from lakestreams.topology.nodes import (
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Mapper
 
-FOREIGN_KEY, MAPPED = "fk", "mapped"
 _SCOPE = "_scope"
 
 
@@ -103,7 +105,7 @@ class Sides:
         Raises:
             KeyTypeMismatch: naming both sides and their types.
         """
-        wrong = stream_table.validate(left, right)
+        wrong = key_types_differ(left, right)
         if wrong is not None:
             message = f'KeyTypeMismatch {{ left = "{node.left.name}", right = "{node.right.name}" }}: {wrong}'
             raise KeyTypeMismatch(message, where=where(node))
@@ -183,8 +185,6 @@ class Sides:
         return self._tasked(node, parent, rows).withColumn(MOVES, moves)
 
     def _hashed(self, rows: DataFrame, count: int) -> Column:
-        from lakestreams.joins.partitioner import partition_of  # noqa: PLC0415 - only re-keyed sides need it
-
         partition = F.col(ORDER)["partition"]
         stride = 0 if self.scopes is None else self.scopes.stride
         own = partition if not stride else F.pmod(partition, F.lit(stride))
@@ -192,10 +192,8 @@ class Sides:
         return task if not stride else task + (partition - own)
 
     def _tasks(self, node: Join) -> int:
-        return task_count(node, {topic: self.partitions.get(topic, 1) for topic in self._topics(node)}) or 1
-
-    def _topics(self, node: Join) -> list[str]:
-        return [source.topic for source in sources_of(node)]
+        counts = {source.topic: self.partitions.get(source.topic, 1) for source in sources_of(node)}
+        return task_count(node, counts) or 1
 
     def _history(self, node: Node) -> int | Column | None:
         own = history_of(node)

@@ -126,7 +126,7 @@ def retain(left: DataFrame, right: DataFrame, join: Windowed) -> tuple[DataFrame
     return side(LEFT, LEFT_VALUE, F.col(KEY)), side(RIGHT, RIGHT_VALUE, right_key)
 
 
-def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, clocked: bool = False) -> DataFrame:
+def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int) -> DataFrame:
     """The rows that new records trigger.
 
     Args:
@@ -134,12 +134,11 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, cl
             among them, since they move the clock. `moves` where a row moves the clock further than to its own time; the clocks (`windows.CLOCKS`) where known.
         join: the options.
         since: the first new cycle.
-        clocked: whether every row has its clocks; else they are computed.
 
     Returns:
         Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
     """
-    both = arms(left, right, join, clocked=clocked)
+    both = arms(left, right, join)
     parts = [_numbered(pairs(both, join).where(F.col(AT)[ORDER]["cycle"] >= since))]
     if join.outer_arms:
         parts.append(unmatched.rows(both, join, since))
@@ -153,9 +152,9 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, cl
     )
 
 
-def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, clocked: bool = False) -> DataFrame:
+def late(left: DataFrame, right: DataFrame, join: Windowed, since: int) -> DataFrame:
     """The new records that come too late under the rules `strict`: columns `arm, o, n, ts, clock`."""
-    both = arms(left, right, join, clocked=clocked)
+    both = arms(left, right, join)
     return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(ARM, ORDER, PLACE, TIME, CLOCK)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, UNMATCHED
+from lakestreams.joins.validity import byte_order, key_type
 from lakestreams.joins.windows import (
     ARM,
     AT,
@@ -145,8 +146,11 @@ def _closed(both: DataFrame, candidates: DataFrame, join: Windowed) -> DataFrame
         .where(F.col(AT).isNotNull() & F.col(_TRIGGER).isNotNull())
         .where(F.col(_FIRST_PAIR).isNull() | (F.col(_FIRST_PAIR) >= F.col(_TRIGGER)))
     )
+    by_key = byte_order(F.col(KEY), key_type(found))
     # before the trigger's own rows: -1 is the last one
-    backwards = Window.partitionBy(_TRIGGER).orderBy(F.desc(TIME), F.asc(ARM), F.desc(KEY), F.desc(AT))
+    backwards = Window.partitionBy(_TRIGGER).orderBy(
+        F.desc(TIME), F.asc(ARM), *(part.desc() for part in by_key), F.desc(AT)
+    )
     return _row(found, F.col(_TRIGGER), -F.row_number().over(backwards), own=0)
 
 

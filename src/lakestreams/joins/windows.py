@@ -129,7 +129,7 @@ class Times(NamedTuple):
         return F.col(TIME) + (self.after if arm == LEFT else self.before)
 
 
-def arms(left: DataFrame, right: DataFrame, join: Windowed, *, clocked: bool = False) -> DataFrame:
+def arms(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
     """Both sides as one frame: common columns, `arm`, `at` (place in the order), `part`, `lv`, `rv`, the clocks."""
     value_types = {LEFT_VALUE: left.schema[VALUE].dataType, RIGHT_VALUE: right.schema[VALUE].dataType}
     rank = {LEFT: 0, RIGHT: 1} if join.overlap != "right_first" else {LEFT: 1, RIGHT: 0}
@@ -152,7 +152,7 @@ def arms(left: DataFrame, right: DataFrame, join: Windowed, *, clocked: bool = F
         )
 
     both = side(left, LEFT, LEFT_VALUE, RIGHT_VALUE).unionByName(side(right, RIGHT, RIGHT_VALUE, LEFT_VALUE))
-    return both if clocked else _with_clocks(both, join)
+    return _with_clocks(both, join)
 
 
 def _with_clocks(both: DataFrame, join: Windowed) -> DataFrame:
