@@ -18,7 +18,7 @@ from tests.reference.records import TABLE, Record
 from tests.reference.tables import make_table
 
 from lakestreams.joins.order import CONTRIBUTOR_TYPE, ORDER_TYPE
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

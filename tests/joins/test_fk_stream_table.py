@@ -10,7 +10,7 @@ from tests.joins import plans, recorded
 from tests.joins.rows import frame, results
 
 from lakestreams.joins import fk_stream_table
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

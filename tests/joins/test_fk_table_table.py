@@ -12,7 +12,7 @@ from tests.joins import plans, recorded
 from tests.joins.rows import frame, results
 
 from lakestreams.joins import fk_table_table
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

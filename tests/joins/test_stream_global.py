@@ -9,7 +9,7 @@ from tests.joins import plans, recorded
 from tests.joins.rows import frame, results
 
 from lakestreams.joins import stream_global
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

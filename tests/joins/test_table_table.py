@@ -12,7 +12,7 @@ from tests.joins.rows import frame, results
 
 from lakestreams.joins import table_table
 from lakestreams.joins.order import RECORD_COLUMNS
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

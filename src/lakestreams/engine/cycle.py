@@ -100,7 +100,7 @@ def _inputs(
     tail: Sequence[Plan],
     known: dict[str, Snapshot],
 ) -> dataflow.Inputs:
-    streams, tables, counts = {}, {}, {}
+    streams, tables, counts, changes = {}, {}, {}, {}
     for source in topology.sources:
         if source.kind == "stream":
             rows = planned_rows(spark, ledger, source, [plan]).where(F.col("v").isNotNull())
@@ -109,10 +109,11 @@ def _inputs(
             streams[source.name] = records(rows, source.topic, STREAM_SIDE, F.lit(plan.cycle))
             counts[source.name] = plan.records(source.topic)
         else:
-            side, rows_about = snapshots.side(spark, ledger, source, known.get(source.name, Snapshot()), [*tail, plan])
+            snapshot = known.get(source.name, Snapshot())
+            side, rows_about, changed = snapshots.side(spark, ledger, source, snapshot, [*tail, plan])
             tables[source.name] = side
-            counts[source.name] = rows_about
-    return dataflow.Inputs(streams, tables, plan.cycle, counts)
+            counts[source.name], changes[source.name] = rows_about, changed
+    return dataflow.Inputs(streams, tables, plan.cycle, counts, changes)
 
 
 def _expect(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> None:

@@ -35,8 +35,8 @@ from lakestreams.joins.order import (
     is_new,
     lineage,
 )
-from lakestreams.joins.stream_table import TableSide
 from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
+from lakestreams.joins.validity import TableSide
 from lakestreams.topology.fields import Fields, MaybeFields
 from lakestreams.topology.nodes import (
     DeltaSink,
@@ -76,6 +76,7 @@ class Inputs:
         tables: source name to its table side: new rows, and what is known from before unless `retained` has it.
         cycle: the first new cycle.
         counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
+        changes: table source to how many of its rows are changes; none told: few.
         partitions: topic to partition count, which says how many tasks re-keyed records have.
         retained: node to what it kept of the past (`Results.kept` of the cycles before).
         keeps: whether `Results.kept` is wanted.
@@ -88,6 +89,7 @@ class Inputs:
     tables: Mapping[str, TableSide]
     cycle: int
     counts: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
     retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
     keeps: bool = False
@@ -174,7 +176,7 @@ class _Walk:
         self.faults: list[LakestreamsError] = []
         self._steps = Steps(topology.nodes, self.faults)
         self._shapes = Shapes(
-            topology, self._steps, inputs.cycle, inputs.counts, inputs.partitions, inputs.retained, inputs.scopes,
+            topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
             inputs.keeps, inputs.raw, kept=self._results.kept, rejected=self._results.rejected,
         )  # fmt: skip
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}

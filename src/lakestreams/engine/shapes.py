@@ -21,13 +21,14 @@ from lakestreams.joins import (
 from lakestreams.joins.foreign import FOREIGN_KEY
 from lakestreams.joins.order import KEY, VALUE
 from lakestreams.joins.stream_global import MAPPED
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import PerTask, Windowed
 from lakestreams.topology.nodes import (
     DropAbsentDeletes,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Join,
+    Node,
     StreamGlobalJoin,
     StreamTableJoin,
     TableTableJoin,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 # Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
 # docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
 _FILTER_RATIO = 0.5
+# Changes of a table in one call: with fewer, a point is compared with no more versions than a sort would cost it.
+_BUSY = 1_000
 
 
 def explain(node: Join) -> str:
@@ -141,14 +144,15 @@ class Shapes(Sides):
         mine = self._scoped(points)
         if self._few_points(node):
             table = stream_table.retain(table, mine)
-        return stream_table.execute(mine, table, node.how, self.since, overlap)
+        return stream_table.execute(mine, table, node.how, self.since, overlap, busy=self._busy(node.right))
 
     def _stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
         points = self._with_values(node, points)
         points = self._with_key_of(node, points, node.left.name, node.left_on, key_names(table), MAPPED)
         self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
         table = self._remembered(node, "table", self._scoped_table(self._with_keys(node, table)))
-        return stream_global.execute(self._scoped(points, MAPPED), table, node.how, self.since)
+        mine = self._scoped(points, MAPPED)
+        return stream_global.execute(mine, table, node.how, self.since, busy=self._busy(node.right))
 
     def _table_table(self, node: TableTableJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
         self.require_equal_keys(node, types(left.all(), KEY), types(right.all(), KEY))
@@ -204,6 +208,10 @@ class Shapes(Sides):
             PerTask({history: times[place] for history, times in own.items()}, self.scopes.stride) for place in range(3)
         )
         return before, after, grace
+
+    def _busy(self, table: Node) -> bool:
+        """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""
+        return sum(self.changes.get(source.name, 0) for source in sources_of(table)) > _BUSY
 
     def _few_points(self, node: StreamTableJoin) -> bool:
         """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""

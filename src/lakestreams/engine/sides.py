@@ -19,7 +19,7 @@ from lakestreams.joins.foreign import FOREIGN_KEY
 from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE, key_types_differ
 from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.stream_global import MAPPED
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import MOVES, PerTask
 from lakestreams.topology.nodes import (
     Join,
@@ -80,6 +80,7 @@ class Sides:
         steps: evaluates the users' functions.
         since: the first new cycle.
         counts: source name to how many rows it brings; may be incomplete.
+        changes: table source to how many of its rows are changes; none told: few.
         partitions: topic to partition count, for re-keyed sides.
         retained: join to what its kernel kept of the past, by side.
         scopes: set where many histories share the job.
@@ -91,6 +92,7 @@ class Sides:
     steps: Steps
     since: int
     counts: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
     retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
     scopes: Scopes | None = None

@@ -17,7 +17,7 @@ from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
 from lakestreams.joins.order import TABLE_SIDE, records
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,8 +56,8 @@ def state(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapsho
 
 def side(
     spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot, plans: Sequence[Plan]
-) -> tuple[TableSide, int]:
-    """What a table source brings into a cycle, and about how many rows that is.
+) -> tuple[TableSide, int, int]:
+    """What a table source brings into a cycle, about how many rows that is, and how many of them are changes.
 
     Args:
         spark: the session.
@@ -75,7 +75,8 @@ def side(
     elif before is None:
         rows = planned_rows(spark, ledger, source, plans[-1:]).where(F.lit(False))
         changes = records(rows, source.topic, TABLE_SIDE, F.lit(0))
-    return TableSide(before, changes), snapshot.rows + sum(plan.records(source.topic) for plan in since)
+    changed = sum(plan.records(source.topic) for plan in since)
+    return TableSide(before, changes), snapshot.rows + changed, changed
 
 
 def due(source: Source, snapshot: Snapshot, plans: Sequence[Plan], every: int) -> bool:

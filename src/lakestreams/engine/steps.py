@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError
 from lakestreams.joins.order import KEY, OLD, ORDER, PLACE, RECORD_COLUMNS, VALUE, is_new, renumber
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.nodes import (
     Filter,

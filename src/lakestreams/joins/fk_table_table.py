@@ -46,9 +46,8 @@ from lakestreams.joins.order import (
     key_types_differ,
     renumber,
 )
-from lakestreams.joins.stream_table import TableSide
 from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
-from lakestreams.joins.validity import TO
+from lakestreams.joins.validity import TO, TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

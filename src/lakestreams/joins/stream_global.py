@@ -14,26 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-from lakestreams.joins import validity
-from lakestreams.joins.order import (
-    CONTRIBUTORS,
-    KEY,
-    KIND,
-    MATCHED,
-    ORDER,
-    RECORD_COLUMNS,
-    RIGHT_KEY,
-    RIGHT_VALUE,
-    UNMATCHED,
-    VALUE,
-    equal_keys,
-    key_columns,
-    key_types_differ,
-)
-from lakestreams.joins.stream_table import TableSide
-from lakestreams.joins.validity import FROM, TO
+from lakestreams.joins import lookup, validity
+from lakestreams.joins.order import KEY, key_types_differ
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +24,6 @@ if TYPE_CHECKING:
     from lakestreams.topology.nodes import JoinKind, Overlap
 
 MAPPED = "mapped"
-_REF = "r_ref"
 
 
 def validate(mapped_key: Sequence[str], table_key: Sequence[str]) -> str | None:
@@ -70,7 +52,9 @@ def prune(points: DataFrame, table: TableSide) -> TableSide:
     return table.each(lambda versions: validity.among(versions, KEY, keys))
 
 
-def execute(points: DataFrame, table: TableSide, how: JoinKind, since: int, *, overlap: Overlap = "none") -> DataFrame:
+def execute(
+    points: DataFrame, table: TableSide, how: JoinKind, since: int, *, overlap: Overlap = "none", busy: bool = False
+) -> DataFrame:
     """Joins new points with the table.
 
     Args:
@@ -79,29 +63,13 @@ def execute(points: DataFrame, table: TableSide, how: JoinKind, since: int, *, o
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
+        busy: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
 
     Returns:
         Records of the points, with `rk` and `rv` (the row's key and value, null where unmatched), `kind` matched or
         unmatched, and `mapped` (KIP-1340: a joiner may ask for it, also where nothing was found).
     """
-    right = validity.with_validity(table, since).select(
-        F.col(KEY).alias(RIGHT_KEY), F.col(VALUE).alias(RIGHT_VALUE), F.col(CONTRIBUTORS).alias(_REF), FROM, TO
-    )
-    same = equal_keys(key_columns(points, MAPPED), key_columns(right, RIGHT_KEY))
-    condition = F.col(MAPPED).isNotNull() & same
-    if table.changes is not None:
-        at, start, end = F.col(ORDER), F.col(FROM), F.col(TO)
-        begun = start <= at if overlap == "right_first" else start < at
-        not_ended = at <= end if overlap == "left_first" else at < end
-        condition = condition & (start.isNull() | begun) & (end.isNull() | not_ended)
-    matched = F.col(_REF).isNotNull()
-    columns = {
-        KIND: F.when(matched, F.lit(MATCHED)).otherwise(F.lit(UNMATCHED)),
-        CONTRIBUTORS: F.when(matched, F.concat(F.col(CONTRIBUTORS), F.col(_REF))).otherwise(F.col(CONTRIBUTORS)),
-    }
-    return points.join(right, condition, how).select(
-        *(columns.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS), RIGHT_KEY, RIGHT_VALUE, MAPPED
-    )
+    return lookup.latest(points, MAPPED, table, how, since, overlap, busy=busy)
 
 
 def explain(how: JoinKind) -> str:

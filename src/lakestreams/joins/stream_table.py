@@ -8,73 +8,23 @@ semantics section 4.
 
 Plan: what is known of the table before the cycle has one row a key and needs no sort. Only when table records lie in
 the tail or in the cycle itself, one exchange and one sort of the *table side* give each version its end; the points
-are never sorted, and never exchanged unless the table side is too large to broadcast.
+are not sorted, and not exchanged unless the table side is too large to broadcast. Where many table records are new,
+points of keys with many versions are exchanged and sorted with these (`lookup`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
-from lakestreams.joins.order import (
-    CONTRIBUTORS,
-    KEY,
-    KIND,
-    MATCHED,
-    ORDER,
-    PLACE,
-    RECORD_COLUMNS,
-    RIGHT_KEY,
-    RIGHT_VALUE,
-    UNMATCHED,
-    VALUE,
-    equal_keys,
-    key_columns,
-    key_types_differ,
-)
+from lakestreams.joins import lookup, validity
+from lakestreams.joins.order import KEY, key_types_differ
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
+    from lakestreams.joins.validity import TableSide
     from lakestreams.topology.nodes import JoinKind, Overlap
-
-    Step = Callable[[DataFrame], DataFrame]
-
-_FROM, _TO, _REF = "r_from", "r_to", "r_ref"
-
-
-@dataclass(frozen=True)
-class TableSide:
-    """What a table side brings into a join: records frames.
-
-    Attributes:
-        state: versions from before, at most one a key; or None.
-        changes: versions after the state, any number a key, tombstones among them, new ones and older ones; or None.
-    """
-
-    state: DataFrame | None
-    changes: DataFrame | None
-
-    def each(self, step: Step) -> TableSide:
-        """The same step applied to both parts."""
-        return TableSide(
-            state=None if self.state is None else step(self.state),
-            changes=None if self.changes is None else step(self.changes),
-        )
-
-    def all(self) -> DataFrame:
-        """Both parts as one frame."""
-        parts = [part for part in (self.state, self.changes) if part is not None]
-        if not parts:
-            msg = "a table side has state, changes or both"
-            raise ValueError(msg)
-        return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1], allowMissingColumns=True)
 
 
 def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
@@ -95,16 +45,13 @@ def retain(table: TableSide, points: DataFrame) -> TableSide:
     Worth it when the points are few beside the table: the keys are broadcast, the table is filtered where it is read,
     and nothing of it is exchanged.
     """
-    keys = points.where(F.col(KEY).isNotNull()).select(F.col(KEY).alias("wanted")).distinct()
-
-    def wanted(versions: DataFrame) -> DataFrame:
-        condition = equal_keys(key_columns(versions), key_columns(keys, "wanted"))
-        return versions.join(F.broadcast(keys), condition, "left_semi")
-
-    return table.each(wanted)
+    keys = validity.wanted(points, KEY)
+    return table.each(lambda versions: validity.among(versions, KEY, keys))
 
 
-def execute(points: DataFrame, table: TableSide, how: JoinKind, since: int, overlap: Overlap = "none") -> DataFrame:
+def execute(
+    points: DataFrame, table: TableSide, how: JoinKind, since: int, overlap: Overlap = "none", *, busy: bool = False
+) -> DataFrame:
     """Joins new points with the table.
 
     Args:
@@ -113,28 +60,13 @@ def execute(points: DataFrame, table: TableSide, how: JoinKind, since: int, over
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
+        busy: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
 
     Returns:
         The points' columns with `rk` and `rv` (the row's key and value, null where unmatched), `kind` set to
         `matched` or `unmatched`, and the row's contributors appended to `contributors`.
     """
-    right = _with_validity(table, since)
-    same = equal_keys(key_columns(points), key_columns(right, RIGHT_KEY))
-    condition = F.col(KEY).isNotNull() & same
-    if table.changes is not None:
-        at, start, end = F.col(ORDER), F.col(_FROM), F.col(_TO)
-        begun = start <= at if overlap == "right_first" else start < at
-        not_ended = at <= end if overlap == "left_first" else at < end
-        condition = condition & (start.isNull() | begun) & (end.isNull() | not_ended)
-    joined = points.join(right, condition, how)
-    matched = F.col(_REF).isNotNull()
-    columns = {
-        KIND: F.when(matched, F.lit(MATCHED)).otherwise(F.lit(UNMATCHED)),
-        CONTRIBUTORS: F.when(matched, F.concat(F.col(CONTRIBUTORS), F.col(_REF))).otherwise(F.col(CONTRIBUTORS)),
-    }
-    return joined.select(
-        *(columns.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS), RIGHT_KEY, RIGHT_VALUE
-    )
+    return lookup.latest(points, KEY, table, how, since, overlap, busy=busy)
 
 
 def explain(how: JoinKind) -> str:
@@ -142,26 +74,4 @@ def explain(how: JoinKind) -> str:
     return (
         f"stream-table {how} join, lookup latest: hash join on the key; the table side is exchanged and sorted once "
         "only if table records are new since the snapshot; points are not sorted"
-    )
-
-
-def _with_validity(table: TableSide, since: int) -> DataFrame:
-    """Live versions with the bounds of their validity: null where it begins before `since` or never ends."""
-    if table.changes is None:
-        bounded = table.all().select(*RECORD_COLUMNS, F.lit(None).alias(_FROM), F.lit(None).alias(_TO))
-    else:
-        following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
-        bounded = (
-            table.all()
-            .withColumn(_TO, following)
-            # superseded before: no new point can meet it
-            .where(F.col(_TO).isNull() | (F.col(_TO)["cycle"] >= since))
-            .withColumn(_FROM, F.when(F.col(ORDER)["cycle"] >= since, F.col(ORDER)))
-        )
-    return bounded.where(F.col(VALUE).isNotNull()).select(
-        F.col(KEY).alias(RIGHT_KEY),
-        F.col(VALUE).alias(RIGHT_VALUE),
-        F.col(CONTRIBUTORS).alias(_REF),
-        _FROM,
-        _TO,
     )

@@ -45,7 +45,7 @@ from lakestreams.joins.order import (
     key_types_differ,
     renumber,
 )
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,6 +7,7 @@ their columns' names, so they meet as `plain` keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -14,13 +15,44 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import NumericType, StructType
 
 from lakestreams.joins.order import KEY, ORDER, PLACE, VALUE, equal_keys, is_new, key_columns
-from lakestreams.joins.stream_table import TableSide
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column, DataFrame
+
+    Step = Callable[[DataFrame], DataFrame]
 
 FROM, TO = "valid_from", "valid_to"
 _WANTED = "wanted"
+
+
+@dataclass(frozen=True)
+class TableSide:
+    """What a table side brings into a join: records frames.
+
+    Attributes:
+        state: versions from before, at most one a key; or None.
+        changes: versions after the state, any number a key, tombstones among them, new ones and older ones; or None.
+    """
+
+    state: DataFrame | None
+    changes: DataFrame | None
+
+    def each(self, step: Step) -> TableSide:
+        """The same step applied to both parts."""
+        return TableSide(
+            state=None if self.state is None else step(self.state),
+            changes=None if self.changes is None else step(self.changes),
+        )
+
+    def all(self) -> DataFrame:
+        """Both parts as one frame."""
+        parts = [part for part in (self.state, self.changes) if part is not None]
+        if not parts:
+            msg = "a table side has state, changes or both"
+            raise ValueError(msg)
+        return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1], allowMissingColumns=True)
 
 
 def plain(frame: DataFrame, name: str = KEY) -> Column:
@@ -91,9 +123,18 @@ def wanted(frame: DataFrame, name: str) -> DataFrame:
 
 
 def among(rows: DataFrame, name: str, keys: DataFrame) -> DataFrame:
-    """The rows whose key is among these: the keys are broadcast, the rows are filtered where they are read."""
-    same = equal_keys(key_columns(rows, name), key_columns(keys, _WANTED))
-    return rows.join(F.broadcast(keys), F.col(name).isNotNull() & same, "left_semi")
+    """The rows whose key is among these, a frame of one column; they are broadcast, the rows filtered where they lie."""
+    return _filtered(rows, name, keys, "left_semi")
+
+
+def outside(rows: DataFrame, name: str, keys: DataFrame) -> DataFrame:
+    """The other rows, those without a key too."""
+    return _filtered(rows, name, keys, "left_anti")
+
+
+def _filtered(rows: DataFrame, name: str, keys: DataFrame, how: str) -> DataFrame:
+    same = equal_keys(key_columns(rows, name), key_columns(keys, keys.columns[0]))
+    return rows.join(F.broadcast(keys), F.col(name).isNotNull() & same, how)
 
 
 def flagged(rows: DataFrame, name: str, keys: DataFrame, flag: str) -> DataFrame:

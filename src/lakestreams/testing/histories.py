@@ -20,7 +20,7 @@ from lakestreams.engine.dataflow import Inputs, Results, Scopes
 from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
 from lakestreams.engine.quarantine import EXPECTATION, NULL_KEY
 from lakestreams.joins.order import STREAM_SIDE, TABLE_SIDE, records
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 from lakestreams.topology.nodes import Repartition
 
 if TYPE_CHECKING:
