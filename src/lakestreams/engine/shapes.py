@@ -116,6 +116,7 @@ class Shapes(Sides):
             overlap=overlap_of(node, self.topology.nodes),
             plural=is_plural(node.left) or is_plural(node.right),
             realm=self._tasks(node) if self.scopes is None else self.scopes.stride,
+            ascending=self._ascending(node),
         )
         if node.rules == "strict":
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since))

@@ -182,9 +182,13 @@ class Sides:
         A source's record brings the stream time of its own partition along (DESIGN section 2), except under the rules
         `kafka`; a row that a join made has its own time only.
         """
-        own = node.rules == "kafka" or _is_made(parent)
+        own = not _follows_partitions(node, parent)
         moves = F.col(TIME) if own else F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"])
         return self._tasked(node, parent, rows).withColumn(MOVES, moves)
+
+    def _ascending(self, node: WindowedJoin) -> bool:
+        """Whether the records of both sides bring clocks that ascend with the order."""
+        return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
 
     def _hashed(self, rows: DataFrame, count: int) -> Column:
         partition = F.col(ORDER)["partition"]
@@ -239,6 +243,11 @@ class Sides:
 def _is_made(node: Node) -> bool:
     """Whether a join lies between the sources and a node."""
     return is_join(node) or any(_is_made(parent) for parent in node.parents)
+
+
+def _follows_partitions(node: WindowedJoin, parent: Node) -> bool:
+    """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
+    return node.rules == "strict" and not _is_made(parent)
 
 
 def types(rows: DataFrame, column: str) -> list[str]:

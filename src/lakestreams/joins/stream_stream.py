@@ -33,6 +33,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.joins import unmatched
+from lakestreams.joins.clocks import with_clocks
 from lakestreams.joins.order import (
     CONTRIBUTORS,
     KEY,
@@ -56,6 +57,7 @@ from lakestreams.joins.windows import (
     BY_LEFT,
     CLOCK,
     CLOCKS,
+    HASH,
     LEFT,
     LEFT_TIME,
     LEFT_VALUE,
@@ -64,9 +66,13 @@ from lakestreams.joins.windows import (
     RIGHT_TIME,
     Windowed,
     arms,
+    bins,
+    by_arm,
     close,
+    contributors,
     pairs,
     steps,
+    taking_part,
 )
 
 if TYPE_CHECKING:
@@ -98,25 +104,31 @@ def retain(left: DataFrame, right: DataFrame, join: Windowed) -> tuple[DataFrame
     Returns:
         Left and right records frames with `task` and the clocks' columns.
     """
-    both = arms(left, right, join)
-    task = Window.partitionBy(TASK)
-    step = F.when(steps(join), F.col(AT))
-    carries = (F.col(AT) == F.max(AT).over(task)) | F.coalesce(F.col(AT) == F.max(step).over(task), F.lit(False))
+    both = with_clocks(arms(left, right, join), join)
+    at = F.when(steps(join), F.col(AT))
+    stepped, own = F.max(F.when(steps(join), F.col(CLOCK))), [F.max(LEFT_TIME), F.max(RIGHT_TIME)]
+    last = both.groupBy(F.col(TASK).alias("last_task")).agg(
+        F.max(AT).alias("last_at"), F.max(at).alias("last_step"), F.max(CLOCK).alias("last_clock"),
+        stepped.alias("last_stepped"), own[LEFT].alias("last_left"), own[RIGHT].alias("last_right"),
+    )  # fmt: skip
+    carries = (F.col(AT) == F.col("last_at")) | F.coalesce(F.col(AT) == F.col("last_step"), F.lit(False))
     times = join.times()
     # a record is open until after + grace (or before + grace) past it; its partners lie up to the window's size before
     # it; one of the two bounds may be negative
     furthest = F.greatest(times.before + times.after, times.before, times.after)
-    horizon, reach = F.max(CLOCK).over(task), furthest + times.grace
+    horizon, reach = F.col("last_clock"), furthest + times.grace
     if join.rules == "kafka":
-        stepped = F.coalesce(F.max(F.when(steps(join), F.col(CLOCK))).over(task), F.lit(0))
-        own = F.when(F.col(ARM) == LEFT, F.max(LEFT_TIME).over(task)).otherwise(F.max(RIGHT_TIME).over(task))
-        horizon = F.least(stepped, F.coalesce(own, F.lit(0)))
+        side_time = by_arm(lambda arm: F.col("last_left" if arm == LEFT else "last_right"))
+        horizon = F.least(F.coalesce(F.col("last_stepped"), F.lit(0)), F.coalesce(side_time, F.lit(0)))
         reach = (F.abs(times.before) + F.abs(times.after) + times.grace) * 2
     elif join.realm > 1:
         # a partner may lie in a task whose clock is ahead: what a record has paired with stays as long as the record
-        both = both.withColumn("behind", F.max(CLOCK).over(task))
-        horizon = F.min("behind").over(Window.partitionBy(F.floor(F.col(TASK) / join.realm)))
-    kept = both.withColumn("keep", carries | (F.col(PART) & (F.col(TIME) >= horizon - reach))).where("keep")
+        realm = Window.partitionBy(F.floor(F.col("last_task") / join.realm))
+        last = last.withColumn("furthest_behind", F.min("last_clock").over(realm))
+        horizon = F.col("furthest_behind")
+    kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
+        carries | (F.col(PART) & (F.col(TIME) >= horizon - reach))
+    )
 
     def side(arm: int, value: str, key: Column) -> DataFrame:
         columns = [F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, *CLOCKS)]
@@ -126,22 +138,28 @@ def retain(left: DataFrame, right: DataFrame, join: Windowed) -> tuple[DataFrame
     return side(LEFT, LEFT_VALUE, F.col(KEY)), side(RIGHT, RIGHT_VALUE, right_key)
 
 
-def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int) -> DataFrame:
+def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, few: bool = False) -> DataFrame:
     """The rows that new records trigger.
 
     Args:
         left, right: records frames with `task`, the past that `retain` kept and what is new; null keys and values
-            among them, since they move the clock. `moves` where a row moves the clock further than to its own time; the clocks (`windows.CLOCKS`) where known.
+            among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
+            the clocks (`windows.CLOCKS`) where they are known.
         join: the options.
         since: the first new cycle.
+        few: whether the new rows are few beside the past: then their keys are broadcast, and the past is left where it
+            is but for these keys and those of the windows that close.
 
     Returns:
         Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
     """
-    both = arms(left, right, join)
-    parts = [_numbered(pairs(both, join).where(F.col(AT)[ORDER]["cycle"] >= since))]
+    both = with_clocks(arms(left, right, join), join, since)
+    rows = taking_part(both, join)
+    if few:
+        rows = unmatched.touched(rows, join, since)
+    parts = [_numbered(pairs(rows, join).where(F.col(AT)[ORDER]["cycle"] >= since), join)]
     if join.outer_arms:
-        parts.append(unmatched.rows(both, join, since))
+        parts.append(unmatched.rows(both, rows, join, since))
     found = reduce(DataFrame.unionByName, parts)
     if join.plural or join.overlap != "none":
         # rows that a record's window closes come first, then each arm's own, then within one input row
@@ -154,7 +172,7 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int) -> Da
 
 def late(left: DataFrame, right: DataFrame, join: Windowed, since: int) -> DataFrame:
     """The new records that come too late under the rules `strict`: columns `arm, o, n, ts, clock`."""
-    both = arms(left, right, join)
+    both = with_clocks(arms(left, right, join), join)
     return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(ARM, ORDER, PLACE, TIME, CLOCK)
 
 
@@ -167,24 +185,34 @@ def explain(join: Windowed) -> str:
     )
 
 
-def _numbered(found: DataFrame) -> DataFrame:
+def _numbered(found: DataFrame, join: Windowed) -> DataFrame:
     """Pairs as rows, with their places among those of their trigger."""
     by_left = F.col(BY_LEFT)
-    partner = (
-        F.when(by_left, F.col("r_ts")).otherwise(F.col("l_ts")),
-        F.when(by_left, F.col("r_at")).otherwise(F.col("l_at")),
-    )
-    place = F.row_number().over(Window.partitionBy("l_k", "l_bin", AT).orderBy(*partner)) - 1
-    further = ((F.col("r_bin") - F.col("r_first")) / F.col("r_width")).cast("int") * _SECOND_BIN
-    return found.select(
+    first, _, width = bins(join, "r_")
+    further = ((F.col("r_bin") - first) / width).cast("int") * _SECOND_BIN
+    # only what the rows need goes through the sort
+    narrow = found.select(
         F.col("l_k").alias(KEY),
         F.col("l_lv").alias(LEFT_VALUE),
-        F.col("r_rv").alias("rv"),
+        F.col("r_rv").alias(RIGHT_VALUE),
         F.greatest("l_ts", "r_ts").alias(TIME),
-        F.col(AT)[ORDER].alias(ORDER),
-        (place + F.when(by_left, F.lit(0)).otherwise(further)).alias(PLACE),
-        F.lit(MATCHED).alias(KIND),
-        F.concat(f"l_{CONTRIBUTORS}", f"r_{CONTRIBUTORS}").alias(CONTRIBUTORS),
+        F.concat(contributors("l_"), contributors("r_")).alias(CONTRIBUTORS),
         F.col(AT),
+        F.when(by_left, F.lit(0)).otherwise(further).alias("from"),
+        F.col("l_h").alias(HASH),
+        F.when(by_left, F.col("r_ts")).otherwise(F.col("l_ts")).alias("partner_ts"),
+        F.when(by_left, F.col("r_at")).otherwise(F.col("l_at")).alias("partner_at"),
+    )
+    place = F.row_number().over(Window.partitionBy(HASH, AT).orderBy("partner_ts", "partner_at")) - 1
+    return narrow.select(
+        KEY,
+        LEFT_VALUE,
+        RIGHT_VALUE,
+        TIME,
+        F.col(AT)[ORDER].alias(ORDER),
+        (place + F.col("from")).alias(PLACE),
+        F.lit(MATCHED).alias(KIND),
+        CONTRIBUTORS,
+        AT,
         F.lit(1).alias("own"),
     )

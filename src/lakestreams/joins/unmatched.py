@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, UNMATCHED
+from lakestreams.joins.clocks import CARRIED, REACHED
+from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, UNMATCHED, is_new
 from lakestreams.joins.validity import byte_order, key_type
 from lakestreams.joins.windows import (
     ARM,
     AT,
-    BY_LEFT,
     CLOCK,
     LEFT,
     LEFT_VALUE,
@@ -24,10 +24,11 @@ from lakestreams.joins.windows import (
     RIGHT_VALUE,
     TIMES,
     Windowed,
+    bins,
     by_arm,
     close,
     condition,
-    pairs,
+    contributors,
     sides,
     steps,
 )
@@ -35,59 +36,92 @@ from lakestreams.joins.windows import (
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_FIRST_PAIR, _ITSELF, _TRIGGER = "first_pair", "itself", "trigger"
+_FIRST_PAIR, _ITSELF, _TRIGGER, _WANTED = "first_pair", "itself", "trigger", "wanted"
+_TIME_REACHED, _IS_STEP, _AHEAD, _AT_ONCE = "t", "is_step", "ahead", "at_once"
 _CANDIDATE = (KEY, TIME, CONTRIBUTORS, TASK, ARM, AT, CLOCK, LEFT_VALUE, RIGHT_VALUE, _FIRST_PAIR, _ITSELF)
 
 
-def rows(both: DataFrame, join: Windowed, since: int) -> DataFrame:
+def rows(both: DataFrame, taking: DataFrame, join: Windowed, since: int) -> DataFrame:
     """Unmatched rows whose trigger is new: `k, lv, rv, ts, o, n, kind, contributors, at, own`.
 
     Args:
-        both: the arms (see `windows`).
+        both: the arms (see `windows`) with their clocks.
+        taking: those that take part and matter to the new ones.
         join: the options, of a left or outer join.
         since: the first new cycle.
     """
-    value_there = F.coalesce(F.col(LEFT_VALUE).isNotNull() | F.col(RIGHT_VALUE).isNotNull(), F.lit(False))
-    nobody = both.where(F.col(ARM).isin(*join.outer_arms) & F.col(KEY).isNull() & value_there)
-    one_fate = join.rules == "strict" and join.emit == "on_window_close"
-    candidates = _unpaired(both, join) if one_fate else _with_first_pair(both, join)
-    at_once = ~F.col(_ITSELF)
     if join.emit == "eager":
-        found = [_at_once(nobody), _at_once(candidates.where(at_once))]
-    elif one_fate:
-        found = [_at_once(nobody), _closed(both, candidates, join)]
+        candidates = _with_first_pair(taking, join).where(~F.col(_ITSELF))
+        nobody = both.where(_has_no_key(join))
+        found = _row(candidates, F.col(AT), F.lit(0), F.lit(1)).unionByName(_row(nobody, F.col(AT), F.lit(0), F.lit(1)))
+    elif join.rules == "strict":
+        found = _closed(both, _unpaired(taking, join).withColumn(_AT_ONCE, F.lit(False)), join, since)
     else:
-        candidates = candidates.where(at_once)
         over = by_arm(lambda arm: F.greatest(F.lit(0).cast("bigint"), join.times().end(arm))) < F.col(CLOCK)
-        held = _closed(both, candidates.where(~over), join)
-        found = [_at_once(nobody), _at_once(candidates.where(over)), held]
-    return reduce(DataFrame.unionByName, found).where(F.col(ORDER)["cycle"] >= since)
+        candidates = _with_first_pair(taking, join).where(~F.col(_ITSELF)).withColumn(_AT_ONCE, over)
+        found = _closed(both, candidates, join, since)
+    return found.where(F.col(ORDER)["cycle"] >= since)
 
 
-def _unpaired(both: DataFrame, join: Windowed) -> DataFrame:
+def touched(taking: DataFrame, join: Windowed, since: int) -> DataFrame:
+    """The records whose key the new ones touch: it occurs among them, or its window may close now.
+
+    Worth it when the new ones are few: hashes of their keys are broadcast, and nothing of the past is exchanged but
+    these. Two keys of one hash do no harm.
+    """
+    key, wanted = F.xxhash64(KEY), is_new(since)
+    if join.outer_arms and join.emit == "on_window_close":
+        wanted |= F.col(ARM).isin(*join.outer_arms) & _may_close(join)
+    keys = taking.where(wanted).select(key.alias(_WANTED)).distinct()
+    return taking.join(F.broadcast(keys), key == F.col(_WANTED), "left_semi")
+
+
+def _may_close(join: Windowed) -> Column:
+    """Whether a past record's window is open before the new ones and not after them."""
+    open_before = F.coalesce(close(join) >= F.col(CARRIED), F.lit(True))
+    return (close(join) < F.col(REACHED)) & (open_before if join.rules == "strict" else F.lit(True))
+
+
+def _has_no_key(join: Windowed) -> Column:
+    """Records of outer sides that nothing can pair with: they come out at once."""
+    value_there = F.coalesce(F.col(LEFT_VALUE).isNotNull() | F.col(RIGHT_VALUE).isNotNull(), F.lit(False))
+    return F.col(ARM).isin(*join.outer_arms) & F.col(KEY).isNull() & value_there
+
+
+def _unpaired(taking: DataFrame, join: Windowed) -> DataFrame:
     """The records of outer sides that pair with nothing among the rows at hand: one fate a record."""
-    left, right = sides(both, join)
-    found = [_candidates(left.join(right, condition(join), "left_anti"), both, LEFT)]
+    left, right = sides(taking, join)
+    found = [_candidates(left.join(right, condition(join), "left_anti"), taking, LEFT)]
     if RIGHT in join.outer_arms:
         pieces = right.join(left, condition(join), "left_anti")
-        names = [name for name in pieces.columns if name not in ("r_at", "r_bin")]
         # a record that touches several bins is unmatched if it is so in every one
-        whole = pieces.groupBy("r_at").agg(F.count("*").alias("n"), *(F.first(name).alias(name) for name in names))
-        found.append(_candidates(whole.where(F.col("n") == F.col("r_bins")), both, RIGHT))
+        whole = _each_once(pieces, RIGHT, join, F.count("*").alias("n"))
+        first, last, width = bins(join, "r_")
+        found.append(_candidates(whole.where(F.col("n") == (last - first) / width + 1), taking, RIGHT))
     return reduce(DataFrame.unionByName, found)
 
 
-def _with_first_pair(both: DataFrame, join: Windowed) -> DataFrame:
+def _with_first_pair(taking: DataFrame, join: Windowed) -> DataFrame:
     """Every record of an outer side that takes part, with its first pair's trigger and whether it was its own."""
-    left, right = sides(both, join)
-    right = right.where(F.col("r_bin") == F.col("r_first"))  # each once
-    known = pairs(both, join)
+    left, right = sides(taking, join)
+    by_left = F.col("l_at") > F.col("r_at")
+    trigger = F.when(by_left, F.col("l_at")).otherwise(F.col("r_at"))
     found = []
     for arm in join.outer_arms:
-        side, at, itself = (left, "l_at", F.col(BY_LEFT)) if arm == LEFT else (right, "r_at", ~F.col(BY_LEFT))
-        first = known.groupBy(at).agg(F.min(AT).alias(_FIRST_PAIR), F.max(itself).alias(_ITSELF))
-        found.append(_candidates(side.join(first, at, "left"), both, arm))
+        mine, other, own = (left, right, by_left) if arm == LEFT else (right, left, ~by_left)
+        known = mine.join(other, condition(join), "left")
+        paired = F.col("l_at").isNotNull() & F.col("r_at").isNotNull()
+        first = F.min(F.when(paired, trigger)).alias(_FIRST_PAIR), F.max(F.when(paired, own)).alias(_ITSELF)
+        found.append(_candidates(_each_once(known, arm, join, *first), taking, arm))
     return reduce(DataFrame.unionByName, found)
+
+
+def _each_once(known: DataFrame, arm: int, join: Windowed, *found: Column) -> DataFrame:
+    """A record's rows, of all its bins and pairs, as one; a left record lies in one bin, hence no exchange."""
+    prefix = "l_" if arm == LEFT else "r_"
+    by = ["l_h", "l_at"] if arm == LEFT else ["r_at"]
+    names = [name for name in (*_CANDIDATE, *join.time_columns()) if prefix + name in known.columns and name != AT]
+    return known.groupBy(*by).agg(*found, *(F.first(prefix + name).alias(prefix + name) for name in names))
 
 
 def _candidates(side: DataFrame, both: DataFrame, arm: int) -> DataFrame:
@@ -98,63 +132,67 @@ def _candidates(side: DataFrame, both: DataFrame, arm: int) -> DataFrame:
     if _ITSELF in side.columns:
         given = {_FIRST_PAIR: F.col(_FIRST_PAIR), _ITSELF: F.coalesce(F.col(_ITSELF), F.lit(False))}
     given |= {ARM: F.lit(arm), other: F.lit(None).cast(both.schema[other].dataType)}
+    given[CONTRIBUTORS] = contributors(prefix)
     names = (*_CANDIDATE, *(name for name in TIMES if prefix + name in side.columns))
     return side.select(*(given.get(name, F.col(prefix + name)).alias(name) for name in names))
 
 
-def _at_once(found: DataFrame) -> DataFrame:
-    return _row(found, F.col(AT), F.lit(0), own=1)
-
-
-def _closed(both: DataFrame, candidates: DataFrame, join: Windowed) -> DataFrame:
+def _closed(both: DataFrame, candidates: DataFrame, join: Windowed, since: int) -> DataFrame:
     """Each candidate that a record has closed, triggered by the first one that did, unless a pair came before.
 
-    The clock ascends in the order, so the first record with a clock past `close` is found by sorting both by time,
-    newest first. A candidate that was past its close when it came (windows clipped at 0) waits for the next record.
+    Candidates `at_once` and records without a key are triggered by themselves. The clock ascends in the order, so with
+    all sorted by time, newest first, the first record whose clock is past `close` is the last one seen. Under `strict`
+    the past needs only the records at the clock that the new ones find: what they closed is not new. Under `kafka` a
+    candidate that was past its close when it came (windows clipped at 0) waits for the next record.
     """
-    waits = close(join) < F.col(CLOCK)
-    columns = [*_CANDIDATE, "t", "tie", "step"]
-    at_type = both.schema[AT].dataType
-    closing = both.where(steps(join)).select(
-        *(
-            F.lit(None).cast(candidates.schema[name].dataType).alias(name)
-            for name in _CANDIDATE
-            if name not in (TASK, AT)
-        ),
-        TASK,
-        F.lit(None).cast(at_type).alias(AT),
-        F.col(CLOCK).alias("t"),
-        F.col(AT).alias("tie"),
-        F.col(AT).alias("step"),
+    is_step, waits = steps(join), F.lit(False)
+    if join.rules == "strict":
+        is_step &= is_new(since) | (F.col(CLOCK) == F.col(CARRIED))
+    else:
+        waits = close(join) < F.col(CLOCK)
+    alone = _has_no_key(join)
+    own = {name: F.col(name) for name in (TASK, AT)} | {_ITSELF: F.lit(False)}
+    own[_FIRST_PAIR] = F.lit(None).cast(both.schema[AT].dataType)
+    stepping = both.where(is_step | alone).select(
+        *(own.get(name, F.when(alone, F.col(name))).alias(name) for name in _CANDIDATE),
+        F.col(CLOCK).alias(_TIME_REACHED),
+        is_step.alias(_IS_STEP),
+        F.lit(False).alias(_AHEAD),
+        alone.alias(_AT_ONCE),
     )
-    waiting = candidates.withColumns(
-        {
-            "t": F.when(waits, F.col(CLOCK)).otherwise(close(join)),
-            "tie": F.when(waits, F.col(AT)),
-            "step": F.lit(None).cast(at_type),
-        }
+    waiting = candidates.select(
+        *_CANDIDATE,
+        F.when(waits, F.col(CLOCK)).otherwise(close(join)).alias(_TIME_REACHED),
+        F.lit(False).alias(_IS_STEP),
+        (~waits).alias(_AHEAD),
+        _AT_ONCE,
     )
     newest_first = (
         Window.partitionBy(TASK)
-        .orderBy(F.desc("t"), F.desc_nulls_first("tie"))
+        .orderBy(F.desc(_TIME_REACHED), F.desc(_AHEAD), F.desc(AT), F.asc(_IS_STEP))
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
+    step = F.last(F.when(F.col(_IS_STEP), F.col(AT)), ignorenulls=True).over(newest_first)
+    at_once = F.col(_AT_ONCE)
     found = (
-        closing.select(*columns)
-        .unionByName(waiting.select(*columns))
-        .withColumn(_TRIGGER, F.min("step").over(newest_first))
-        .where(F.col(AT).isNotNull() & F.col(_TRIGGER).isNotNull())
-        .where(F.col(_FIRST_PAIR).isNull() | (F.col(_FIRST_PAIR) >= F.col(_TRIGGER)))
+        stepping.unionByName(waiting)
+        .withColumn(_TRIGGER, F.when(at_once, F.col(AT)).otherwise(step))
+        .where((at_once | ~F.col(_IS_STEP)) & F.col(_TRIGGER).isNotNull())
+        .where(at_once | F.col(_FIRST_PAIR).isNull() | (F.col(_FIRST_PAIR) >= F.col(_TRIGGER)))
     )
-    by_key = byte_order(F.col(KEY), key_type(found))
-    # before the trigger's own rows: -1 is the last one
-    backwards = Window.partitionBy(_TRIGGER).orderBy(
-        F.desc(TIME), F.asc(ARM), *(part.desc() for part in by_key), F.desc(AT)
+    # before the trigger's own rows: -1 is the last one; the trigger is of the same task, which spares an exchange
+    backwards = Window.partitionBy(TASK, _TRIGGER).orderBy(
+        at_once,
+        F.desc(TIME),
+        F.asc(ARM),
+        *(part.desc() for part in byte_order(F.col(KEY), key_type(found))),
+        F.desc(AT),
     )
-    return _row(found, F.col(_TRIGGER), -F.row_number().over(backwards), own=0)
+    place = F.when(at_once, F.lit(0)).otherwise(-F.row_number().over(backwards))
+    return _row(found, F.col(_TRIGGER), place, at_once.cast("int"))
 
 
-def _row(found: DataFrame, trigger: Column, place: Column, own: int) -> DataFrame:
+def _row(found: DataFrame, trigger: Column, place: Column, own: Column) -> DataFrame:
     return found.select(
         KEY,
         LEFT_VALUE,
@@ -165,5 +203,5 @@ def _row(found: DataFrame, trigger: Column, place: Column, own: int) -> DataFram
         F.lit(UNMATCHED).alias(KIND),
         CONTRIBUTORS,
         trigger.alias(AT),
-        F.lit(own).alias("own"),
+        own.alias("own"),
     )

@@ -6,7 +6,8 @@ Internal to `stream_stream`. A frame of *arms* has the columns
     at struct<o, rank, n>                      the place in the order, also between the arms of one source record
     part boolean                               key and value are there
     lv, rv                                     the left or the right value; the other one is null
-    clock, left_time, right_time, horizon bigint   the running maxima (`_with_clocks`)
+    clock, left_time, right_time, horizon bigint   the running maxima (see `clocks`), null until they are known
+    moves bigint                               what the row moves its task's clock to, or the clock if it is known
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE
+from lakestreams.joins.order import CONTRIBUTORS, COORDINATES, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE
 
 if TYPE_CHECKING:
     from lakestreams.topology.nodes import Emission, OuterJoinKind, Overlap, Rules, WindowStore
@@ -29,7 +30,7 @@ TIMES = ("before", "after", "grace")
 MOVES = "moves"  # what a row moves the clock to where that is more than its own time
 LEFT, RIGHT = 0, 1
 ARM, AT, PART, LEFT_VALUE, RIGHT_VALUE = "arm", "at", "part", "lv", "rv"
-CLOSE, BY_LEFT = "close", "by_left"
+HASH, BIN, BY_LEFT = "h", "bin", "by_left"
 _SEEN = "seen"  # rules kafka: the other side's time when the record came
 
 
@@ -68,6 +69,8 @@ class Windowed:
         overlap: whether both sides hold rows of one source record, and whose come first.
         plural: whether a side holds several rows of one source record.
         realm: how many tasks share a history: 0 to realm - 1, realm to 2 realm - 1, and so on.
+        ascending: whether every row moves its task's clock to its own stream time (`moves`), as sources do under
+            the rules `strict`. Then clocks need no sort.
     """
 
     how: OuterJoinKind
@@ -80,6 +83,7 @@ class Windowed:
     overlap: Overlap = "none"
     plural: bool = False
     realm: int = 1
+    ascending: bool = False
 
     @property
     def outer_arms(self) -> tuple[int, ...]:
@@ -130,14 +134,14 @@ class Times(NamedTuple):
 
 
 def arms(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
-    """Both sides as one frame: common columns, `arm`, `at` (place in the order), `part`, `lv`, `rv`, the clocks."""
+    """Both sides as one frame: common columns, `arm`, `at` (place in the order), `part`, `lv`, `rv`, known clocks."""
     value_types = {LEFT_VALUE: left.schema[VALUE].dataType, RIGHT_VALUE: right.schema[VALUE].dataType}
     rank = {LEFT: 0, RIGHT: 1} if join.overlap != "right_first" else {LEFT: 1, RIGHT: 0}
     key_type = left.schema[KEY].dataType
 
     def side(rows: DataFrame, arm: int, mine: str, other: str) -> DataFrame:
         clocks = [(F.col(name) if name in rows.columns else F.lit(None).cast("bigint")).alias(name) for name in CLOCKS]
-        moves = F.coalesce(F.col(MOVES), F.col(TIME)) if MOVES in rows.columns else F.col(TIME)
+        moves = F.coalesce(*(F.col(name) for name in (CLOCK, MOVES, TIME) if name in rows.columns))
         return rows.select(
             moves.alias(MOVES),
             F.col(KEY).cast(key_type).alias(KEY),
@@ -151,31 +155,7 @@ def arms(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
             *(column.alias(name) for name, column in join.time_columns().items()),
         )
 
-    both = side(left, LEFT, LEFT_VALUE, RIGHT_VALUE).unionByName(side(right, RIGHT, RIGHT_VALUE, LEFT_VALUE))
-    return _with_clocks(both, join)
-
-
-def _with_clocks(both: DataFrame, join: Windowed) -> DataFrame:
-    """The running maxima at each record.
-
-    `clock` of its task, over every record; `left_time`, `right_time` of its task, over the records that the side's
-    store would take; `horizon` of all tasks of its history.
-    """
-    so_far = Window.partitionBy(TASK).orderBy(AT).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    taken = F.col(PART)
-    if join.store == "in_memory":
-        taken = F.col(KEY).isNotNull()  # there a null value moves the store's time as well
-    own = {arm: F.when((F.col(ARM) == arm) & taken, F.col(TIME)) for arm in (LEFT, RIGHT)}
-    clocks = {
-        CLOCK: F.max(F.coalesce(CLOCK, MOVES)).over(so_far),
-        LEFT_TIME: F.max(F.coalesce(F.col(LEFT_TIME), own[LEFT])).over(so_far),
-        RIGHT_TIME: F.max(F.coalesce(F.col(RIGHT_TIME), own[RIGHT])).over(so_far),
-    }
-    if join.realm == 1:
-        return both.withColumns({**clocks, HORIZON: clocks[CLOCK]})
-    realm = Window.partitionBy(F.floor(F.col(TASK) / join.realm)).orderBy(AT)
-    everywhere = realm.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return both.withColumns({**clocks, HORIZON: F.max(F.coalesce(HORIZON, MOVES)).over(everywhere)})
+    return side(left, LEFT, LEFT_VALUE, RIGHT_VALUE).unionByName(side(right, RIGHT, RIGHT_VALUE, LEFT_VALUE))
 
 
 def by_arm(of: Callable[[int], Column]) -> Column:
@@ -196,64 +176,99 @@ def steps(join: Windowed) -> Column:
     return (F.col(PART) & (F.col(TIME) == F.col(CLOCK))) if join.rules == "kafka" else F.lit(True)
 
 
-def sides(both: DataFrame, join: Windowed) -> tuple[DataFrame, DataFrame]:
-    """The records that can pair: columns `l_...` in their bin, and `r_...` in each bin that their window touches."""
+def taking_part(both: DataFrame, join: Windowed) -> DataFrame:
+    """The records that can pair: with key and value, and under `strict` not late."""
     rows = both.where(F.col(PART))
-    if join.rules == "strict":
-        rows = rows.where(close(join) >= F.col(CLOCK))  # the others are late
+    return rows.where(close(join) >= F.col(CLOCK)) if join.rules == "strict" else rows
 
-    def side(arm: int) -> list[Column]:
+
+def sides(rows: DataFrame, join: Windowed) -> tuple[DataFrame, DataFrame]:
+    """Records as columns `l_...` in their bin, and `r_...` in each bin that their window touches.
+
+    `l_h` and `r_h` are a hash of key and bin: one number is what both sides are exchanged and sorted by, since Spark
+    sorts one number by its digits and compares structs field by field.
+    """
+
+    def side(arm: int, time_bin: Column) -> list[Column]:
         prefix, value, seen = ("l_", LEFT_VALUE, RIGHT_TIME) if arm == LEFT else ("r_", RIGHT_VALUE, LEFT_TIME)
-        columns = [F.col(name).alias(prefix + name) for name in (KEY, TIME, AT, CONTRIBUTORS, TASK, CLOCK, value)]
-        columns.append(close(join, arm).alias(prefix + CLOSE))
+        columns = [F.xxhash64(KEY, time_bin).alias(prefix + HASH), _others().alias(prefix + CONTRIBUTORS)]
+        columns += [F.col(name).alias(prefix + name) for name in (KEY, TIME, AT, TASK, CLOCK, value)]
         columns += [F.col(name).alias(prefix + name) for name in join.time_columns()]
-        if join.rules == "strict":
-            columns.append(F.col(HORIZON).alias(prefix + HORIZON))
-        else:
+        if join.rules == "kafka":
             columns.append(F.coalesce(F.col(seen), F.lit(0)).alias(prefix + _SEEN))
+        elif join.realm > 1:
+            columns.append(F.col(HORIZON).alias(prefix + HORIZON))
         return columns
 
-    times = join.times()
-    width, low, high = times.bin, F.col(TIME) - times.after, F.col(TIME) + times.before
-    if join.rules == "kafka":  # clipped at 0: windows near the epoch reach further
-        low, high = F.when(F.col(TIME) == 0, F.least(low, F.lit(0))).otherwise(low), F.greatest(high, F.lit(0))
-    first, last = low - F.pmod(low, width), high - F.pmod(high, width)
-    left = rows.where(F.col(ARM) == LEFT).select((F.col(TIME) - F.pmod(F.col(TIME), width)).alias("l_bin"), *side(LEFT))
-    right = rows.where(F.col(ARM) == RIGHT).select(
-        F.explode(F.sequence(first, last, width)).alias("r_bin"),
-        first.alias("r_first"),
-        (((last - first) / width).cast("int") + 1).alias("r_bins"),
-        width.alias("r_width"),
-        *side(RIGHT),
+    left = rows.where(F.col(ARM) == LEFT)
+    first, last, width = bins(join)
+    # most records touch one bin, and a sequence is dear beside an array of one
+    touched = F.when(first == last, F.array(first)).otherwise(F.sequence(first, last, width))
+    right = rows.where(F.col(ARM) == RIGHT).withColumn(BIN, F.explode(touched))
+    return left.select(*side(LEFT, _bin_of(F.col(TIME), width))), right.select(
+        F.col(BIN).alias("r_bin"), *side(RIGHT, F.col(BIN))
     )
-    return left, right
+
+
+def bins(join: Windowed, prefix: str = "") -> tuple[Column, Column, Column]:
+    """The first and the last bin that a right record's window touches, and the width of a bin."""
+    times, time = join.times(prefix), F.col(prefix + TIME)
+    low, high = time - times.after, time + times.before
+    if join.rules == "kafka":  # clipped at 0: windows near the epoch reach further
+        low, high = F.when(time == 0, F.least(low, F.lit(0))).otherwise(low), F.greatest(high, F.lit(0))
+    return _bin_of(low, times.bin), _bin_of(high, times.bin), times.bin
+
+
+def _bin_of(time: Column, width: Column) -> Column:
+    return time - F.pmod(time, width)
+
+
+def _others() -> Column:
+    """Contributors, but null for a record's own coordinates: they lie in its order and need not travel twice."""
+    return F.when(F.col(CONTRIBUTORS) != F.array(_coordinates(F.col(ORDER))), F.col(CONTRIBUTORS))
+
+
+def contributors(prefix: str) -> Column:
+    """What `sides` left out, put back."""
+    return F.coalesce(F.col(prefix + CONTRIBUTORS), F.array(_coordinates(F.col(prefix + AT)[ORDER])))
+
+
+def _coordinates(order: Column) -> Column:
+    return F.struct(*(order[name].alias(name) for name in COORDINATES))
 
 
 def condition(join: Windowed) -> Column:
     """When two records of a bin pair."""
     l_ts, r_ts, times = F.col("l_ts"), F.col("r_ts"), join.times("l_")
-    same = (F.col("l_k") == F.col("r_k")) & (F.col("l_bin") == F.col("r_bin"))
+    # inside `when`, so that Spark does not take the key for a second column to sort by
+    same = (F.col("l_k") == F.col("r_k")) & (F.col("r_bin") == _bin_of(l_ts, times.bin))
     same_task = F.col("l_task") == F.col("r_task")
     if join.rules == "strict":
         inside = (r_ts >= l_ts - times.before) & (r_ts <= l_ts + times.after)
-        # a key that lies in two tasks is judged by the greatest clock of all tasks, else a record could come out
-        # unmatched by its own task's clock and pair afterwards
-        now = F.when(same_task, F.greatest("l_clock", "r_clock")).otherwise(F.greatest("l_horizon", "r_horizon"))
-        return same & inside & (now <= F.least("l_close", "r_close"))
-    zero, kept = F.lit(0).cast("bigint"), times.retention - 1
-    by_left = r_ts.between(F.greatest(zero, l_ts - times.before), F.greatest(zero, l_ts + times.after)) & (
-        r_ts >= F.col("l_seen") - kept
-    )
-    by_right = l_ts.between(F.greatest(zero, r_ts - times.after), F.greatest(zero, r_ts + times.before)) & (
-        l_ts >= F.col("r_seen") - kept
-    )
-    # a Kafka Streams task never sees another's records
-    return same & same_task & F.when(F.col("l_at") > F.col("r_at"), by_left).otherwise(by_right)
+        now = F.greatest("l_clock", "r_clock")
+        if join.realm > 1:
+            # a key that lies in two tasks is judged by the greatest clock of all tasks, else a record could come out
+            # unmatched by its own task's clock and pair afterwards
+            now = F.when(same_task, now).otherwise(F.greatest("l_horizon", "r_horizon"))
+        r_times = join.times("r_")
+        first_close = F.least(l_ts + times.after + times.grace, r_ts + r_times.before + r_times.grace)
+        paired = inside & (now <= first_close)
+    else:
+        zero, kept = F.lit(0).cast("bigint"), times.retention - 1
+        by_left = r_ts.between(F.greatest(zero, l_ts - times.before), F.greatest(zero, l_ts + times.after)) & (
+            r_ts >= F.col("l_seen") - kept
+        )
+        by_right = l_ts.between(F.greatest(zero, r_ts - times.after), F.greatest(zero, r_ts + times.before)) & (
+            l_ts >= F.col("r_seen") - kept
+        )
+        # a Kafka Streams task never sees another's records
+        paired = same_task & F.when(F.col("l_at") > F.col("r_at"), by_left).otherwise(by_right)
+    return (F.col("l_h") == F.col("r_h")) & F.when(same, paired)
 
 
-def pairs(both: DataFrame, join: Windowed) -> DataFrame:
+def pairs(rows: DataFrame, join: Windowed) -> DataFrame:
     """Every pair among the rows at hand, new or not: `l_` and `r_` columns, `at` of its trigger, `by_left`."""
-    left, right = sides(both, join)
+    left, right = sides(rows, join)
     by_left = F.col("l_at") > F.col("r_at")
     trigger = F.when(by_left, F.col("l_at")).otherwise(F.col("r_at"))
     return left.join(right, condition(join)).withColumns({AT: trigger, BY_LEFT: by_left})

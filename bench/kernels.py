@@ -1,0 +1,236 @@
+"""The join kernels alone, on records frames in local Parquet. `python -m bench.kernels --help`.
+
+Each case runs a few times in one JVM into a sink that drops its rows; the first run is cold. Printed are wall time,
+the CPU time of Spark's tasks (what counts on a shared machine) and records/s of both. A case that states a ratio
+prints it against its own uniform case.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from rich.console import Console
+from rich.table import Table
+
+from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, share, text
+from lakestreams.joins import fk_table_table, stream_stream, stream_table, table_table
+from lakestreams.joins.order import KEY, ORDER
+from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.windows import CLOCKS, Windowed
+from lakestreams.local.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+console = Console(width=160)
+WINDOW = 5 * MINUTE
+SPREAD = 35 * MINUTE
+CYCLE = 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel on its input.
+
+    Attributes:
+        name: what is printed and chosen by.
+        records: how many new records both sides bring.
+        run: gives the results.
+        than: the case that it is compared with.
+    """
+
+    name: str
+    records: int
+    run: Callable[[], DataFrame]
+    than: str = ""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What Spark tells of a stage: when it began and ended (ms), CPU seconds of its tasks, bytes that it shuffled."""
+
+    number: int
+    began: int
+    ended: int
+    tasks: int
+    cpu: float
+    shuffled: int
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One run."""
+
+    seconds: float
+    cpu: float
+    rows: int
+    stages: list[Stage]
+
+
+def _windowed(frames: Frames, count: int) -> Iterator[Case]:
+    left = frames.stream("orders", orders(frames.spark, count // 2, SPREAD))
+    right = frames.stream("payments", payments(frames.spark, count // 2, SPREAD, WINDOW))
+    for how in ("inner", "left", "outer"):
+        yield Case(f"windowed {how}", count, _join(left, right, _join_of(how)))
+    sorting = replace(_join_of("left"), ascending=False)  # what the results of other joins need
+    yield Case("windowed left, clocks sorted", count, _join(left, right, sorting))
+
+
+def _join_of(how: str, window: int = WINDOW) -> Windowed:
+    return Windowed(how, window, window, realm=PARTITIONS, ascending=True)  # type: ignore[arg-type]
+
+
+def _join(left: DataFrame, right: DataFrame, join: Windowed, **options: bool) -> Callable[[], DataFrame]:
+    return lambda: stream_stream.execute(left.drop(*CLOCKS), right.drop(*CLOCKS), join, CYCLE, **options)
+
+
+def _hot(frames: Frames, count: int) -> Iterator[Case]:
+    """Half of the records are one key's, with 2,000 of them inside its window at any time; the same results uniform."""
+    spark, side = frames.spark, count // 2
+    spread = 2 * WINDOW * (count // 2) // 2_000
+    inputs: dict[str, dict[str, int]] = {
+        # a hot record meets 1,000 of the other side; uniform, each record meets 500
+        "uniform": {"hot": 0, "keys": max(1, round(side * 2 * WINDOW / spread / 500)), "spread_ms": spread},
+        "hot": {"hot": side // 2, "keys": side, "spread_ms": spread},
+    }
+    for name, shape in inputs.items():
+        left, right = (frames.stream(f"{name}{no}", busy(spark, side, no, **shape)) for no in (1, 2))
+        for how in ("inner", "left"):
+            than = "" if name == "uniform" else f"uniform key, {how}"
+            yield Case(f"{name} key, {how}", count, _join(left, right, _join_of(how)), than)
+
+
+def _past(frames: Frames, count: int) -> Iterator[Case]:
+    """A window that holds ten times the batch, against the batch alone."""
+    spread, window = 66 * MINUTE, 60 * MINUTE
+    keys = count * 11 // 2
+    cycle = F.when(F.col("at") >= spread * 10 // 11, F.lit(CYCLE)).otherwise(F.lit(0))
+    left = frames.stream("past_orders", orders(frames.spark, keys, spread), cycle=cycle)
+    right = frames.stream("past_payments", payments(frames.spark, keys, spread, MINUTE * 10), cycle=cycle)
+    fresh = [side.where(F.col(ORDER)["cycle"] == CYCLE) for side in (left, right)]
+    for how in ("inner", "left"):
+        join = _join_of(how, window)
+        yield Case(f"batch alone, {how}", count, _join(*fresh, join))
+        yield Case(f"past 10 x, {how}", count, _join(left, right, join, few=True), f"batch alone, {how}")
+        yield Case(f"past 10 x unfiltered, {how}", count, _join(left, right, join), f"batch alone, {how}")
+
+
+def _tables(frames: Frames, count: int) -> Iterator[Case]:
+    spark, keys = frames.spark, count // 2
+    random_key = text("order", (share(7) * keys).cast("bigint").cast("string"))
+    views = spark.range(count).select(
+        random_key.alias("key"),
+        (F.col("id") * SPREAD / count).cast("bigint").alias("at"),
+        text("page", "id").alias("page"),
+    )
+    state = frames.table("state", orders(spark, keys, SPREAD), cycle=F.lit(0))
+    changes = frames.table("changes", orders(spark, keys, SPREAD).where(share(8) < 0.1))
+    points = frames.stream("views", views)
+    known, changing = TableSide(state, None), TableSide(state, changes)
+    yield Case("stream-table, state only", count, lambda: stream_table.execute(points, known, "left", CYCLE))
+    yield Case("stream-table, with changes", count, lambda: stream_table.execute(points, changing, "left", CYCLE))
+    left = frames.table("left_changes", orders(spark, keys, SPREAD))
+    right = frames.table("right_changes", payments(spark, keys, SPREAD, WINDOW))
+    yield Case(
+        "table-table", count, lambda: table_table.execute(TableSide(None, left), TableSide(None, right), "left", CYCLE)
+    )
+    products = spark.range(keys // 10).select(
+        text("p", "id").alias("key"), F.lit(0).alias("at"), text("name", "id").alias("title")
+    )
+    named = frames.table("products", products, cycle=F.lit(0))
+    renamed = frames.table("renamed", products.where(share(9) < 0.01).withColumn("at", F.lit(SPREAD)))
+    product = text("p", (F.pmod(F.hash(KEY), F.lit(keys // 10))).cast("string"))
+    holders = TableSide(state.withColumn("fk", F.struct(product.alias("key"))), None)
+    yield Case("fk table-table, 1 % of the right changes", keys // 1000,
+               lambda: fk_table_table.execute(holders, TableSide(named, renamed), "left", CYCLE))  # fmt: skip
+
+
+def measure(spark: SparkSession, case: Case) -> Measure:
+    """Runs a case once."""
+    known = {stage.number for stage in _stages(spark)}
+    seen = Observation()
+    began = time.perf_counter()
+    case.run().observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    seconds = time.perf_counter() - began
+    stages = sorted((one for one in _stages(spark) if one.number not in known), key=lambda one: one.began)
+    return Measure(seconds, sum(one.cpu for one in stages), seen.get["rows"], stages)
+
+
+def _stages(spark: SparkSession) -> list[Stage]:
+    """What Spark's own store knows of every stage; it is there without the UI, but has no Python interface."""
+    context: Any = spark.sparkContext
+    java, gateway = context._jvm, context._gateway  # noqa: SLF001 - see above
+    none = java.java.util.ArrayList()
+    store = context._jsc.sc().statusStore()  # noqa: SLF001
+    listed = store.stageList(none, False, False, gateway.new_array(java.double, 0), none)
+    return [
+        Stage(
+            one.stageId(),
+            one.submissionTime().get().getTime(),
+            one.completionTime().get().getTime(),
+            one.numCompleteTasks(),
+            one.executorCpuTime() / 1e9,
+            one.shuffleWriteBytes(),
+        )
+        for one in (listed.apply(place) for place in range(listed.size()))
+        if one.numCompleteTasks() and one.completionTime().isDefined()
+    ]
+
+
+def main(
+    records: Annotated[int, typer.Option(help="of both sides together; half as many keys")] = 2_000_000,
+    hot: Annotated[int, typer.Option(help="records of the hot and the uniform case")] = 40_000,
+    batch: Annotated[int, typer.Option(help="new records of the case with ten times as many before")] = 200_000,
+    repeats: Annotated[int, typer.Option(help="runs of each case; the first one is cold")] = 3,
+    group: Annotated[str, typer.Option(help="tables, windowed, hot or past; default all")] = "",
+    only: Annotated[str, typer.Option(help="cases whose name has this text")] = "",
+    folder: Annotated[Path | None, typer.Option(help="where the inputs are kept for the next time")] = None,
+    stages: Annotated[bool, typer.Option(help="CPU seconds and shuffled bytes of each stage of the last run")] = False,
+    memory: str = "4g",
+) -> None:
+    """Measures the kernels."""
+    # AQE would look at sizes in between and change the plan from run to run of a case
+    conf = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+    spark = spark_session("lakestreams-kernels", memory=memory, extra_conf=conf)
+    with tempfile.TemporaryDirectory(prefix="lakestreams-kernels-") as temporary:
+        frames = Frames(spark, folder or Path(temporary))
+        groups = {
+            "tables": (_tables, records),
+            "windowed": (_windowed, records),
+            "hot": (_hot, hot),
+            "past": (_past, batch),
+        }
+        chosen = [make(frames, count) for name, (make, count) in groups.items() if group in ("", name)]
+        cases = [case for cases in chosen for case in cases]
+        best: dict[str, Measure] = {}
+        table = Table(title=f"Kernels, {records:,} records, {records // 2:,} keys, heap {memory}")
+        for heading in ("case", "results", "s", "records/s", "CPU s", "records/s of 2 CPUs", "against uniform"):
+            table.add_column(heading, justify="left" if heading == "case" else "right")
+        for case in cases:
+            if only not in case.name:
+                continue
+            runs = [measure(spark, case) for _ in range(repeats)]
+            console.print(f"{case.name}: " + ", ".join(f"{run.seconds:.1f} s ({run.cpu:.1f} CPU)" for run in runs))
+            one = best[case.name] = min(runs, key=lambda run: run.cpu)
+            ratio = f"{one.cpu / best[case.than].cpu:.2f}" if case.than in best else ""
+            table.add_row(case.name, f"{one.rows:,}", f"{one.seconds:.1f}", f"{case.records / one.seconds:,.0f}",
+                          f"{one.cpu:.1f}", f"{2 * case.records / one.cpu:,.0f}", ratio)  # fmt: skip
+            if stages:
+                for at in one.stages:
+                    first = one.stages[0].began
+                    console.print(f"  stage {at.number}: {(at.began - first) / 1000:.1f} to {(at.ended - first) / 1000:.1f} s, "
+                                  f"{at.tasks} tasks, {at.cpu:.1f} s CPU, {at.shuffled / 1e6:,.0f} MB shuffled")  # fmt: skip
+        console.print(table)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,91 @@
+"""The clocks that the records of a windowed join meet. Internal to `stream_stream`; works on arms (see `windows`).
+
+Two ways, same result. In general a task's records are sorted by their order for the running maxima. Where every record
+moves the clock to its own stream time (`Windowed.ascending`), nothing is sorted: the order ascends in cycle and stream
+time, so a record's clock is its own stream time or what earlier cycles reached, whichever is more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.joins.order import KEY, ORDER, TASK, TIME
+from lakestreams.joins.windows import (
+    ARM,
+    AT,
+    CLOCK,
+    HORIZON,
+    LEFT,
+    LEFT_TIME,
+    MOVES,
+    PART,
+    RIGHT,
+    RIGHT_TIME,
+    Windowed,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_CYCLE, _TOP, _FURTHEST, _OF_TASK, _OF_ALL = "c_cycle", "c_top", "c_furthest", "c_of_task", "c_of_all"
+_TALLIED, _REALM = "c_task", "c_realm"
+CARRIED, REACHED = "carried", "reached"
+
+
+def with_clocks(both: DataFrame, join: Windowed, since: int = 0) -> DataFrame:
+    """Arms with the running maxima at each record.
+
+    `clock` of its task, over every record; `left_time`, `right_time` of its task, over the records that the side's
+    store would take (for the rules `kafka`); `horizon` of all tasks of its history; and of its task the clock before
+    the first new cycle (`carried`, null: none) and after the last (`reached`).
+    """
+    return _tallied(both, join, since) if join.ascending else _sorted(both, join, since)
+
+
+def _tallied(both: DataFrame, join: Windowed, since: int) -> DataFrame:
+    """One row a task and cycle is enough to know what was reached before it."""
+    cycle, furthest = F.col(ORDER)["cycle"], F.coalesce(HORIZON, MOVES)
+    realm = F.floor(F.col(TASK) / join.realm).alias(_REALM)
+    tops = both.groupBy(realm, F.col(TASK).alias(_TALLIED), cycle.alias(_CYCLE)).agg(
+        F.max(MOVES).alias(_TOP), F.max(furthest).alias(_FURTHEST)
+    )
+    # exchanged by realm, tasks lie together as well
+    everywhere = Window.partitionBy(_REALM).orderBy(_CYCLE).rangeBetween(Window.unboundedPreceding, -1)
+    task = Window.partitionBy(_REALM, _TALLIED)
+    earlier = task.orderBy(_CYCLE).rowsBetween(Window.unboundedPreceding, -1)
+    known = tops.withColumn(_OF_ALL, F.max(_FURTHEST).over(everywhere)).withColumns(
+        {
+            _OF_TASK: F.max(_TOP).over(earlier),
+            CARRIED: F.max(F.when(F.col(_CYCLE) < since, F.col(_TOP))).over(task),
+            REACHED: F.max(_TOP).over(task),
+        }
+    )
+    reached = F.broadcast(known.drop(_REALM, _TOP, _FURTHEST))
+    known = both.join(reached, (F.col(TASK) == F.col(_TALLIED)) & (cycle == F.col(_CYCLE)), "left")
+    clock = F.greatest(MOVES, _OF_TASK)
+    horizon = F.greatest(furthest, F.col(_OF_ALL))
+    return known.withColumns({CLOCK: clock, HORIZON: horizon}).drop(_TALLIED, _CYCLE, _OF_TASK, _OF_ALL)
+
+
+def _sorted(both: DataFrame, join: Windowed, since: int) -> DataFrame:
+    task = Window.partitionBy(TASK)
+    so_far = task.orderBy(AT).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    taken = F.col(PART)
+    if join.store == "in_memory":
+        taken = F.col(KEY).isNotNull()  # there a null value moves the store's time as well
+    own = {arm: F.when((F.col(ARM) == arm) & taken, F.col(TIME)) for arm in (LEFT, RIGHT)}
+    found = {
+        CLOCK: F.max(MOVES).over(so_far),
+        LEFT_TIME: F.max(F.coalesce(F.col(LEFT_TIME), own[LEFT])).over(so_far),
+        RIGHT_TIME: F.max(F.coalesce(F.col(RIGHT_TIME), own[RIGHT])).over(so_far),
+        CARRIED: F.max(F.when(F.col(ORDER)["cycle"] < since, F.col(MOVES))).over(task),
+        REACHED: F.max(MOVES).over(task),
+    }
+    if join.realm == 1:
+        return both.withColumns({**found, HORIZON: found[CLOCK]})
+    realm = Window.partitionBy(F.floor(F.col(TASK) / join.realm)).orderBy(AT)
+    everywhere = realm.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return both.withColumns({**found, HORIZON: F.max(F.coalesce(HORIZON, MOVES)).over(everywhere)})
