@@ -23,7 +23,7 @@ from rich.table import Table
 from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, share, text
 from lakestreams.joins import fk_table_table, stream_stream, stream_table, table_table
 from lakestreams.joins.order import KEY, ORDER
-from lakestreams.joins.stream_table import TableSide
+from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOCKS, Windowed
 from lakestreams.local.session import spark_session
 
@@ -137,6 +137,8 @@ def _tables(frames: Frames, count: int) -> Iterator[Case]:
     known, changing = TableSide(state, None), TableSide(state, changes)
     yield Case("stream-table, state only", count, lambda: stream_table.execute(points, known, "left", CYCLE))
     yield Case("stream-table, with changes", count, lambda: stream_table.execute(points, changing, "left", CYCLE))
+    yield Case("stream-table, with many changes", count,
+               lambda: stream_table.execute(points, changing, "left", CYCLE, busy=True))  # fmt: skip
     left = frames.table("left_changes", orders(spark, keys, SPREAD))
     right = frames.table("right_changes", payments(spark, keys, SPREAD, WINDOW))
     yield Case(

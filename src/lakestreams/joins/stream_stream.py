@@ -16,11 +16,13 @@ A record with a null key of an outer side comes out at once, unmatched; any othe
 moves the clock. Rows of one trigger: those whose window it closes, by (ts, right before left, key, order), in places
 below 0; then its pairs by the partner's (ts, order), from 0 on, ascending but not always without gaps.
 
-Plan: both sides are exchanged once by (key, time bin), so that a key with many records is spread over its bins and a
-record meets only the bins that its window touches (the right side is doubled where it touches two). One sort gives
-the pairs their places. Outer sides: the rows that pair with nothing (an anti join over the same exchanges) and the
-records' clocks are exchanged and sorted once by task. Clocks that the caller does not bring: one more exchange and sort
-by task before all that.
+Plan: both sides are exchanged once by a hash of (key, time bin), so that a key with many records is spread over its
+bins and a record meets only the bins that its window touches (the right side is doubled where it touches two). One
+number is what they are sorted by; one further sort gives the pairs their places. Each outer side is joined once more for
+the rows that pair with nothing; these and the records' clocks are exchanged once by task and sorted twice. Clocks of
+sources under `strict` come from one row a task and cycle, broadcast; all others from an exchange and a sort by task
+(`clocks`). `tests/joins/test_stream_stream.py` counts all this for each setting. No past record is exchanged unless its
+key comes up or its window may close, where the caller says that the new ones are `few`.
 """
 
 from __future__ import annotations
