@@ -38,6 +38,13 @@ class Frames:
         """Versions of a source."""
         return self._read(name, rows, TABLE_SIDE, cycle)
 
+    def kept(self, name: str, rows: DataFrame) -> DataFrame:
+        """Any frame, written once."""
+        path = self.folder / name
+        if not path.exists():
+            rows.write.parquet(str(path))
+        return self.spark.read.parquet(str(path))
+
     def _read(self, name: str, rows: DataFrame, side: Side, cycle: Column | None) -> DataFrame:
         path = self.folder / name
         if not path.exists():

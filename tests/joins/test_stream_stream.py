@@ -54,7 +54,7 @@ COSTS = {
 }
 
 
-@pytest.mark.parametrize(("setting", "wanted"), COSTS.items(), ids=", ".join)
+@pytest.mark.parametrize(("setting", "wanted"), COSTS.items(), ids=map(", ".join, COSTS))
 def test_what_a_plan_costs(
     spark: SparkSession, stored: tuple[DataFrame, DataFrame], setting: Any, wanted: tuple[int, ...]
 ) -> None:

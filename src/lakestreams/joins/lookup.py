@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FEW = 16
 _REF, _COUNT, _ROW, _SEEN = "r_ref", "r_count", "r_row", "r_seen"
-_HASH, _BY, _RANK = "h", "by", "rank"
+_HASH, _TABLE_HASH, _BY, _RANK = "h", "r_h", "by", "rank"
 
 
 def latest(
@@ -79,17 +79,34 @@ def _with_many_versions(table: TableSide) -> DataFrame:
 
 
 def _by_hash(points: DataFrame, by: str, table: TableSide, how: JoinKind, since: int, overlap: Overlap) -> DataFrame:
-    versions = validity.with_validity(table, since)
+    """One number, a hash of the key, is what both sides are exchanged by and sorted by: Spark sorts it by its digits.
+
+    Sorted by it first, the versions get their ends and need no further exchange or sort for the join.
+    """
+    rows = table.all().withColumn(_TABLE_HASH, F.xxhash64(validity.plain(table.all())))
+    versions = validity.unbounded(rows)
+    if table.changes is not None:
+        versions = validity.bounded(rows.repartition(_TABLE_HASH), since, _TABLE_HASH, KEY)
     right = versions.select(
-        F.col(KEY).alias(RIGHT_KEY), F.col(VALUE).alias(RIGHT_VALUE), F.col(CONTRIBUTORS).alias(_REF), FROM, TO
+        _TABLE_HASH,
+        F.col(KEY).alias(RIGHT_KEY),
+        F.col(VALUE).alias(RIGHT_VALUE),
+        F.col(CONTRIBUTORS).alias(_REF),
+        FROM,
+        TO,
     )
-    condition = F.col(by).isNotNull() & equal_keys(key_columns(points, by), key_columns(right, RIGHT_KEY))
+    key = F.col(by)
+    # points without a key meet nothing and need not meet each other
+    spread = F.when(key.isNull(), F.xxhash64(ORDER)).otherwise(F.xxhash64(validity.plain(points, by)))
+    there = key.isNotNull() & equal_keys(key_columns(points, by), key_columns(right, RIGHT_KEY))
     if table.changes is not None:
         at, start, end = F.col(ORDER), F.col(FROM), F.col(TO)
         begun = start <= at if overlap == "right_first" else start < at
         not_ended = at <= end if overlap == "left_first" else at < end
-        condition = condition & (start.isNull() | begun) & (end.isNull() | not_ended)
-    return _results(points.join(right, condition, how), by)
+        there &= (start.isNull() | begun) & (end.isNull() | not_ended)
+    # inside `when`, so that Spark does not take the key for more columns to sort by
+    met = (F.col(_HASH) == F.col(_TABLE_HASH)) & F.when(there, F.lit(True))
+    return _results(points.withColumn(_HASH, spread).join(right, met, how), by)
 
 
 def _by_sort(points: DataFrame, by: str, table: TableSide, how: JoinKind, overlap: Overlap) -> DataFrame:

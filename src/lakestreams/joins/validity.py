@@ -98,12 +98,21 @@ def with_validity(table: TableSide, since: int) -> DataFrame:
         The table's columns, `valid_from` (an order; null: before `since`) and `valid_to` (null: it has no end).
     """
     if table.changes is None:
-        nothing = F.lit(None).cast(table.all().schema[ORDER].dataType)
-        return table.all().withColumns({FROM: nothing, TO: nothing})
-    following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
+        return unbounded(table.all())
+    return bounded(table.all(), since, KEY)
+
+
+def unbounded(rows: DataFrame) -> DataFrame:
+    """Rows of which each key has one at most, valid all the time."""
+    nothing = F.lit(None).cast(rows.schema[ORDER].dataType)
+    return rows.withColumns({FROM: nothing, TO: nothing})
+
+
+def bounded(rows: DataFrame, since: int, *by: str) -> DataFrame:
+    """As `with_validity`, of any rows of a table; `by` are the columns that say which rows have one key."""
+    following = F.lead(ORDER).over(Window.partitionBy(*by).orderBy(ORDER, PLACE))
     return (
-        table.all()
-        .withColumn(TO, following)
+        rows.withColumn(TO, following)
         .where(F.col(TO).isNull() | (F.col(TO)["cycle"] >= since))
         .withColumn(FROM, F.when(is_new(since), F.col(ORDER)))
         .where(F.col(VALUE).isNotNull())
