@@ -6,6 +6,8 @@ SHELL := /bin/sh
 # Recipes begin with it: prepares the environment (only once) and puts its python in $$py.
 START = py=$$(sh scripts/bootstrap.sh) && export PYTHONPATH="$(CURDIR)/src"
 FAST = not broker and not crash and not soak and not slow and not connect
+# Two workers, a file at a time in the order of their names: each has a Spark session and a broker of its own.
+TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES = src tests scripts $(wildcard bench docs)
 
 help:  ## what there is
@@ -22,13 +24,13 @@ test:  ## all that must hold for a change: lint, types, every test but the long 
 	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy \
 	&& $$py -m lakestreams.local.cds \
 	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak" \
-	&& $$py -m pytest -m "not soak"
+	&& $$py -m pytest -m "not soak" $(TWO)
 
 soak:  ## the long tests; seeds are printed
 	@$(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m soak -s
 
-bench:  ## measures the stages on this machine
-	@$(START) && exec $$py -m bench.enrichment
+bench:  ## measures the stages and the joins on this machine
+	@$(START) && $$py -m bench.enrichment && exec $$py -m bench.kernels
 
 venv:  ## .venv for development: pinned packages and this package, editable
 	@$(START) && base=$$($$py -c 'import sys; print(sys._base_executable)') && "$$base" -m venv .venv \
