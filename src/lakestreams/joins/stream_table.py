@@ -6,10 +6,11 @@ tombstone ends a version and starts none. A result has the point's key, time and
 result in an inner join, unmatched in a left one. Source: Kafka Streams' KStreamKTableJoinProcessor and KIP-962;
 semantics section 4.
 
-Plan: what is known of the table before the cycle has one row a key and needs no sort. Only when table records lie in
-the tail or in the cycle itself, one exchange and one sort of the *table side* give each version its end; the points
-are not sorted, and not exchanged unless the table side is too large to broadcast. Where many table records are new,
-points of keys with many versions are exchanged and sorted with these (`lookup`).
+Plan: a table without changes has one row a key and needs no sort: one broadcast, or one exchange and one sort of each
+side by a hash of the key where it is too large for that. With changes, in the tail or in the cycle itself, one exchange
+and one sort of the *table side* give each version its end, and the join asks for no more of it; points are exchanged
+and sorted once, or not at all if the table is broadcast. `busy`: one more exchange counts the keys, one more with one
+sort is for the points and versions of those with many (decision 0010).
 """
 
 from __future__ import annotations
