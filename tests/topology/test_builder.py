@@ -22,7 +22,8 @@ from lakestreams.errors import (
     unfold,
 )
 from lakestreams.topology.durations import to_ms
-from lakestreams.topology.nodes import Source, key_source, sources_of
+from lakestreams.topology.graph import key_source, sources_of
+from lakestreams.topology.nodes import Source
 
 KEY, VIEW, USER = Text("user"), Text("page"), Text("region")
 

@@ -15,7 +15,7 @@ from lakestreams.engine.ledger import Ledger, Plan, translated
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.errors import ExpectationFailed, TooManyBadRecords
 from lakestreams.joins.order import STREAM_SIDE, records
-from lakestreams.topology.nodes import sources_of
+from lakestreams.topology.graph import sources_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

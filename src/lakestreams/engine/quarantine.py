@@ -13,7 +13,8 @@ from lakestreams.engine.dataflow import Rejected
 from lakestreams.engine.ingest import HEADERS_TYPE
 from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger, Plan
-from lakestreams.topology.nodes import SelectKey, StreamTableJoin, sources_of
+from lakestreams.topology.graph import sources_of
+from lakestreams.topology.nodes import SelectKey, StreamTableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

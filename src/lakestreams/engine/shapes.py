@@ -23,6 +23,7 @@ from lakestreams.joins.order import KEY, VALUE
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import PerTask, Windowed
+from lakestreams.topology.graph import is_plural, overlap_of, sources_of
 from lakestreams.topology.nodes import (
     DropAbsentDeletes,
     ForeignKeyJoin,
@@ -34,9 +35,6 @@ from lakestreams.topology.nodes import (
     TableTableJoin,
     WindowedJoin,
     history_of,
-    is_plural,
-    overlap_of,
-    sources_of,
 )
 
 if TYPE_CHECKING:

@@ -21,15 +21,8 @@ from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import MOVES, PerTask
-from lakestreams.topology.nodes import (
-    Join,
-    Node,
-    WindowedJoin,
-    history_of,
-    is_join,
-    key_source,
-    sources_of,
-)
+from lakestreams.topology.graph import key_source, sources_of
+from lakestreams.topology.nodes import Join, Node, WindowedJoin, history_of, is_join
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:

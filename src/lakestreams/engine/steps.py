@@ -14,19 +14,8 @@ from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError
 from lakestreams.joins.order import KEY, OLD, ORDER, PLACE, RECORD_COLUMNS, VALUE, is_new, renumber
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.fields import Fields
-from lakestreams.topology.nodes import (
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Map,
-    MapValues,
-    Merge,
-    Node,
-    SelectKey,
-    is_plural,
-    kind_of,
-    overlap_of,
-)
+from lakestreams.topology.graph import is_plural, overlap_of
+from lakestreams.topology.nodes import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Node, SelectKey, kind_of
 
 if TYPE_CHECKING:
     from lakestreams.topology.nodes import Projection

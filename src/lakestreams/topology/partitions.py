@@ -6,18 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from lakestreams.errors import CoPartitioningRequired, LakestreamsError
-from lakestreams.topology.nodes import (
-    CO_PARTITIONED,
-    FlatMap,
-    Join,
-    Map,
-    Merge,
-    Node,
-    Repartition,
-    SelectKey,
-    Source,
-    sources_of,
-)
+from lakestreams.topology.graph import sources_of
+from lakestreams.topology.nodes import CO_PARTITIONED, FlatMap, Join, Map, Merge, Node, Repartition, SelectKey, Source
 
 Pin: TypeAlias = "Source | Repartition"
 

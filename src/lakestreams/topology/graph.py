@@ -1,0 +1,89 @@
+"""What follows from how the nodes of a topology hang together: sources, keys' partitions, several rows a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakestreams.topology.nodes import (
+    FlatMap,
+    FlatMapValues,
+    ForeignKeyJoin,
+    ForeignKeyStreamJoin,
+    Map,
+    Merge,
+    Repartition,
+    SelectKey,
+    Source,
+    StreamGlobalJoin,
+    StreamTableJoin,
+    TableTableJoin,
+    WindowedJoin,
+)
+
+if TYPE_CHECKING:
+    from lakestreams.topology.nodes import Join, Node, Overlap
+
+
+def sources_of(node: Node) -> tuple[Source, ...]:
+    """The sources that feed a node, first the left ones, each once."""
+    if isinstance(node, Source):
+        return (node,)
+    found: dict[str, Source] = {}
+    for parent in node.parents:
+        for source in sources_of(parent):
+            found.setdefault(source.name, source)
+    return tuple(found.values())
+
+
+def key_source(node: Node) -> Source | None:
+    """The source whose partitions a node's records lie in, or None after a re-key (then the task is by key hash)."""
+    if isinstance(node, Source):
+        return node
+    if isinstance(node, SelectKey | Map | FlatMap | Repartition | ForeignKeyJoin):
+        return None  # a foreign-key join's rows come by the right side's records as well, which lie elsewhere
+    if isinstance(node, Merge) and key_source(node.right) is None:
+        return None
+    return key_source(node.parents[0])
+
+
+def is_plural(node: Node) -> bool:
+    """Whether one record of a source can cause several rows of a node."""
+    if isinstance(node, Source):
+        return False
+    if isinstance(node, FlatMap | FlatMapValues | WindowedJoin | ForeignKeyJoin | ForeignKeyStreamJoin):
+        return True
+    if isinstance(node, StreamTableJoin | StreamGlobalJoin):
+        # a record that waits comes out with others that waited
+        return is_plural(node.left) or (isinstance(node, StreamTableJoin) and node.grace_ms is not None)
+    if isinstance(node, Merge | TableTableJoin):
+        shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
+        return bool(shared) or is_plural(node.left) or is_plural(node.right)
+    return is_plural(node.parents[0])
+
+
+def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:
+    """Whether both inputs hold rows of the same source record, and whose Kafka Streams would process first.
+
+    Kafka Streams forwards a record to the processors behind it in the order in which they were attached, each to the
+    end; so the side wins whose path leaves the common source first.
+
+    Args:
+        node: the join or merge.
+        nodes: all nodes of the topology, in the order of declaration.
+    """
+    shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
+    if not shared:
+        return "none"
+    declared = {other.name: place for place, other in enumerate(nodes)}
+    source = min(shared, key=declared.__getitem__)
+    left, right = (min(_paths(side, source, declared)) for side in (node.left, node.right))
+    mine = [declared[node.name]]
+    return "left_first" if [*left, *mine, 0] <= [*right, *mine, 1] else "right_first"
+
+
+def _paths(node: Node, source: str, declared: Mapping[str, int]) -> list[list[int]]:
+    """Each way from a source to a node, as the places of its nodes after the source."""
+    if isinstance(node, Source):
+        return [[]] if node.name == source else []
+    return [[*path, declared[node.name]] for parent in node.parents for path in _paths(parent, source, declared)]
