@@ -20,7 +20,6 @@ JSON = Json("page string")
         ("", Text(), b""),
         (-2, Long(), b"\xff" * 7 + b"\xfe"),
         ({"page": "/größe"}, JSON, '{"page": "/größe"}'.encode()),
-        ([1], JSON, b"[1]"),
         ({"page": None}, RegistryJson("page string"), b'\x00\x00\x00\x00\x01{"page": null}'),
     ],
 )
@@ -28,7 +27,9 @@ def test_a_value_becomes_the_bytes_that_its_format_reads(value, how, raw):
     assert encode(value, how) == raw
 
 
-@pytest.mark.parametrize(("value", "how"), [(5, Text()), ("5", Long()), (True, Long()), (2**63, Long()), (1.5, Long())])
+@pytest.mark.parametrize(
+    ("value", "how"), [(5, Text()), ("5", Long()), (True, Long()), (2**63, Long()), (1.5, Long()), ([1], JSON)]
+)
 def test_what_a_format_cannot_hold_is_refused(value, how):
     with pytest.raises(InvalidOption, match="cannot be written as"):
         encode(value, how)

@@ -129,7 +129,7 @@ def run_cases(
     name: Annotated[str | None, typer.Option("-k", help="Only cases with this in their name.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Runs given/expect cases from YAML files: no broker, no tables, all cases in one Spark job.
+    """Runs given/expect cases from YAML files: no broker, no tables, the cases of a topology in the same Spark jobs.
 
     Exit codes: 0 all passed, 1 a case failed, 2 a file, or the topology it names, cannot be used.
     """

@@ -75,6 +75,9 @@ class TopologyTestDriver:
 
         Args:
             output: its name; may be left out if there is one only.
+
+        Raises:
+            InvalidOption: if there is no such output, or none is named and there are several.
         """
         name = self._output(output)
         self._process()
@@ -87,6 +90,7 @@ class TopologyTestDriver:
         A key of several columns is a tuple of (name, value) pairs, sorted by name.
 
         Raises:
+            InvalidOption: as for `read`.
             WrongKind: if the output is a stream, which has no rows that replace each other.
         """
         name = self._output(output)

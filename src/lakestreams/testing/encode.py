@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.errors import InvalidOption
@@ -19,8 +20,8 @@ def encode(value: Any, how: Format) -> bytes | None:
     """The bytes of a value.
 
     Args:
-        value: bytes as they are; None; text for `Text`; an int for `Long`; a dict, or anything that JSON can say, for
-            `Json` and `RegistryJson`.
+        value: bytes as they are; None; text for `Text`; an int for `Long`; a dict for `Json` and `RegistryJson`, whose
+            names and types are judged when it is read, as a topic's are.
         how: the format.
 
     Raises:
@@ -32,7 +33,7 @@ def encode(value: Any, how: Format) -> bytes | None:
         return value.encode("utf-8")
     if isinstance(how, Long) and isinstance(value, int) and not isinstance(value, bool) and -_LONG <= value < _LONG:
         return value.to_bytes(8, "big", signed=True)
-    if isinstance(how, Json | RegistryJson):
+    if isinstance(how, Json | RegistryJson) and isinstance(value, Mapping):
         text = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
         return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson) else text
     message = f"{value!r} cannot be written as {how.describe()}"

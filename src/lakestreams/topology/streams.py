@@ -154,8 +154,11 @@ class KStream(Handle):
         - A KStream: the records of its key whose times lie in a window, `left - before <= right <= left + after`
           (Kafka's KStream-KStream join). One result a pair, with the later time of both.
         - A KTable: the row of its key that is valid at the record (KStream-KTable); of a versioned table the row
-          valid at the record's time. With `right_on` every row that names the record's key (KIP-955).
+          valid at the record's time. With `right_on` every row that names the record's key, in the order of their
+          keys' bytes (KIP-955).
         - A GlobalKTable: the row of the key that `left_on` makes of the record (KStream-GlobalKTable).
+
+        With a table a result has the record's key and time.
 
         Args:
             right: the right side; its kind decides which join it is.
@@ -176,8 +179,10 @@ class KStream(Handle):
                 `require` (refused, the default), `warn` or `off`.
 
         Raises:
-            InvalidOption: of an option that this join does not take, or a window or `left_on` that is missing.
-            InvalidDuration: of a bound or grace that is no duration.
+            InvalidOption: of an option that this join does not take, or a window or `left_on` that is missing. (Whether
+                options fit the sides, such as a grace and a versioned table, is `build()`'s to say.)
+            InvalidDuration: of a bound or grace that is no duration ("10 minutes", "250 ms", a timedelta).
+            MixedBuilders: if the right side belongs to another builder.
         """
         return self._join("inner", right, joiner, options)
 

@@ -83,7 +83,8 @@ class KTable(_Table):
     def join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
         """A table of each row together with the right table's row of its key; kept up to date from both sides.
 
-        With `left_on` by foreign key: each row together with the right row that it names (KIP-213).
+        With `left_on` by foreign key: each row together with the right row that it names (KIP-213); it has the left
+        row's key, and at a change on the right the time of that alone. Else a result's time is the later one of both.
 
         Args:
             right: the other table.
@@ -97,6 +98,7 @@ class KTable(_Table):
         Raises:
             WrongKind: if the right side is not a KTable.
             InvalidOption: of an option that this join does not take.
+            MixedBuilders: if the right side belongs to another builder.
         """
         return self._join("inner", right, joiner, options)
 
@@ -144,6 +146,8 @@ class KTable(_Table):
         partition_by: Iterable[str] = (),
     ) -> None:
         """Writes the table to a Delta table, one commit a cycle, exactly once.
+
+        So far the test driver alone does; `check` and `run` refuse it (LS114).
 
         The Delta table's columns: the key's (unless the value has a column of that name), the value's,
         `event_time_ms` (the row's time by Kafka's rules) and the struct `_lineage`.
