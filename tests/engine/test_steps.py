@@ -313,6 +313,41 @@ def _sides(left: Fields, right: Fields) -> dict[str, Column]:
     return {"left": left.events, "right": right.events}
 
 
+def test_a_self_join_of_many_takes_one_row_on_both_sides_before_the_next(spark: SparkSession) -> None:
+    """So b meets a on the right and is not alone; only a is, since its own right side comes after its left one."""
+    builder = StreamsBuilder("self")
+    events = stream(builder, "events").flat_map_values(
+        lambda one: [{"event": F.concat(one.events, F.lit(letter))} for letter in "ab"], name="many"
+    )
+    events.left_join(
+        events,
+        lambda left, right: {"left": left.event, "right": right.event},
+        within="10 ms",
+        emit_unmatched="eager",
+        name="pairs",
+    ).to_delta("out")
+    driver = TopologyTestDriver(builder.build(), spark)
+    driver.pipe("events", "A", "1", 1)
+    assert rows(driver) == ["A 1a/. @1", "A 1a/1a @1", "A 1b/1a @1", "A 1a/1b @1", "A 1b/1b @1"]
+
+
+def test_clocks_of_unequal_partition_counts_see_each_other(spark: SparkSession) -> None:
+    """The key lies in a partition that the other topic has no task for; its window has closed when it comes."""
+    builder = StreamsBuilder("unequal")
+    left, right = stream(builder, "left"), stream(builder, "right")
+    left.left_join(right, both, within="10 ms", co_partitioning="off").to_delta("out")
+    topology = builder.build()
+    found = []
+    for at_once in (True, False):
+        driver = TopologyTestDriver(topology, spark, partitions={"left": 2, "right": 3})
+        got = []
+        for record in (("left", "K", "l", 0, 0), ("left", "x", "x", 21, 0), ("right", "K", "r", 5, 2)):
+            driver.pipe(*record[:4], partition=record[4])
+            got += [] if at_once else rows(driver)
+        found.append(got + rows(driver))
+    assert found == [["K l/. @0"], ["K l/. @0"]]
+
+
 def test_self_joins_of_a_table(spark: SparkSession) -> None:
     """Each side hears of the change by itself, and both see it: every row comes twice."""
     builder = StreamsBuilder("self")

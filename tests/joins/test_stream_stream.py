@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,14 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.joins import plans
 from tests.joins.rows import frame, results
+from tests.reference.records import Record
+from tests.reference.stream_stream_kafka import KafkaJoin
+from tests.reference.windows import Windows
 
 from lakestreams.joins import stream_stream
+from lakestreams.joins.order import CONTRIBUTOR_TYPE, ORDER_TYPE
 from lakestreams.joins.windows import Windowed
+from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +30,70 @@ def test_keys_that_one_trigger_closes_come_in_the_order_of_their_bytes(spark: Sp
     sides = (side.withColumn("task", F.lit(0)) for side in (left, right))
     found = results(stream_stream.execute(*sides, Windowed("left", before=5, after=5), 1))
     assert [(row[0], row[2]) for row in found] == [(4, 3), (4, -7), (4, -1)]
+
+
+def test_bounds_of_an_hour_around_a_record_at_time_zero(spark: SparkSession) -> None:
+    """Kafka clips windows at 0: the record at 0 meets what lies up to 0 on its scale, in one bin or two."""
+    left = frame(spark, "l", [("k", "a", 0, 1)]).withColumn("task", F.lit(0))
+    right = frame(spark, "r", [("k", "b", 5, 2)]).withColumn("task", F.lit(0))
+    join = Windowed("inner", before=-3_600_000, after=3_605_000, rules="kafka")
+    page = KafkaJoin("inner", Windows(-3_600_000, 3_605_000, 0), lambda _, one, other: (one, other), "on_window_close")
+    page.left(Record("l", 0, 1, 0, "k", "a"))
+    wanted = page.right(Record("r", 0, 2, 5, "k", "b"))
+    found = results(stream_stream.execute(left, right, join, 1))
+    assert [(row[3], row[4]) for row in found] == [one.value for one in wanted]
+
+
+# --- cycles of many records ------------------------------------------------------------------------------------------
+
+
+def cycles(spark: SparkSession, topic: str, count: int, seed: int) -> DataFrame:
+    """Records as the engine orders them: several a cycle, by the stream time of their partitions, many at one time."""
+    rng = random.Random(f"{seed}/{topic}")
+    times = dict.fromkeys(range(TASKS), 0)
+    rows = []
+    for offset in range(count):
+        partition, cycle = rng.randrange(TASKS), 1 + offset * CYCLES // count
+        ts = cycle * 20 + rng.choice([0, 0, 1, 2, 5, 9, 15, 19]) - rng.choice([0, 0, 0, 3, 25])
+        times[partition] = max(times[partition], ts)
+        at = (topic, partition, offset, 0)
+        key = None if rng.random() < 0.05 else (rng.choice("abc"),)
+        value = None if rng.random() < 0.1 else (f"{topic}{offset}",)
+        rows.append((key, value, ts, (cycle, times[partition], 1, *at), 0, "record", [at], partition, times[partition]))
+    types = f"k struct<k: string>, v struct<{topic}: string>, ts bigint, o {ORDER_TYPE}, n int, kind string"
+    return spark.createDataFrame(rows, f"{types}, contributors array<{CONTRIBUTOR_TYPE}>, task int, moves bigint")
+
+
+TASKS, CYCLES = 3, 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "seed"),
+    [("left", 1), ("outer", 1), *(pytest.param(how, 2, marks=pytest.mark.soak) for how in ("inner", "left", "outer"))],
+)
+def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
+    spark: SparkSession, how: Any, seed: int
+) -> None:
+    """Whole or a cycle at a time, clocks sorted or tallied, the past read whole or by the keys that come up."""
+    left, right = (cycles(spark, topic, 60, seed).cache() for topic in "lr")
+    ways = {}
+    with small(spark):
+        for ascending in (False, True):
+            join = Windowed(how, 6, 4, 3, realm=TASKS, ascending=ascending)
+            ways["whole", ascending] = results(stream_stream.execute(left, right, join, 1))
+            for few in (False, True) if ascending else ():
+                ways[few, ascending] = []
+                past: tuple[DataFrame, ...] = (left.limit(0), right.limit(0))
+                for cycle in range(1, CYCLES + 1):
+                    new = [side.where(F.col("o.cycle") == cycle) for side in (left, right)]
+                    both = [one.unionByName(old, allowMissingColumns=True) for one, old in zip(new, past, strict=True)]
+                    ways[few, ascending] += results(stream_stream.execute(*both, join, cycle, few=few))
+                    kept = stream_stream.retain(*both, join)
+                    past = tuple(spark.createDataFrame(side.collect(), side.schema) for side in kept)
+    first = ways["whole", False]
+    assert len(first) > 40
+    assert {name for name, rows in ways.items() if rows != first} == set()
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------

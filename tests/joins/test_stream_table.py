@@ -271,6 +271,22 @@ def test_state_only(bench: Bench, cases: list[Case], how: str) -> None:
     compare(produced(how, ["user"], bench.points(quiet, (2,)), table), expected(quiet, how, (0, 2)), quiet)
 
 
+@pytest.mark.parametrize(("how", "wanted"), [("inner", []), ("left", [("bob", "/", None, "unmatched")])])
+def test_a_row_that_a_filter_has_taken_away_is_not_there(spark: SparkSession, how: str, wanted: list[Any]) -> None:
+    """Also in a cycle that brings the table's state alone."""
+    builder = StreamsBuilder("filtered")
+    views = builder.stream("views", key=Text("user"), value=Text("left"))
+    users = builder.table("users", key=Text("user"), value=Text("right"))
+    known = users.filter(lambda user: user.right != "secret", name="known")
+    (views.join(known) if how == "inner" else views.left_join(known)).to_delta("out")
+    points = frame(spark, "left", [("bob", "/", 5, CYCLE)], side=1, key="user: string")
+    state = frame(spark, "right", [("bob", "secret", 1, 1)], key="user: string")
+    rows = dataflow.run(builder.build(), Inputs({"views": points}, {"users": TableSide(state, None)}, CYCLE))
+    found = rows.outputs["out"].collect()
+    assert [(row.user, row.left, row.right, row["_lineage"].kind) for row in found] == wanted
+    assert all(len(row["_lineage"].contributors) == 1 for row in found)
+
+
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_filtering_the_table_by_the_points_changes_nothing(bench: Bench, cases: list[Case], how: str) -> None:
     table = TableSide(bench.versions(cases, (0,), live_only=True), bench.versions(cases, (1, 2)))

@@ -23,7 +23,7 @@ from lakestreams.joins.order import KEY, VALUE
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import PerTask, Windowed
-from lakestreams.topology.graph import is_plural, overlap_of, sources_of
+from lakestreams.topology.graph import is_interleaved, is_plural, overlap_of, sources_of
 from lakestreams.topology.nodes import (
     DropAbsentDeletes,
     ForeignKeyJoin,
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 # Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
 # docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
 _FILTER_RATIO = 0.5
-# Changes of a table in one call: with fewer, a point is compared with no more versions than a sort would cost it.
-_BUSY = 1_000
+# Changes of a table in one call. Below this many a point is compared with each of its key at worst, which costs it about
+# as much as being sorted would.
+_BUSY = 100
 
 
 def explain(node: Join) -> str:
@@ -113,7 +114,8 @@ class Shapes(Sides):
             store=node.store,
             overlap=overlap_of(node, self.topology.nodes),
             plural=is_plural(node.left) or is_plural(node.right),
-            realm=self._tasks(node) if self.scopes is None else self.scopes.stride,
+            interleaved=is_interleaved(node),
+            realm=self._realm(node),
             ascending=self._ascending(node),
         )
         if node.rules == "strict":

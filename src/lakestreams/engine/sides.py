@@ -194,6 +194,12 @@ class Sides:
         counts = {source.topic: self.partitions.get(source.topic, 1) for source in sources_of(node)}
         return task_count(node, counts) or 1
 
+    def _realm(self, node: Join) -> int:
+        """How many tasks share a history: not fewer than any side's rows are spread over."""
+        if self.scopes is not None:
+            return self.scopes.stride
+        return max([self._tasks(node), *(self.partitions.get(source.topic, 1) for source in sources_of(node))])
+
     def _history(self, node: Node) -> int | Column | None:
         own = history_of(node)
         if own is None or self.scopes is None or not self.scopes.retention:

@@ -1,6 +1,7 @@
 """The clocks that the records of a windowed join meet. Internal to `stream_stream`; works on arms (see `windows`).
 
-Two ways, same result. In general a task's records are sorted by their order for the running maxima. Where every record
+Two ways, same result. In general a task's records are sorted by their order for the running maxima, under `strict` those
+of all tasks that share a history once more. Where every record
 moves the clock to its own stream time (`Windowed.ascending`), nothing is sorted: the order ascends in cycle and stream
 time, so a record's clock is its own stream time or what earlier cycles reached, whichever is more.
 """
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _CYCLE, _TOP, _FURTHEST, _OF_TASK, _OF_ALL = "c_cycle", "c_top", "c_furthest", "c_of_task", "c_of_all"
 _TALLIED, _REALM = "c_task", "c_realm"
+_BEFORE_ALL = -1  # a cycle
 CARRIED, REACHED = "carried", "reached"
 
 
@@ -47,7 +49,9 @@ def with_clocks(both: DataFrame, join: Windowed, since: int = 0) -> DataFrame:
 
 def _tallied(both: DataFrame, join: Windowed, since: int) -> DataFrame:
     """One row a task and cycle is enough to know what was reached before it."""
-    cycle, furthest = F.col(ORDER)["cycle"], F.coalesce(HORIZON, MOVES)
+    # what was retained knows its clocks: one row a task is enough for all of it
+    cycle = F.when(F.col(CLOCK).isNotNull(), F.lit(_BEFORE_ALL)).otherwise(F.col(ORDER)["cycle"])
+    furthest = F.coalesce(HORIZON, MOVES)
     realm = F.floor(F.col(TASK) / join.realm).alias(_REALM)
     tops = both.groupBy(realm, F.col(TASK).alias(_TALLIED), cycle.alias(_CYCLE)).agg(
         F.max(MOVES).alias(_TOP), F.max(furthest).alias(_FURTHEST)
@@ -84,7 +88,7 @@ def _sorted(both: DataFrame, join: Windowed, since: int) -> DataFrame:
         CARRIED: F.max(F.when(F.col(ORDER)["cycle"] < since, F.col(MOVES))).over(task),
         REACHED: F.max(MOVES).over(task),
     }
-    if join.realm == 1:
+    if join.realm == 1 or join.rules == "kafka":  # there a task never looks at another's records
         return both.withColumns({**found, HORIZON: found[CLOCK]})
     realm = Window.partitionBy(F.floor(F.col(TASK) / join.realm)).orderBy(AT)
     everywhere = realm.rowsBetween(Window.unboundedPreceding, Window.currentRow)

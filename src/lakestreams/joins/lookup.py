@@ -4,7 +4,7 @@ Shared by `stream_table`, which states the law, and `stream_global`, whose point
 
 Two ways, same rows. In general the table's versions get their ends, and points join those of their key that are valid
 at their order: a point is compared with every version of its key in the call, so that points times versions of one key
-is what it costs. Where many table records are new (`busy`), keys with more than `FEW` versions in the call go another
+is what it costs. Where many table records are new (`busy`), keys with more than `FEW` changes in the call go another
 way: their points and versions are sorted together, and a point takes the last version before it. When there is no such
 key, adaptive execution finds that way empty before it begins and leaves it out.
 """
@@ -64,7 +64,7 @@ def latest(
     """
     if not busy or table.changes is None:
         return _by_hash(points, by, table, how, since, overlap)
-    hot = _with_many_versions(table)
+    hot = _with_many_versions(table.changes)
     rest = table.each(lambda rows: validity.outside(rows, KEY, hot))
     often = table.each(lambda rows: validity.among(rows, KEY, hot))
     return _by_hash(validity.outside(points, by, hot), by, rest, how, since, overlap).unionByName(
@@ -72,9 +72,9 @@ def latest(
     )
 
 
-def _with_many_versions(table: TableSide) -> DataFrame:
-    """The keys with more than `FEW` records at hand."""
-    keys = table.all().where(F.col(KEY).isNotNull()).select(validity.plain(table.all()).alias(_BY))
+def _with_many_versions(changes: DataFrame) -> DataFrame:
+    """The keys with more than `FEW` changes; the state has one row more of each at most."""
+    keys = changes.where(F.col(KEY).isNotNull()).select(validity.plain(changes).alias(_BY))
     return keys.groupBy(_BY).agg(F.count("*").alias(_COUNT)).where(F.col(_COUNT) > FEW).select(_BY)
 
 

@@ -15,7 +15,7 @@ A *records* frame has one row a stream record (a point) or a table record (a ver
 
 A frame holds what is new and as much of the past as may still matter: a kernel is told the first cycle that is new
 (`since`) and gives only results whose trigger is new. So one batch over a whole history and a cycle at a time over its
-pieces give the same rows. Some frames carry more columns: `task` (where clocks matter: any orderable type), `old`
+pieces give the same rows. Some frames carry more columns: `task` (where clocks matter: a number), `old`
 (tables that a join or an aggregation made: the value before), and the clocks that a windowed join keeps.
 """
 

@@ -5,8 +5,7 @@ the result keeps the point's own, which may be null. Mapped key null: unmatched 
 A global table is there in full on every task, so partitions do not matter; it is never versioned. Source: Kafka
 Streams' KStreamKTableJoinProcessor with KAFKA-10277 and KAFKA-19208; semantics section 5.
 
-Plan: the stream-table join's. The table side alone is exchanged and sorted, once, and only if it has changes; the points
-are never sorted, and never exchanged unless the table is too large to broadcast.
+Plan: the stream-table join's (`lookup`).
 """
 
 from __future__ import annotations
@@ -76,5 +75,6 @@ def explain(how: JoinKind) -> str:
     """The plan in words, for `check --explain`."""
     return (
         f"stream-global {how} join: hash join on the mapped key; the table side is exchanged and sorted once only if "
-        "table records are new since the snapshot; points are not sorted"
+        "table records are new since the snapshot; points are exchanged and sorted only if the table is too large to "
+        "broadcast, or their key has many changes"
     )

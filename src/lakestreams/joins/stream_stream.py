@@ -165,8 +165,8 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, fe
         parts.append(unmatched.rows(both, rows, join, since))
     found = reduce(DataFrame.unionByName, parts)
     if join.plural or join.overlap != "none":
-        # rows that a record's window closes come first, then each arm's own, then within one input row
-        found = renumber(found, F.col("own"), F.col(AT)["rank"], F.col(AT)[PLACE], F.col(PLACE))
+        # one input row after the other, what its time closes before its own
+        found = renumber(found, F.col(AT), F.col("own"), F.col(PLACE))
     rk = F.when(F.col(RIGHT_VALUE).isNotNull(), F.col(KEY).cast(right.schema[KEY].dataType))
     return found.withColumns({VALUE: F.col(LEFT_VALUE), RIGHT_KEY: rk}).select(
         *RECORD_COLUMNS, RIGHT_KEY, F.col("rv").alias(RIGHT_VALUE)

@@ -74,5 +74,6 @@ def explain(how: JoinKind) -> str:
     """The plan in words, for `check --explain`."""
     return (
         f"stream-table {how} join, lookup latest: hash join on the key; the table side is exchanged and sorted once "
-        "only if table records are new since the snapshot; points are not sorted"
+        "only if table records are new since the snapshot; points are exchanged and sorted only if the table is too "
+        "large to broadcast, or their key has many changes"
     )

@@ -69,7 +69,10 @@ def renamed(frame: DataFrame, name: str, names: Sequence[str]) -> Column:
 
 
 def byte_order(key: Column, columns: StructType) -> list[Column]:
-    """What sorts keys as Kafka sorts their serialised bytes: text bytewise, integers big-endian, hence negative ones last."""
+    """What sorts keys as Kafka sorts the bytes of a text or a Long: bytewise, big-endian, hence negative ones last.
+
+    Keys in JSON are sorted column by column in the same manner, not by the text that the topic held.
+    """
     found: list[Column] = []
     for field in columns.fields:
         column = key[field.name]
@@ -83,7 +86,7 @@ def live(table: TableSide) -> DataFrame:
     One exchange and one sort, or none if the table has no changes.
     """
     if table.changes is None:
-        return table.all()
+        return table.all().where(F.col(VALUE).isNotNull())
     following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
     rows = table.all().withColumn(TO, following).where(F.col(TO).isNull())
     return rows.where(F.col(VALUE).isNotNull()).drop(TO)
@@ -103,9 +106,9 @@ def with_validity(table: TableSide, since: int) -> DataFrame:
 
 
 def unbounded(rows: DataFrame) -> DataFrame:
-    """Rows of which each key has one at most, valid all the time."""
+    """Rows of which each key has one at most, valid all the time; a filter may have made tombstones of some."""
     nothing = F.lit(None).cast(rows.schema[ORDER].dataType)
-    return rows.withColumns({FROM: nothing, TO: nothing})
+    return rows.where(F.col(VALUE).isNotNull()).withColumns({FROM: nothing, TO: nothing})
 
 
 def bounded(rows: DataFrame, since: int, *by: str) -> DataFrame:

@@ -3,7 +3,7 @@
 Internal to `stream_stream`. A frame of *arms* has the columns
     k, ts, o, n, kind, contributors, task      as in a records frame, the key in the left side's type
     arm int                                    0 left, 1 right
-    at struct<o, rank, n>                      the place in the order, also between the arms of one source record
+    at struct<o, rank, n> or <o, n, rank>      the place in the order, also between the arms of one source record
     part boolean                               key and value are there
     lv, rv                                     the left or the right value; the other one is null
     clock, left_time, right_time, horizon bigint   the running maxima (see `clocks`), null until they are known
@@ -68,6 +68,7 @@ class Windowed:
         store: for the rules `kafka`.
         overlap: whether both sides hold rows of one source record, and whose come first.
         plural: whether a side holds several rows of one source record.
+        interleaved: whether, where both hold the same several rows, each goes to both sides before the next.
         realm: how many tasks share a history: 0 to realm - 1, realm to 2 realm - 1, and so on.
         ascending: whether every row moves its task's clock to its own stream time (`moves`), as sources do under
             the rules `strict`. Then clocks need no sort.
@@ -82,6 +83,7 @@ class Windowed:
     store: WindowStore = "persistent"
     overlap: Overlap = "none"
     plural: bool = False
+    interleaved: bool = False
     realm: int = 1
     ascending: bool = False
 
@@ -141,13 +143,14 @@ def arms(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
 
     def side(rows: DataFrame, arm: int, mine: str, other: str) -> DataFrame:
         clocks = [(F.col(name) if name in rows.columns else F.lit(None).cast("bigint")).alias(name) for name in CLOCKS]
+        turn = F.lit(rank[arm]).alias("rank")
         moves = F.coalesce(*(F.col(name) for name in (CLOCK, MOVES, TIME) if name in rows.columns))
         return rows.select(
             moves.alias(MOVES),
             F.col(KEY).cast(key_type).alias(KEY),
             *(F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK)),
             F.lit(arm).alias(ARM),
-            F.struct(F.col(ORDER), F.lit(rank[arm]).alias("rank"), F.col(PLACE)).alias(AT),
+            F.struct(ORDER, *((PLACE, turn) if join.interleaved else (turn, PLACE))).alias(AT),
             (F.col(KEY).isNotNull() & F.col(VALUE).isNotNull()).alias(PART),
             F.col(VALUE).alias(mine),
             F.lit(None).cast(value_types[other]).alias(other),
@@ -214,8 +217,9 @@ def bins(join: Windowed, prefix: str = "") -> tuple[Column, Column, Column]:
     """The first and the last bin that a right record's window touches, and the width of a bin."""
     times, time = join.times(prefix), F.col(prefix + TIME)
     low, high = time - times.after, time + times.before
-    if join.rules == "kafka":  # clipped at 0: windows near the epoch reach further
-        low, high = F.when(time == 0, F.least(low, F.lit(0))).otherwise(low), F.greatest(high, F.lit(0))
+    if join.rules == "kafka":  # windows are clipped at 0, and no record is older
+        zero = F.lit(0).cast("bigint")
+        low, high = F.when(time == 0, zero).otherwise(F.greatest(low, zero)), F.greatest(high, zero)
     return _bin_of(low, times.bin), _bin_of(high, times.bin), times.bin
 
 

@@ -19,6 +19,7 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
+    is_join,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +81,27 @@ def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:
     left, right = (min(_paths(side, source, declared)) for side in (node.left, node.right))
     mine = [declared[node.name]]
     return "left_first" if [*left, *mine, 0] <= [*right, *mine, 1] else "right_first"
+
+
+def is_interleaved(join: Join) -> bool:
+    """Whether both sides take the same several rows of a record, one row going to both of them before the next.
+
+    So it is where the paths part behind the step that makes several, as in the self-join of a `flat_map`.
+    """
+    right = {node.name for node in _upstream(join.right)}
+    shared = [node for node in _upstream(join.left) if node.name in right]
+    if not shared or not is_plural(shared[-1]):
+        return False
+    fork = shared[-1].name
+    behind = [node for side in (join.left, join.right) for node in _upstream(side, fork)]
+    return not any(is_join(node) or isinstance(node, FlatMap | FlatMapValues | Merge) for node in behind)
+
+
+def _upstream(node: Node, beyond: str | None = None) -> list[Node]:
+    """A node and what feeds it, parents first; not beyond a node of this name, nor that one itself."""
+    if node.name == beyond:
+        return []
+    return [*(found for parent in node.parents for found in _upstream(parent, beyond)), node]
 
 
 def _paths(node: Node, source: str, declared: Mapping[str, int]) -> list[list[int]]:
