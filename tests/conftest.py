@@ -36,6 +36,14 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _no_failpoint_passed() -> None:
+    """Each test counts passages from the start, whichever tests ran before it in this process."""
+    from lakestreams.engine import failpoints
+
+    failpoints.passed.clear()
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """The broker of this run; tests make topics with names of their own. Not for stopping or killing."""

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _CYCLE, _TOP, _FURTHEST, _OF_TASK, _OF_ALL = "c_cycle", "c_top", "c_furthest", "c_of_task", "c_of_all"
-_TALLIED, _REALM = "c_task", "c_realm"
+_TALLIED, _REALM, _STRETCH = "c_task", "c_realm", "c_stretch"
+_CYCLE_BITS = 36  # of a number that holds task and cycle
 _BEFORE_ALL = -1  # a cycle
 CARRIED, REACHED = "carried", "reached"
 
@@ -51,9 +52,11 @@ def _tallied(both: DataFrame, join: Windowed, since: int) -> DataFrame:
     """One row a task and cycle is enough to know what was reached before it."""
     # what was retained knows its clocks: one row a task is enough for all of it
     cycle = F.when(F.col(CLOCK).isNotNull(), F.lit(_BEFORE_ALL)).otherwise(F.col(ORDER)["cycle"])
+    # one number to join by: a broadcast by any other key takes a page of memory, 64 MB by default, for a few rows
+    stretch = F.shiftleft(F.col(TASK).cast("bigint"), _CYCLE_BITS) + cycle
     furthest = F.coalesce(HORIZON, MOVES)
     realm = F.floor(F.col(TASK) / join.realm).alias(_REALM)
-    tops = both.groupBy(realm, F.col(TASK).alias(_TALLIED), cycle.alias(_CYCLE)).agg(
+    tops = both.groupBy(realm, F.col(TASK).alias(_TALLIED), cycle.alias(_CYCLE), stretch.alias(_STRETCH)).agg(
         F.max(MOVES).alias(_TOP), F.max(furthest).alias(_FURTHEST)
     )
     # exchanged by realm, tasks lie together as well
@@ -67,11 +70,11 @@ def _tallied(both: DataFrame, join: Windowed, since: int) -> DataFrame:
             REACHED: F.max(_TOP).over(task),
         }
     )
-    reached = F.broadcast(known.drop(_REALM, _TOP, _FURTHEST))
-    known = both.join(reached, (F.col(TASK) == F.col(_TALLIED)) & (cycle == F.col(_CYCLE)), "left")
+    reached = F.broadcast(known.select(_STRETCH, _OF_ALL, _OF_TASK, CARRIED, REACHED))
+    known = both.join(reached, stretch == F.col(_STRETCH), "left")
     clock = F.greatest(MOVES, _OF_TASK)
     horizon = F.greatest(furthest, F.col(_OF_ALL))
-    return known.withColumns({CLOCK: clock, HORIZON: horizon}).drop(_TALLIED, _CYCLE, _OF_TASK, _OF_ALL)
+    return known.withColumns({CLOCK: clock, HORIZON: horizon}).drop(_STRETCH, _OF_TASK, _OF_ALL)
 
 
 def _sorted(both: DataFrame, join: Windowed, since: int) -> DataFrame:
