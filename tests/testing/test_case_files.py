@@ -101,7 +101,6 @@ def test_a_file_is_its_cases(write):
         ("null", None),
         ("{page: '${HOME}'}", b'{"page": "${HOME}"}'),  # data, not configuration
         ("{page: 2024-02-29}", b'{"page": "2024-02-29"}'),
-        ("plain", b'"plain"'),
     ],
 )
 def test_values_are_written_as_the_format_holds_them_or_as_bytes(write, written, value):
@@ -153,6 +152,7 @@ _CASE = f'{F}:{{}}  case "a view"'
         ("at: 0", "at: [1]", ConfigInvalid, "given.1.at is a list", 6),
         (", at: 0", "", ConfigInvalid, "'given.1.at' is missing", 6),
         ("key: alice, value: us-east", "key: 5, value: us-east", ConfigInvalid, "numbers of a text in quotes", 6),
+        ("{page: /home}", "plain", ConfigInvalid, "'plain' cannot be written as json", 7),
         ("value: us-east", "value: {base64: '!'}", ConfigInvalid, "'!' is not base64", 6),
         ("value: us-east", "value: {text: 5}", ConfigInvalid, "text is 5, not text", 6),
         ("partition: 1", "partition: 2", ConfigInvalid, "PageViews has no partition 2", 7),
