@@ -12,7 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.joins.order import ORDER, STREAM_SIDE, TABLE_SIDE, TASK, TIME, records
-from lakestreams.joins.windows import CLOCKS, MOVES
+from lakestreams.joins.windows import MOVES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -70,9 +70,7 @@ class Frames:
         )
         frame = records(placed, name, side, F.col("cycle")).withColumn(TASK, F.col(ORDER)["partition"])
         frame = frame.withColumn(MOVES, F.greatest(TIME, F.col(ORDER)["stream_time_ms"]))
-        # both streams are in order and complete, so each record's own time is the clock that it meets
-        clocks = {name: F.col(TIME) for name in CLOCKS}
-        frame.withColumns(clocks).write.parquet(str(path), mode="overwrite")
+        frame.write.parquet(str(path), mode="overwrite")
 
 
 def text(prefix: str, number: Column | str, digits: int = 9) -> Column:

@@ -24,7 +24,7 @@ from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, sha
 from lakestreams.joins import fk_table_table, stream_stream, stream_table, table_table
 from lakestreams.joins.order import KEY, ORDER
 from lakestreams.joins.validity import TableSide
-from lakestreams.joins.windows import CLOCKS, Windowed
+from lakestreams.joins.windows import Windowed
 from lakestreams.local.session import spark_session
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _join_of(how: str, window: int = WINDOW) -> Windowed:
 
 
 def _join(left: DataFrame, right: DataFrame, join: Windowed, **options: bool) -> Callable[[], DataFrame]:
-    return lambda: stream_stream.execute(left.drop(*CLOCKS), right.drop(*CLOCKS), join, CYCLE, **options)
+    return lambda: stream_stream.execute(left, right, join, CYCLE, **options)
 
 
 def _hot(frames: Frames, count: int) -> Iterator[Case]:

@@ -40,6 +40,16 @@ def frame(
     return spark.createDataFrame(made, ", ".join(f"{name} {type_}" for name, type_ in types.items()))
 
 
+def in_turns(spark: SparkSession, count: int) -> tuple[DataFrame, DataFrame]:
+    """So many records of one key in one cycle, a table's and a stream's in turns; each value is its place."""
+    rows = spark.range(count).selectExpr("*", "id % 2 = 0 is_row")
+    order = "named_struct('cycle', 1L, 'stream_time_ms', id, 'side', 0, 'source', '{}', 'partition', 0, 'offset', id, 'attempt', 0)"
+    columns = ["struct('key' k) k", "struct(id {}) v", "id ts", f"{order} o", "0 n", "'record' kind",
+               "array(named_struct('source', '{}', 'partition', 0, 'offset', id, 'attempt', 0)) contributors"]  # fmt: skip
+    table = rows.where("is_row").selectExpr(*(one.format("t") for one in columns))
+    return table, rows.where("not is_row").selectExpr(*(one.format("s") for one in columns))
+
+
 def _cell(value: Any) -> Any:
     return value if value is None or isinstance(value, tuple) else (value,)
 

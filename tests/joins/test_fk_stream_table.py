@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.joins import plans, recorded
-from tests.joins.rows import frame, results
+from tests.joins.rows import frame, in_turns, results
 
 from lakestreams.joins import fk_stream_table
 from lakestreams.joins.validity import TableSide
@@ -123,12 +123,8 @@ UPDATES = 30_000
 
 def test_a_row_that_keeps_changing_costs_its_results_only(spark: SparkSession) -> None:
     """Points and changes of the row they meet, in turns: of 225 million pairs 15,000 ever meet."""
-    rows = spark.range(UPDATES).selectExpr("*", "id % 2 = 0 is_row")
-    order = "named_struct('cycle', 1L, 'stream_time_ms', id, 'side', 0, 'source', '{}', 'partition', 0, 'offset', id, 'attempt', 0)"
-    columns = ["struct('key' k) k", "struct(id {}) v", "id ts", f"{order} o", "0 n", "'record' kind",
-               "array(named_struct('source', '{}', 'partition', 0, 'offset', id, 'attempt', 0)) contributors"]  # fmt: skip
-    table = rows.where("is_row").selectExpr(*(one.format("t") for one in columns), "struct('key' named) fk")
-    points = rows.where("not is_row").selectExpr(*(one.format("s") for one in columns))
+    table, points = in_turns(spark, UPDATES)
+    table = table.withColumn("fk", F.struct(F.lit("key").alias("named")))
     joined = fk_stream_table.execute(points, TableSide(None, table), "left", 1)
     assert joined.where("v.s = rv.t + 1").count() == joined.count() == UPDATES // 2
 

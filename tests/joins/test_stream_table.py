@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.joins import plans
-from tests.joins.rows import frame, results
+from tests.joins.rows import frame, in_turns, results
 from tests.reference.stream_table import STREAM, TABLE, Record, Row, in_order, join, split, state_after
 
 from lakestreams import Json, StreamsBuilder, Text
@@ -334,12 +334,7 @@ UPDATES = 30_000
 
 def test_a_row_that_keeps_changing_costs_its_results_only(spark: SparkSession) -> None:
     """Points and versions of one key in turns: of 225 million pairs 15,000 ever meet."""
-    rows = spark.range(UPDATES).selectExpr("*", "id % 2 = 0 is_row")
-    order = "named_struct('cycle', 1L, 'stream_time_ms', id, 'side', 0, 'source', '{}', 'partition', 0, 'offset', id, 'attempt', 0)"
-    columns = ["struct('key' k) k", "struct(id {}) v", "id ts", f"{order} o", "0 n", "'record' kind",
-               "array(named_struct('source', '{}', 'partition', 0, 'offset', id, 'attempt', 0)) contributors"]  # fmt: skip
-    table = rows.where("is_row").selectExpr(*(one.format("t") for one in columns))
-    points = rows.where("not is_row").selectExpr(*(one.format("s") for one in columns))
+    table, points = in_turns(spark, UPDATES)
     joined = stream_table.execute(points, TableSide(None, table), "left", 1, busy=True)
     assert joined.where("v.s = rv.t + 1").count() == joined.count() == UPDATES // 2
 

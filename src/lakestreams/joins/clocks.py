@@ -1,9 +1,9 @@
 """The clocks that the records of a windowed join meet. Internal to `stream_stream`; works on arms (see `windows`).
 
 Two ways, same result. In general a task's records are sorted by their order for the running maxima, under `strict` those
-of all tasks that share a history once more. Where every record
-moves the clock to its own stream time (`Windowed.ascending`), nothing is sorted: the order ascends in cycle and stream
-time, so a record's clock is its own stream time or what earlier cycles reached, whichever is more.
+of all tasks that share a history once more. Where every record moves the clock to its own stream time
+(`Windowed.ascending`), nothing is sorted: the order ascends in cycle and stream time, so a record's clock is its own
+stream time or what earlier cycles reached, whichever is more.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def spark_session(
         # Not spark.jars: that copies every jar through a file server at the start, and gives each Connect session a
         # class loader of its own. In one JVM the class path is the same thing, sooner.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        # The collector for throughput: pauses harm nobody here, and G1's barriers cost a fifth of a join.
+        # The collector for throughput: pauses harm nobody here (docs/benchmarks.md).
         "spark.driver.extraJavaOptions": " ".join(
             ["-XX:+UseParallelGC", *["-XX:TieredStopAtLevel=1"] * quick, *cds.flags(java, jars)]
         ),
