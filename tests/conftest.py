@@ -28,10 +28,14 @@ def connect_mode() -> bool:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session of this run: two cores, classic or Connect; not `quick`, since it runs for many minutes."""
+    """The session of this run: two cores, classic or Connect; not `quick`, since it runs for many minutes.
+
+    The unions of hundreds of histories that the properties run in one plan leave the usual heap all but full, and the
+    JVM then collects garbage more than it works: hence twice as much.
+    """
     from lakestreams.local.session import spark_session
 
-    session = spark_session("lakestreams-tests", connect=CONNECT_MODE)
+    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE)
     yield session
     session.stop()
 
