@@ -2,8 +2,10 @@
 
 from lakestreams.errors import LakestreamsError
 from lakestreams.formats import EventTime, Json, Long, RegistryJson, Text
+from lakestreams.topology import aggregators as agg
 from lakestreams.topology.builder import StreamsBuilder, Topology
 from lakestreams.topology.fields import Fields, MaybeFields, is_missing
+from lakestreams.topology.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import GlobalKTable, KTable
 
@@ -14,6 +16,8 @@ __all__ = [
     "Fields",
     "GlobalKTable",
     "Json",
+    "KGroupedStream",
+    "KGroupedTable",
     "KStream",
     "KTable",
     "LakestreamsError",
@@ -22,7 +26,9 @@ __all__ = [
     "RegistryJson",
     "StreamsBuilder",
     "Text",
+    "TimeWindowedKStream",
     "Topology",
     "__version__",
+    "agg",
     "is_missing",
 ]

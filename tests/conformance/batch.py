@@ -44,9 +44,23 @@ class Batch:
             kinds[kind_of(case, rules)].append(case)
         outcomes: dict[str, Outcome] = {}
         with small_session() as spark:
-            groups = list(kinds.items())
+            groups = []
+            for kind, of_kind in kinds.items():
+                if kind.params.full == "shutdown":  # what stops a run stops all that runs with it
+                    outcomes |= self._run_alone(spark, kind, of_kind)
+                else:
+                    groups.append((kind, of_kind))
             for start in range(0, len(groups), _AT_ONCE):
                 outcomes |= self._run_together(spark, groups[start : start + _AT_ONCE])
+        return outcomes
+
+    def _run_alone(self, spark: SparkSession, kind: Kind, cases: list[Case]) -> dict[str, Outcome]:
+        outcomes: dict[str, Outcome] = {}
+        for case in cases:
+            try:
+                outcomes |= self._run_together(spark, [(kind, [case])])
+            except Exception as error:  # noqa: BLE001 - this case has failed, or was to
+                outcomes[case.id] = Outcome(error=f"{type(error).__name__}: {error}")
         return outcomes
 
     def _run_together(self, spark: SparkSession, groups: Sequence[tuple[Kind, list[Case]]]) -> dict[str, Outcome]:

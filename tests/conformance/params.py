@@ -13,7 +13,12 @@ HOWS: Mapping[str, tuple[str, ...]] = {
     "table-table": ("inner", "left", "outer"),
     "fk-table-table": ("inner", "left"),
     "stream-table-fk": ("inner", "left"),
+    # of extra cases: no joins, hence no kinds of one
+    "aggregate": ("None",),
+    "to-table": ("None",),
+    "suppress": ("None",),
 }
+DERIVED = ("aggregate", "to-table", "suppress")
 
 
 class CaseFault(Exception):
@@ -46,6 +51,13 @@ class Params:
     cache_max_bytes: int = 0  # more than 0: caches before unversioned tables, flushed after every record
     result_caching: bool = False  # of a foreign-key join's result
     queryable: bool = False  # the result is a store that can be queried: only then is it cached
+    suppress_side: str = ""  # which table of a table-table join is suppressed
+    suppress_until_time_limit_ms: int = 0
+    suppress_buffer: str = "unbounded"
+    kind: str = ""  # of an aggregation: what it is made of, and how
+    until_ms: int = 0  # of a suppression
+    max_records: int | None = None
+    full: str = "emit"  # or shutdown
 
     @property
     def cached(self) -> bool:
@@ -82,6 +94,12 @@ def _chain(value: Any) -> bool:
 _CACHE = {"cache_max_bytes": _length}
 _HISTORY = {"history_retention_ms": _optional_length}
 _SIDES = {"left_versioned": _flag, "right_versioned": _flag, **_HISTORY}
+_SUPPRESS = {
+    "suppress_side": _one_of("left", "right"),
+    "suppress_until_time_limit_ms": _length,
+    "suppress_buffer": _one_of("unbounded"),
+}
+_AGGREGATIONS = [f"{of}-{how}" for of in ("kstream", "ktable") for how in ("count", "reduce", "aggregate")]
 _FOREIGN_KEY = {"fk_extractor": _one_of("pipe1", "pipe0", "const-null", "pipe1-returnNull", "key-colon0")}
 
 KNOWN: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
@@ -99,15 +117,20 @@ KNOWN: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     },
     "stream-table": {"versioned": _flag, "grace_ms": _optional_length, **_HISTORY, **_CACHE},
     "stream-global": {"key_mapper": _one_of("comma1", "value", "key"), **_CACHE},
-    "table-table": {**_SIDES, "chain": _chain, "send_old_values": _flag, **_CACHE},
+    "table-table": {**_SIDES, **_SUPPRESS, "chain": _chain, "send_old_values": _flag, **_CACHE},
     "fk-table-table": {**_FOREIGN_KEY, **_SIDES, "result_caching": _flag, "queryable": _flag, **_CACHE},
     "stream-table-fk": {**_FOREIGN_KEY, **_CACHE},
+    "aggregate": {"kind": _one_of(*_AGGREGATIONS), "versioned": _flag, **_HISTORY, **_CACHE},
+    "to-table": _CACHE,
+    "suppress": {"until_ms": _length, "max_records": _length, "full": _one_of("emit", "shutdown"), **_CACHE},
 }
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "stream-stream": ("before_ms", "after_ms", "grace_ms"),
     "stream-global": ("key_mapper",),
     "fk-table-table": ("fk_extractor",),
     "stream-table-fk": ("fk_extractor",),
+    "aggregate": ("kind",),
+    "suppress": ("until_ms",),
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 from tests.conformance.cases import Case, Input, Row, Rules
+from tests.conformance.derived import Derived, Suppressed
 from tests.conformance.executors import Executor, Outcome
 from tests.conformance.functions import FOREIGN_KEYS, KEY_MAPPERS, joiner
 from tests.reference.fk_stream_table import ForeignKeyStreamJoin
@@ -19,7 +20,8 @@ from tests.reference.table_table import TableTableJoin
 from tests.reference.tables import LatestTable, VersionedTable, make_table
 from tests.reference.windows import Emit, How, StreamStreamJoin, Windows
 
-_TABLES = {"table-table": ("left", "right"), "fk-table-table": ("left", "right"), "stream-stream": ()}
+_BOTH = ("left", "right")
+_TABLES = {"table-table": _BOTH, "fk-table-table": _BOTH, "stream-stream": (), "suppress": _BOTH, "aggregate": _BOTH}
 
 
 class Reference:
@@ -62,7 +64,10 @@ def make_join(case: Case, rules: Rules) -> Join:
         case "stream-global":
             return StreamGlobalJoin(case.how, KEY_MAPPERS[params.key_mapper], join)
         case "table-table":
-            return TableTableJoin(params.chain or (case.how,), _table(case, "left"), _table(case, "right"), join)
+            page = TableTableJoin(params.chain or (case.how,), _table(case, "left"), _table(case, "right"), join)
+            if not params.suppress_side:
+                return page
+            return Suppressed(page, params.suppress_side, params.suppress_until_time_limit_ms)
         case "fk-table-table":
             return ForeignKeyJoin(
                 case.how,
@@ -74,6 +79,8 @@ def make_join(case: Case, rules: Rules) -> Join:
             )
         case "stream-table-fk":
             return ForeignKeyStreamJoin(case.how, FOREIGN_KEYS[params.fk_extractor], join)
+        case "aggregate" | "to-table" | "suppress":
+            return Derived(case)
         case _:
             raise ValueError(f"unknown join {case.join!r}")
 

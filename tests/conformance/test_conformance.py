@@ -18,22 +18,9 @@ from tests.conformance.executors import EXECUTORS, Outcome, load_executor
 from tests.conformance.runner import run
 
 ROOT = Path(__file__).parents[2]
-SUPPRESSED = {"tt-outer-suppress-right", "x-tt-left-suppressed-right-view"}
-EXTRA = {
-    "x-ss-left-throttle",
-    "x-agg-ktable-count",
-    "x-agg-ktable-reduce",
-    "x-agg-ktable-aggregate",
-    "x-agg-ktable-aggregate-versioned",
-    "x-agg-kstream-count",
-    "x-agg-kstream-reduce",
-    "x-agg-kstream-aggregate",
-    "x-to-table",
-    "x-suppress-time-limit",
-    "x-suppress-tombstone-untouched",
-    "x-suppress-emit-early",
-    "x-suppress-shutdown",
-}
+NOT_CLAIMED = {"x-ss-left-throttle"}  # it is about wall-clock time
+DERIVED = 12  # extra cases of aggregations, toTable and suppress
+ALL = 175 + 600 + DERIVED
 Capture = pytest.CaptureFixture[str]
 Change = Callable[[dict[str, Any]], Any]
 
@@ -51,13 +38,13 @@ def file_of(folder: Path, *cases: Any, name: str = "cases.json") -> str:
     return str(file)
 
 
-def test_all_175_recorded_and_600_random_cases_under_kafka_rules() -> None:
+def test_all_175_recorded_600_random_and_12_extra_cases_under_kafka_rules() -> None:
     cases, faults = load(DEFAULT)
     assert not faults
     report = run(cases, EXECUTORS["reference"](0), "kafka")
     assert report.failed == {}
-    assert set(report.not_claimed) == SUPPRESSED | EXTRA
-    assert len(report.passed) == 175 + 600 - len(SUPPRESSED)
+    assert set(report.not_claimed) == NOT_CLAIMED
+    assert len(report.passed) == ALL
     assert report.outside == ()
 
 
@@ -66,14 +53,14 @@ def test_all_cases_that_say_what_strict_rules_give() -> None:
     report = run(cases, EXECUTORS["reference"](0), "strict")
     assert report.failed == {}
     assert len(report.passed) == 50 + 157
-    assert len(report.passed) + len(report.outside) == 175 + 600 - len(SUPPRESSED)
+    assert len(report.passed) + len(report.outside) == ALL
 
 
 def test_an_executor_that_is_not_there_passes_nothing() -> None:
     cases, _ = load(DEFAULT)
     report = run(cases, load_executor("nowhere", 0), "kafka")
     assert report.passed == ()
-    assert len(report.failed) == 175 + 600 - len(SUPPRESSED)
+    assert len(report.failed) == ALL
     assert set(report.failed.values()) == {"executor 'nowhere' is not there yet"}
     assert set(EXECUTORS) == {"reference", "batch", "cuts"}
 
@@ -98,6 +85,8 @@ def test_an_executor_that_is_not_there_passes_nothing() -> None:
         ("ss-left-grace", lambda case: case["params"].update(emit_interval_ms=1000), "cannot be 1000"),
         ("ss-left-grace", lambda case: case.update(joiner="{left}-{up}"), "unknown field 'up'"),
         ("ss-left-grace", lambda case: case.pop("expected"), "'expected' is no list"),
+        ("tt-outer-suppress-right", lambda case: case["params"].update(suppress_buffer="small"), "cannot be 'small'"),
+        ("tt-outer-suppress-right", lambda case: case["expected"][6].update(after_input=7), "difference in row 7"),
         ("ss-left-grace", lambda case: case["inputs"].insert(0, {"advance_wall_ms": 5}), "'inputs', entry 1"),
         ("ss-left-grace", lambda case: case["inputs"][0].update(topic="up"), "unknown topic 'up'"),
         ("ss-left-grace", lambda case: case["inputs"][0].update(ts=-1), "negative time"),
@@ -127,6 +116,16 @@ def test_what_is_wrong_with_a_case_fails_it(
     assert f"FAILED {id_}" in printed
     assert reason in printed
     assert printed.endswith("\n1 passed, 1 failed\n")
+
+
+def test_a_case_that_must_stop_fails_if_it_goes_on_or_stops_for_another_reason() -> None:
+    document = json.loads(DEFAULT[0].read_text(encoding="utf-8"))
+    raw = next(case for case in document["extra_cases"] if case["id"] == "x-suppress-shutdown")
+    case = read_case(raw, "here", "extra_cases")
+    assert difference(case, Outcome(error="RuntimeError: BUFFER_FULL: 2 keys wait"), "kafka") is None
+    assert "must stop" in str(difference(case, Outcome(), "kafka"))
+    assert difference(case, Outcome(error="disk full"), "kafka") == "disk full"
+    assert main([str(DEFAULT[0]), "--only", "x-suppress-shutdown"]) == 0
 
 
 def test_strict_rules_compare_the_late_records_too(tmp_path: Path, capsys: Capture) -> None:
@@ -200,8 +199,8 @@ def test_files_with_extra_cases_alone(tmp_path: Path, capsys: Capture) -> None:
     file.write_text(json.dumps({"extra_cases": extra}), encoding="utf-8")
     assert main([str(file)]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert {line.split(": ")[1] for line in printed if line.startswith("not claimed: ")} == EXTRA
-    assert printed[-1] == "0 passed, 0 failed"
+    assert {line.split(": ")[1] for line in printed if line.startswith("not claimed: ")} == NOT_CLAIMED
+    assert printed[-1] == f"{DERIVED} passed, 0 failed"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from tests.conformance.__main__ import DEFAULT
 from tests.conformance.cases import Rules, load
 from tests.conformance.executors import EXECUTORS
+from tests.conformance.params import DERIVED
 from tests.conformance.runner import run
 from tests.conformance.topologies import kind_of
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 SEED = 20261121
 SAMPLE = {"kafka": 3, "strict": 2}
-COUNTS = {"kafka": 773, "strict": 207}
+COUNTS = {"kafka": 787, "strict": 207}
 
 
 @pytest.mark.slow
@@ -44,6 +45,18 @@ def test_a_sample_of_topologies_cut_at_random_places(spark: SparkSession, rules:
     report = run(chosen, EXECUTORS["cuts"](SEED), rules)
     assert report.failed == {}, "\n".join(report.lines())
     assert len(report.passed) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_derived_tables_cut_at_random_places(spark: SparkSession) -> None:
+    """All cases of aggregations, `toTable` and `suppress`, those of joins with a suppressed table among them."""
+    del spark
+    cases, _ = load(DEFAULT)
+    chosen = [case for case in cases if case.join in DERIVED or case.params.suppress_side]
+    report = run(chosen, EXECUTORS["cuts"](SEED), "kafka")
+    assert report.failed == {}, "\n".join(report.lines())
+    assert len(report.passed) == 14
 
 
 @pytest.mark.soak

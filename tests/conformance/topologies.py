@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.conformance.cases import Case, Rules
 from tests.conformance.functions import joiner
-from tests.conformance.params import Params
+from tests.conformance.params import DERIVED, Params
 
-from lakestreams import KTable, StreamsBuilder, Text, Topology
+from lakestreams import KTable, StreamsBuilder, Text, Topology, agg
 from lakestreams.topology.nodes import WindowedJoin
 
 if TYPE_CHECKING:
@@ -77,10 +77,14 @@ def build(kind: Kind) -> Topology:
         "table-table": _table_table,
         "fk-table-table": _foreign_key,
         "stream-table-fk": _foreign_key_stream,
+        "aggregate": _aggregate,
+        "to-table": _to_table,
+        "suppress": _suppress,
     }.get(kind.join)
     if make is None:
         raise ValueError(f"unknown join {kind.join!r}")
-    make(builder, kind).to_delta(OUTPUT)
+    made = make(builder, kind)
+    made.to_delta(OUTPUT, **({"mode": "changes"} if kind.join in DERIVED else {}))
     topology = builder.build()
     if kind.params.window_store == "in-memory":
         *others, join, sink = topology.nodes
@@ -125,6 +129,11 @@ def _table_table(builder: StreamsBuilder, kind: Kind) -> Any:
     params = kind.params
     joined: Any = _table(builder, "left", params, versioned=params.left_versioned)
     right = _table(builder, "right", params, versioned=params.right_versioned)
+    until = f"{params.suppress_until_time_limit_ms} ms"
+    if params.suppress_side == "left":
+        joined = joined.suppress(until)
+    elif params.suppress_side == "right":
+        right = right.suppress(until)
     for number, how in enumerate(params.chain or (kind.how,)):
         joined = _verb(joined, how)(right, _further if number else _both, name=f"{JOIN}{number}")
     return joined
@@ -145,6 +154,55 @@ def _foreign_key_stream(builder: StreamsBuilder, kind: Kind) -> Any:
     table = _table(builder, "right", kind.params, versioned=False)
     left = _stream(builder, "left", kind)
     return _verb(left, kind.how)(table, _both, right_on=lambda one: {"k": extract(one)}, name=JOIN)
+
+
+def _aggregate(builder: StreamsBuilder, kind: Kind) -> Any:
+    """The probes' counts, and their adders and subtractors, which write down what they were given."""
+    source, verb = kind.params.kind.split("-")
+    if source == "kstream":
+        grouped: Any = _stream(builder, "left", kind).map_values(lambda one: {"item": _raw(one.v)}).group_by_key()
+    else:
+        table = _table(builder, "left", kind.params, versioned=kind.params.versioned)
+        grouped = table.group_by(lambda one: ({"k": _prefix(one.v, 1)}, {"item": _prefix(_raw(one.v), -1)}))
+    if verb == "count":
+        return grouped.count(name=JOIN).map_values(lambda one: {"left": _encoded(one["count"].cast("string"))})
+    if verb == "reduce":
+        put = [lambda one, value, sign=sign: {"item": _written(one.item, sign, value.item)} for sign in "+-"]
+        made = grouped.reduce(*put[: 1 if source == "kstream" else 2], name=JOIN)
+    else:
+        signs: dict[str, Any] = {
+            name: lambda text, item, sign=sign: _written(text, sign, item)
+            for name, sign in (("add", "+"), ("subtract", "-"))
+        }
+        made = grouped.aggregate(lambda one: {"item": agg.fold(one.item, initial=F.lit("0"), **signs)}, name=JOIN)
+    return made.map_values(lambda one: {"left": _encoded(one.item)})
+
+
+def _to_table(builder: StreamsBuilder, kind: Kind) -> Any:
+    return _stream(builder, "left", kind).to_table(name=JOIN).map_values(lambda one: {"left": one.v})
+
+
+def _suppress(builder: StreamsBuilder, kind: Kind) -> Any:
+    params = kind.params
+    table = builder.table("left", key=Text("k"), value=Text("v"))
+    held = table.suppress(f"{params.until_ms} ms", max_records=params.max_records, when_full=params.full, name=JOIN)  # type: ignore[arg-type]
+    return held.map_values(lambda one: {"left": one.v})
+
+
+def _written(text: Column, sign: str, item: Column) -> Column:
+    return F.concat(text, F.lit(sign), item)
+
+
+def _raw(encoded: Column) -> Column:
+    return F.substr(encoded, F.lit(2))
+
+
+def _encoded(text: Column) -> Column:
+    return F.concat(F.lit("s"), text)
+
+
+def _prefix(text: Column, count: int) -> Column:
+    return F.substring_index(text, ":", count)
 
 
 def _stream(builder: StreamsBuilder, name: str, kind: Kind) -> Any:
@@ -235,6 +293,8 @@ def decode(text: str | None) -> Any:
 def joined_value(case: Case, key: Any, columns: Sequence[str | None]) -> Any:
     """What the case's joiner makes of the columns `left, right, further, mapped`."""
     left, right, further, mapped = map(decode, columns)
+    if case.join in DERIVED:
+        return left
     join = joiner(case.joiner)
     if len(case.params.chain) < 2:
         return join(key, left, right, mapped)

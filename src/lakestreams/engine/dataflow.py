@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine.derived import Derived
 from lakestreams.engine.shapes import Rejected, Scopes, Shapes, stream_side, table_side
 from lakestreams.engine.steps import Steps, names, paths, where
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError, TopologyInvalid
@@ -39,6 +40,7 @@ from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, 
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.fields import Fields, MaybeFields
 from lakestreams.topology.nodes import (
+    Aggregate,
     DeltaSink,
     DropAbsentDeletes,
     Filter,
@@ -53,7 +55,10 @@ from lakestreams.topology.nodes import (
     Repartition,
     SelectKey,
     Source,
+    Suppress,
     TableTableJoin,
+    ToStream,
+    ToTable,
     is_join,
     is_table,
 )
@@ -175,10 +180,11 @@ class _Walk:
         self._results = Results()
         self.faults: list[LakestreamsError] = []
         self._steps = Steps(topology.nodes, self.faults)
-        self._shapes = Shapes(
+        given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
-            inputs.keeps, inputs.raw, kept=self._results.kept, rejected=self._results.rejected,
+            inputs.keeps, inputs.raw, self._results.kept, self._results.rejected,
         )  # fmt: skip
+        self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}
 
     def results(self) -> Results:
@@ -211,6 +217,14 @@ class _Walk:
         parent = self._frames[node.parents[0].name]
         if isinstance(node, DeltaSink):
             return self._sink(node, parent)
+        if isinstance(node, Aggregate):
+            return self._derived.aggregate(node, parent, old=self._wants_old(node))
+        if isinstance(node, Suppress):
+            return self._derived.suppress(node, table_side(parent))
+        if isinstance(node, ToTable):
+            return self._derived.to_table(node, stream_side(parent))
+        if isinstance(node, ToStream):
+            return self._derived.to_stream(node, table_side(parent))
         if isinstance(node, DropAbsentDeletes):
             return self._shapes.without_absent_deletes(node, table_side(parent))
         if isinstance(parent, TableSide):
@@ -237,7 +251,7 @@ class _Walk:
     # --- joins -------------------------------------------------------------------------------------------------------
 
     def _join(self, node: Join) -> DataFrame | TableSide:
-        with_old = is_table(node) and (self._inputs.olds or node.name in self._olds)
+        with_old = is_table(node) and self._wants_old(node)
         left, right = self._frames[node.left.name], self._frames[node.right.name]
         rows = self._shapes.joined(node, left, right, old=with_old)
         value = F.when(F.col(KIND) != TOMBSTONE, self._result(node, rows, VALUE, RIGHT_VALUE))
@@ -249,6 +263,10 @@ class _Walk:
         further = [name for name in (OLD, SEEN_TIME) if name in made or (with_old and name in rows.columns)]
         frame = rows.withColumns(made).select(*RECORD_COLUMNS, *further)
         return TableSide(None, frame) if is_table(node) else frame
+
+    def _wants_old(self, node: Node) -> bool:
+        """Whether somebody reads what a table's rows were before."""
+        return self._inputs.olds or node.name in self._olds
 
     def _result(self, node: Join, rows: DataFrame, left_value: str, right_value: str) -> Column:
         """The value of a result: what the joiner makes of both sides, or all their columns."""
@@ -304,7 +322,7 @@ class _Walk:
 
 
 def _reads_old(node: Node) -> bool:
-    return isinstance(node, TableTableJoin | ForeignKeyJoin | DropAbsentDeletes)
+    return isinstance(node, TableTableJoin | ForeignKeyJoin | DropAbsentDeletes | Aggregate)
 
 
 def _through(node: Node) -> list[Node]:

@@ -21,8 +21,8 @@ from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import MOVES, PerTask
-from lakestreams.topology.graph import key_source, sources_of
-from lakestreams.topology.nodes import Join, Node, WindowedJoin, history_of, is_join
+from lakestreams.topology.graph import follows_partitions, key_source, sources_of
+from lakestreams.topology.nodes import Join, Node, WindowedJoin, history_of
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
@@ -105,14 +105,14 @@ class Sides:
             message = f'KeyTypeMismatch {{ left = "{node.left.name}", right = "{node.right.name}" }}: {wrong}'
             raise KeyTypeMismatch(message, where=where(node))
 
-    def _with_values(self, node: Join, points: DataFrame) -> DataFrame:
+    def _with_values(self, node: Node, points: DataFrame) -> DataFrame:
         """A stream without null values, which no join with a table has a use for."""
         if not self.raw:
             return points
         self._reject(node, "NULL_VALUE", points.where(F.col(VALUE).isNull()))
         return points.where(F.col(VALUE).isNotNull())
 
-    def _with_keys(self, node: Join, table: TableSide) -> TableSide:
+    def _with_keys(self, node: Node, table: TableSide) -> TableSide:
         """A table without null keys."""
         if not self.raw:
             return table
@@ -120,8 +120,8 @@ class Sides:
             self._reject(node, "NULL_KEY", table.changes.where(F.col(KEY).isNull()))
         return table.each(lambda rows: rows.where(F.col(KEY).isNotNull()))
 
-    def _changes(self, node: Join, side: str, parent: Node, table: TableSide) -> TableSide:
-        """A table as another table's join reads it: a versioned one tells only what is the latest of its key."""
+    def _changes(self, node: Node, side: str, parent: Node, table: TableSide) -> TableSide:
+        """A table as another table is made of it: a versioned one tells only what is the latest of its key."""
         table, history = self._with_keys(node, table), self._history(parent)
         if history is None:
             return self._remembered(node, side, self._scoped_table(table))
@@ -158,7 +158,7 @@ class Sides:
         rows = rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there))
         return self._scope_column(rows, column) if _SCOPE in names(rows, KEY) or column == MAPPED else rows
 
-    def _tasked(self, node: Join, parent: Node, rows: DataFrame) -> DataFrame:
+    def _tasked(self, node: Node, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows with their task: the partition, or after a re-key the hash of the key."""
         partition = F.col(ORDER)["partition"]
         source = key_source(parent)
@@ -190,11 +190,11 @@ class Sides:
         task = F.when(F.col(KEY).isNotNull(), partition_of(rows, KEY, count)).otherwise(F.pmod(own, F.lit(count)))
         return task if not stride else task + (partition - own)
 
-    def _tasks(self, node: Join) -> int:
+    def _tasks(self, node: Node) -> int:
         counts = {source.topic: self.partitions.get(source.topic, 1) for source in sources_of(node)}
         return task_count(node, counts) or 1
 
-    def _realm(self, node: Join) -> int:
+    def _realm(self, node: Node) -> int:
         """How many tasks share a history: not fewer than any side's rows are spread over."""
         if self.scopes is not None:
             return self.scopes.stride
@@ -206,7 +206,7 @@ class Sides:
             return own
         return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))
 
-    def _reject(self, node: Join, code: str, rows: DataFrame) -> None:
+    def _reject(self, node: Node, code: str, rows: DataFrame) -> None:
         coordinates = rows.select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
         self.rejected.append(Rejected(node.name, code, coordinates))
 
@@ -239,14 +239,9 @@ class Sides:
         return rows
 
 
-def _is_made(node: Node) -> bool:
-    """Whether a join lies between the sources and a node."""
-    return is_join(node) or any(_is_made(parent) for parent in node.parents)
-
-
 def _follows_partitions(node: WindowedJoin, parent: Node) -> bool:
     """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
-    return node.rules == "strict" and not _is_made(parent)
+    return node.rules == "strict" and follows_partitions(parent)
 
 
 def types(rows: DataFrame, column: str) -> list[str]:

@@ -45,18 +45,26 @@ def with_clocks(both: DataFrame, join: Windowed, since: int = 0) -> DataFrame:
     store would take (for the rules `kafka`); `horizon` of all tasks of its history; and of its task the clock before
     the first new cycle (`carried`, null: none) and after the last (`reached`).
     """
-    return _tallied(both, join, since) if join.ascending else _sorted(both, join, since)
+    return tallied(both, join.realm, since) if join.ascending else _sorted(both, join, since)
 
 
-def _tallied(both: DataFrame, join: Windowed, since: int) -> DataFrame:
-    """One row a task and cycle is enough to know what was reached before it."""
+def tallied(both: DataFrame, realm: int, since: int) -> DataFrame:
+    """Rows with their clocks, where each moves its task's clock to its own stream time.
+
+    One row a task and cycle is enough to know what was reached before it.
+
+    Args:
+        both: columns `task, o, moves`, and `clock` and `horizon`, null where they are not known yet.
+        realm: how many tasks share a history.
+        since: the first new cycle.
+    """
     # what was retained knows its clocks: one row a task is enough for all of it
     cycle = F.when(F.col(CLOCK).isNotNull(), F.lit(_BEFORE_ALL)).otherwise(F.col(ORDER)["cycle"])
     # one number to join by: a broadcast by any other key takes a page of memory, 64 MB by default, for a few rows
     stretch = F.shiftleft(F.col(TASK).cast("bigint"), _CYCLE_BITS) + cycle
     furthest = F.coalesce(HORIZON, MOVES)
-    realm = F.floor(F.col(TASK) / join.realm).alias(_REALM)
-    tops = both.groupBy(realm, F.col(TASK).alias(_TALLIED), cycle.alias(_CYCLE), stretch.alias(_STRETCH)).agg(
+    of_realm = F.floor(F.col(TASK) / realm).alias(_REALM)
+    tops = both.groupBy(of_realm, F.col(TASK).alias(_TALLIED), cycle.alias(_CYCLE), stretch.alias(_STRETCH)).agg(
         F.max(MOVES).alias(_TOP), F.max(furthest).alias(_FURTHEST)
     )
     # exchanged by realm, tasks lie together as well

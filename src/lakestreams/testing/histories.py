@@ -21,6 +21,7 @@ from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTA
 from lakestreams.engine.quarantine import EXPECTATION, NULL_KEY
 from lakestreams.joins.order import STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
+from lakestreams.topology.graph import takes_null_values
 from lakestreams.topology.nodes import Repartition
 
 if TYPE_CHECKING:
@@ -140,7 +141,12 @@ class Histories:
 
     def null_values(self) -> list[int]:
         """The places of the last step's records that a source refuses for their null value."""
-        refuse = {one.name for one in self._topology.sources if one.kind == "stream" and one.null_values != "ignore"}
+        nodes = self._topology.nodes
+        refuse = {
+            one.name
+            for one in self._topology.sources
+            if one.kind == "stream" and one.null_values != "ignore" and not takes_null_values(one, nodes)
+        }
         new = enumerate(self.piped[self._last :], self._last)
         return [place for place, piece in new if piece.value is None and piece.source in refuse]
 

@@ -7,7 +7,7 @@ topology are reported together.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -69,6 +69,34 @@ class Fields:
             )
         )
         return "null"
+
+
+class StructFields(Fields):
+    """The columns of a struct that only an expression knows, such as what a reduction has made so far."""
+
+    __slots__ = ("_struct",)
+
+    def __init__(self, owner: str, names: Iterable[str], struct: Column, where: str) -> None:
+        """Wraps a struct.
+
+        Args:
+            owner, where: as for `Fields`.
+            names: its columns.
+            struct: it.
+        """
+        super().__init__(owner, dict.fromkeys(names, ""), [], where)
+        self._struct = struct
+
+    def __getitem__(self, name: str) -> Column:
+        """The column of that name.
+
+        Raises:
+            UnknownColumn: if there is none.
+        """
+        self.sql(name)
+        if self._faults:
+            raise self._faults[0]
+        return self._struct[name]
 
 
 class MaybeFields(Fields):

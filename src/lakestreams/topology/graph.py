@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakestreams.topology.nodes import (
+    Aggregate,
     FlatMap,
     FlatMapValues,
     ForeignKeyJoin,
@@ -17,9 +18,12 @@ from lakestreams.topology.nodes import (
     Source,
     StreamGlobalJoin,
     StreamTableJoin,
+    Suppress,
     TableTableJoin,
+    ToTable,
     WindowedJoin,
     is_join,
+    is_made,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +47,8 @@ def key_source(node: Node) -> Source | None:
         return node
     if isinstance(node, SelectKey | Map | FlatMap | Repartition | ForeignKeyJoin):
         return None  # a foreign-key join's rows come by the right side's records as well, which lie elsewhere
+    if isinstance(node, Aggregate) and node.group is not None:
+        return None
     if isinstance(node, Merge) and key_source(node.right) is None:
         return None
     return key_source(node.parents[0])
@@ -52,8 +58,10 @@ def is_plural(node: Node) -> bool:
     """Whether one record of a source can cause several rows of a node."""
     if isinstance(node, Source):
         return False
-    if isinstance(node, FlatMap | FlatMapValues | WindowedJoin | ForeignKeyJoin | ForeignKeyStreamJoin):
+    if isinstance(node, FlatMap | FlatMapValues | WindowedJoin | ForeignKeyJoin | ForeignKeyStreamJoin | Suppress):
         return True
+    if isinstance(node, Aggregate) and (node.group is not None or node.windows is not None):
+        return True  # the old group and the new one; each window
     if isinstance(node, StreamTableJoin | StreamGlobalJoin):
         # a record that waits comes out with others that waited
         return is_plural(node.left) or (isinstance(node, StreamTableJoin) and node.grace_ms is not None)
@@ -61,6 +69,16 @@ def is_plural(node: Node) -> bool:
         shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
         return bool(shared) or is_plural(node.left) or is_plural(node.right)
     return is_plural(node.parents[0])
+
+
+def follows_partitions(node: Node) -> bool:
+    """Whether a node's rows come as their partitions do, so that the clocks they bring ascend with the order."""
+    return not is_made(node)
+
+
+def takes_null_values(source: Source, nodes: Sequence[Node]) -> bool:
+    """Whether a stream's null values have a use: they are deletions where the stream becomes a table."""
+    return any(isinstance(node, ToTable) and source in sources_of(node) for node in nodes)
 
 
 def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from lakestreams.formats.base import Format
+    from lakestreams.topology.aggregators import Aggregator
     from lakestreams.topology.fields import Fields, MaybeFields
 
 SourceKind = Literal["stream", "table", "global_table"]
@@ -32,6 +33,12 @@ ExpectationAction = Literal["off", "warn", "drop", "fail"]
 StreamMode = Literal["append"]
 TableMode = Literal["merge", "changes"]
 SinkMode = Literal["append", "merge", "changes"]
+AggregateVerb = Literal["count", "reduce", "aggregate"]
+# Of an aggregation: a row for each change, or one a key and cycle, as a record cache that is flushed once a cycle.
+Changes = Literal["every_change", "latest"]
+# Of a table's groups: what a group without rows is, a row of zeros and nulls (Kafka Streams' count) or no row (SQL's).
+EmptyGroup = Literal["keep", "delete"]
+WhenFull = Literal["emit", "shutdown"]
 
 Projection: TypeAlias = "Mapping[str, Column]"
 Mapper: TypeAlias = "Callable[[Fields], Projection]"
@@ -43,6 +50,10 @@ LeftJoiner: TypeAlias = "Callable[[Fields, MaybeFields], Projection]"
 OuterJoiner: TypeAlias = "Callable[[MaybeFields, MaybeFields], Projection]"
 AnyJoiner: TypeAlias = "Joiner | LeftJoiner | OuterJoiner"
 Predicate: TypeAlias = "Callable[[Fields], Column]"
+Aggregators: TypeAlias = "Callable[[Fields], Mapping[str, Aggregator]]"
+# A group's key, and the value to aggregate if it is another one than the row's.
+GroupMapper: TypeAlias = "Callable[[Fields], Projection | tuple[Projection, Projection]]"
+Reducer: TypeAlias = "Callable[[Fields, Fields], Projection]"
 
 DAY_MS = 86_400_000
 
@@ -347,6 +358,97 @@ class ForeignKeyStreamJoin:
 
 
 @dataclass(frozen=True)
+class ToTable:
+    """A stream read as a table: each record is its key's new row, a null value deletes it (Kafka's `toTable`)."""
+
+    name: str
+    parent: Node
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
+class ToStream:
+    """A table's changes as a stream: each new row is a record, each deletion one with a null value."""
+
+    name: str
+    parent: Node
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
+class TimeWindows:
+    """Windows of equal length that start at multiples of `advance_ms`: tumbling if that is the size, else hopping.
+
+    A window holds its start and not its end, and takes records until the clock reaches its end and grace.
+    """
+
+    size_ms: int
+    advance_ms: int
+    grace_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A table of one row a group: counts, sums and other aggregates of a stream's records or a table's rows.
+
+    Attributes:
+        verb: `count`, `reduce` or `aggregate`, as the user called it.
+        group: of a table, from a row's fields to the group's key, or to key and value; a stream has its key.
+        windows: of a stream, what each record is counted in; the key then has the columns of `WINDOW_COLUMNS` too.
+        aggregators: of `aggregate`, from the fields to what is made of them, by column name.
+        add, subtract: of `reduce`, from the aggregate's fields and a value's fields to the new aggregate.
+        emit: `every_change` or `latest`.
+        empty: of a table, what a group without rows is: `keep` or `delete`.
+    """
+
+    name: str
+    parent: Node
+    verb: AggregateVerb
+    group: GroupMapper | None = None
+    windows: TimeWindows | None = None
+    aggregators: Aggregators | None = None
+    add: Reducer | None = None
+    subtract: Reducer | None = None
+    emit: Changes = "every_change"
+    empty: EmptyGroup = "keep"
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
+class Suppress:
+    """A table whose updates wait in a buffer, so that only the last one of a while is told (Kafka's `suppress`).
+
+    Attributes:
+        until_ms: how long an update waits, by the clock of the updates; None: until its window closes.
+        max_records: how many keys a task's buffer holds; None: any number.
+        when_full: what happens then: the oldest ones come out early, or the run stops.
+    """
+
+    name: str
+    parent: Node
+    until_ms: int | None = None
+    max_records: int | None = None
+    when_full: WhenFull = "emit"
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The one input."""
+        return (self.parent,)
+
+
+@dataclass(frozen=True)
 class DeltaSink:
     """A stream or a table written to a Delta table, one commit a cycle.
 
@@ -373,8 +475,12 @@ Join: TypeAlias = (
 )
 Step: TypeAlias = (
     MapValues | Filter | DropAbsentDeletes | SelectKey | Map | FlatMapValues | FlatMap | Merge | Repartition
-)
-Node: TypeAlias = Source | Step | Join | DeltaSink
+    | ToTable | ToStream
+)  # fmt: skip
+Node: TypeAlias = Source | Step | Join | Aggregate | Suppress | DeltaSink
+
+# What a windowed aggregate's key has behind the group's columns: the window's first ms, and the first one after it.
+WINDOW_COLUMNS = ("window_start_ms", "window_end_ms")
 
 # Joins by the key both sides already have: their tasks must fit (semantics section 9).
 CO_PARTITIONED = (WindowedJoin, StreamTableJoin, TableTableJoin)
@@ -390,6 +496,9 @@ _WORDS: dict[type[Any], str] = {
     FlatMap: "flat_map",
     Merge: "merge",
     Repartition: "repartition",
+    ToTable: "to_table",
+    ToStream: "to_stream",
+    Suppress: "suppress",
     DeltaSink: "to_delta",
 }
 _SHAPES: dict[type[Any], str] = {
@@ -416,9 +525,22 @@ def is_table(node: Node) -> bool:
     """Whether a node's records are versions of their key rather than points."""
     if isinstance(node, Source):
         return node.kind != "stream"
-    if isinstance(node, TableTableJoin | ForeignKeyJoin):
+    if isinstance(node, TableTableJoin | ForeignKeyJoin | ToTable | Aggregate | Suppress):
         return True
     return isinstance(node, MapValues | Filter | DropAbsentDeletes | DeltaSink) and is_table(node.parent)
+
+
+def windows_of(node: Node) -> TimeWindows | None:
+    """The windows that a table's keys have, if a windowed aggregation made them and no later step changed the keys."""
+    if isinstance(node, Aggregate):
+        return node.windows
+    passes = isinstance(node, MapValues | Filter | DropAbsentDeletes | Suppress) and is_table(node)
+    return windows_of(node.parents[0]) if passes else None
+
+
+def is_made(node: Node) -> bool:
+    """Whether something that waits or gathers lies between the sources and a node: a join, an aggregation, a buffer."""
+    return is_join(node) or isinstance(node, Aggregate | Suppress) or any(is_made(parent) for parent in node.parents)
 
 
 def is_global(node: Node) -> bool:
@@ -444,4 +566,6 @@ def kind_of(node: Node) -> str:
         return node.kind
     if is_join(node):
         return "join" if node.how == "inner" else f"{node.how}_join"
+    if isinstance(node, Aggregate):
+        return node.verb
     return _WORDS[type(node)]

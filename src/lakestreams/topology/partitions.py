@@ -7,7 +7,17 @@ from typing import TypeAlias
 
 from lakestreams.errors import CoPartitioningRequired, LakestreamsError
 from lakestreams.topology.graph import sources_of
-from lakestreams.topology.nodes import CO_PARTITIONED, FlatMap, Join, Map, Merge, Node, Repartition, SelectKey, Source
+from lakestreams.topology.nodes import (
+    CO_PARTITIONED,
+    Aggregate,
+    FlatMap,
+    Map,
+    Merge,
+    Node,
+    Repartition,
+    SelectKey,
+    Source,
+)
 
 Pin: TypeAlias = "Source | Repartition"
 
@@ -44,21 +54,21 @@ def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tup
     return faults, warnings
 
 
-def task_count(join: Join, partitions: Mapping[str, int]) -> int | None:
-    """In how many tasks a join by key runs: the count of what is not re-keyed, else the largest of all that feeds it.
+def task_count(node: Node, partitions: Mapping[str, int]) -> int | None:
+    """In how many tasks a step by key runs: the count of what is not re-keyed, else the largest of all that feeds it.
 
     Args:
-        join: the join.
+        node: the join, aggregation or buffer.
         partitions: topic to partition count.
 
     Returns:
         The count, or None where it is not known.
         Source: as for `co_partitioning`.
     """
-    counts = [*_counts(join.left, partitions).values(), *_counts(join.right, partitions).values()]
+    counts = [count for parent in node.parents for count in _counts(parent, partitions).values()]
     if counts:
         return counts[0]
-    return max((partitions[one.topic] for one in sources_of(join) if one.topic in partitions), default=None)
+    return max((partitions[one.topic] for one in sources_of(node) if one.topic in partitions), default=None)
 
 
 def pins(node: Node) -> tuple[Pin, ...] | None:
@@ -69,7 +79,7 @@ def pins(node: Node) -> tuple[Pin, ...] | None:
     """
     if isinstance(node, Source | Repartition):
         return (node,)
-    if isinstance(node, SelectKey | Map | FlatMap):
+    if isinstance(node, SelectKey | Map | FlatMap) or (isinstance(node, Aggregate) and node.group is not None):
         return None
     if isinstance(node, Merge):
         left, right = pins(node.left), pins(node.right)

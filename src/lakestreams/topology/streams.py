@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Unpack, overload
 
 from lakestreams.errors import WrongKind
+from lakestreams.topology.grouped import KGroupedStream
 from lakestreams.topology.handles import Handle
 from lakestreams.topology.joining import (
     ByForeignKeyOfTable,
@@ -37,6 +38,7 @@ from lakestreams.topology.nodes import (
     Repartition,
     SelectKey,
     StreamMode,
+    ToTable,
     is_table,
 )
 from lakestreams.topology.tables import GlobalKTable, KTable
@@ -118,6 +120,32 @@ class KStream(Handle):
             name: of the step; by default `<input>_repartition`.
         """
         return self._add(Repartition(self._named(name, "repartition"), self._node, partitions))
+
+    # --- groups and tables -------------------------------------------------------------------------------------------
+
+    def group_by_key(self) -> KGroupedStream:
+        """The records in groups of one key each, to be counted, reduced or aggregated. A null key is in no group."""
+        return KGroupedStream(self._builder, self._node)
+
+    def group_by(self, mapper: Mapper, *, name: str | None = None) -> KGroupedStream:
+        """The records in groups of a key made from them: `select_key` and `group_by_key`.
+
+        Args:
+            mapper: from the record's fields to a dict of key column name to Column.
+            name: of the step that sets the key; by default `<input>_group_by`.
+        """
+        return self._add(SelectKey(self._named(name, "group_by"), self._node, mapper)).group_by_key()
+
+    def to_table(self, *, name: str | None = None) -> KTable:
+        """The stream read as a table: each record is its key's new row, a null value deletes it.
+
+        By arrival, whatever the times: a record that is older than its key's row replaces it all the same. A null key
+        is no row; it is refused.
+
+        Args:
+            name: of the step; by default `<input>_to_table`.
+        """
+        return KTable(self._builder, self._builder.add(ToTable(self._named(name, "to_table"), self._node)))
 
     # --- two inputs --------------------------------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Self, Unpack, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
+from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.handles import Handle
 from lakestreams.topology.joining import ByKeyOfTables, ByMappedKey, declare
 from lakestreams.topology.nodes import (
@@ -12,6 +13,7 @@ from lakestreams.topology.nodes import (
     DeltaSink,
     DropAbsentDeletes,
     Filter,
+    GroupMapper,
     Joiner,
     LeftJoiner,
     Mapper,
@@ -20,8 +22,17 @@ from lakestreams.topology.nodes import (
     OuterJoiner,
     OuterJoinKind,
     Predicate,
+    Suppress,
     TableMode,
+    ToStream,
+    WhenFull,
 )
+
+if TYPE_CHECKING:
+    from lakestreams.topology.grouped import KGroupedTable
+    from lakestreams.topology.streams import KStream
+
+WINDOW_CLOSES = "window_closes"
 
 
 class _Table(Handle):
@@ -75,6 +86,51 @@ class KTable(_Table):
             name: of the step; by default `<input>_drop_absent_deletes`.
         """
         return self._add(DropAbsentDeletes(self._named(name, "drop_absent_deletes"), self._node))
+
+    def to_stream(self, *, name: str | None = None) -> KStream:
+        """The table's changes as a stream: a new row is a record, a deletion one with a null value.
+
+        Args:
+            name: of the step; by default `<input>_to_stream`.
+        """
+        from lakestreams.topology.streams import KStream  # noqa: PLC0415 - streams know tables, this one step goes back
+
+        return KStream(self._builder, self._builder.add(ToStream(self._named(name, "to_stream"), self._node)))
+
+    def group_by(self, mapper: GroupMapper) -> KGroupedTable:
+        """The rows in groups of a key made from them; a row that changes leaves its group and enters its new one.
+
+        Args:
+            mapper: from the row's fields to a dict of key column name to Column, or to a pair of dicts: the key's
+                columns and those of the value that is to be aggregated. A row whose group key is null is in no group.
+        """
+        from lakestreams.topology.grouped import KGroupedTable  # noqa: PLC0415 - aggregates of groups are tables again
+
+        return KGroupedTable(self._builder, self._node, group=mapper)
+
+    def suppress(
+        self,
+        until: Duration,
+        *,
+        max_records: int | None = None,
+        when_full: WhenFull = "emit",
+        name: str | None = None,
+    ) -> KTable:
+        """A table whose updates wait, so that only the last one of a while is told.
+
+        Args:
+            until: how long a key's first update waits, in the event time of the updates: then the last one comes out,
+                deletions too; or `"window_closes"`, of a windowed aggregate: each window gives one final row when the
+                clock of the updates reaches its end and grace, and no deletions.
+            max_records: how many keys may wait in each task; by default any number.
+            when_full: `emit` lets the oldest ones out early; `shutdown` stops the run, which writes nothing.
+            name: of the step; by default `<input>_suppress`.
+
+        Raises:
+            InvalidDuration: of a duration that is none.
+        """
+        until_ms = None if until == WINDOW_CLOSES else to_ms(until, "until")
+        return self._add(Suppress(self._named(name, "suppress"), self._node, until_ms, max_records, when_full))
 
     @overload
     def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable: ...

@@ -22,9 +22,13 @@ from lakestreams.errors import (
 from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES
 from lakestreams.topology.nodes import (
     WITH_OUTER,
+    Aggregate,
+    AggregateVerb,
+    Changes,
     CoPartitioning,
     DeltaSink,
     Emission,
+    EmptyGroup,
     ExpectationAction,
     Filter,
     FlatMap,
@@ -48,8 +52,12 @@ from lakestreams.topology.nodes import (
     StreamGlobalJoin,
     StreamMode,
     StreamTableJoin,
+    Suppress,
     TableMode,
     TableTableJoin,
+    ToStream,
+    ToTable,
+    WhenFull,
     WindowedJoin,
     WindowStore,
     history_of,
@@ -58,6 +66,7 @@ from lakestreams.topology.nodes import (
     is_table,
     kind_of,
     shape_of,
+    windows_of,
 )
 from lakestreams.topology.partitions import co_partitioning
 
@@ -74,6 +83,10 @@ _CHOICES: dict[str, Any] = {
     "rules": Rules,
     "store": WindowStore,
     "mode": SinkMode,
+    "verb": AggregateVerb,
+    "emit": Changes,
+    "empty": EmptyGroup,
+    "when_full": WhenFull,
 }
 _STREAM, _TABLE_SORT, _GLOBAL = "stream", "table", "global table"
 _TAKES: dict[type[Join], tuple[str, str]] = {
@@ -84,7 +97,8 @@ _TAKES: dict[type[Join], tuple[str, str]] = {
     ForeignKeyJoin: (_TABLE_SORT, _TABLE_SORT),
     ForeignKeyStreamJoin: (_STREAM, _TABLE_SORT),
 }
-_OF_STREAMS = (SelectKey, Map, FlatMap, FlatMapValues, Repartition, Merge)
+_OF_STREAMS = (SelectKey, Map, FlatMap, FlatMapValues, Repartition, Merge, ToTable)
+_OF_TABLES = (ToStream, Suppress)
 
 __all__ = ["co_partitioning", "not_runnable_yet", "structure"]
 
@@ -145,6 +159,10 @@ def _node_faults(node: Node) -> list[LakestreamsError]:
         faults.extend(_window_faults(node, _where(node)))
     if isinstance(node, StreamTableJoin) and not wrong_kinds:
         faults.extend(_grace_faults(node, _where(node)))
+    if isinstance(node, Aggregate):
+        faults.extend(_aggregate_faults(node, _where(node)))
+    if isinstance(node, Suppress):
+        faults.extend(_suppress_faults(node, _where(node)))
     return faults
 
 
@@ -169,6 +187,11 @@ def _wrong_kinds(node: Node) -> Iterator[str]:
     for parent in node.parents:
         if isinstance(node, _OF_STREAMS) and _sort(parent) != _STREAM:
             yield f"{parent.name} is a {_sort(parent)}; {kind_of(node)} takes a stream"
+        wanted = _TABLE_SORT if isinstance(node, Aggregate) and node.group is not None else _STREAM
+        if isinstance(node, Aggregate) and _sort(parent) != wanted:
+            yield f"{parent.name} is a {_sort(parent)}; this {kind_of(node)} takes a {wanted}"
+        if isinstance(node, _OF_TABLES) and _sort(parent) != _TABLE_SORT:
+            yield f"{parent.name} is a {_sort(parent)}; {kind_of(node)} takes a table"
         if isinstance(node, DeltaSink) and _sort(parent) == _GLOBAL:
             yield f"{parent.name} is a global table, which every task holds whole; it is no output"
 
@@ -214,6 +237,41 @@ def _grace_faults(join: StreamTableJoin, where: str) -> Iterator[LakestreamsErro
             f"grace {join.grace_ms} ms is longer than the {history_ms} ms that {join.right.name} keeps of its history"
         )
         yield InvalidOption(text, hint="a history of at least the grace", where=where)
+
+
+def _aggregate_faults(node: Aggregate, where: str) -> Iterator[LakestreamsError]:
+    needed = {"reduce": node.add, "aggregate": node.aggregators}
+    if node.verb in needed and not callable(needed[node.verb]):
+        text = f"{node.verb}() takes a function, not {needed[node.verb]!r}"
+        yield InvalidOption(text, hint='such as lambda row: {"total": agg.sum(row.amount)}', where=where)
+    if node.group is not None and node.windows is not None:
+        yield InvalidOption("a table's rows have no windows, only a stream's records do", where=where)
+    windows = node.windows
+    if windows is None:
+        return
+    if windows.size_ms < 1 or not 1 <= windows.advance_ms <= windows.size_ms:
+        text = f"windows of {windows.size_ms} ms, {windows.advance_ms} ms apart"
+        yield InvalidOption(text, hint="a size above zero, and an advance from 1 ms to the size", where=where)
+    if windows.grace_ms < 0:
+        yield InvalidOption(f"grace {windows.grace_ms} ms is negative", hint="zero or more", where=where)
+
+
+def _suppress_faults(node: Suppress, where: str) -> Iterator[LakestreamsError]:
+    """Source: Kafka Streams' SuppressedInternal, GraphGraceSearchUtil; semantics section 8.2."""
+    if node.until_ms is None and is_table(node.parent) and windows_of(node.parent) is None:
+        text = f"the rows of {node.parent.name} have no windows that could close"
+        yield InvalidOption(text, hint="suppress a windowed aggregate, or give a time", where=where)
+    if node.until_ms is not None and node.until_ms < 0:
+        yield InvalidOption(f"until {node.until_ms} ms is negative", hint="zero or more", where=where)
+    if node.max_records is not None and (type(node.max_records) is not int or node.max_records < 1):
+        hint = "a whole number, 1 or more; or none, for any number"
+        yield InvalidOption(f"max_records={node.max_records!r} is not a count", hint=hint, where=where)
+    if node.until_ms is None and node.max_records is not None and node.when_full == "emit":
+        text = "a window's final row cannot come out early"
+        yield InvalidOption(text, hint='when_full="shutdown", or no max_records', where=where)
+    if history_of(node.parent) is not None:
+        text = f"{node.parent.name} is versioned: its rows cannot be held back"
+        yield InvalidOption(text, hint="leave as_of out, or join it first", where=where)
 
 
 def _source_faults(source: Source, where: str) -> list[LakestreamsError]:

@@ -1,0 +1,205 @@
+"""How the steps that make tables of streams and of tables call their kernels: one method a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import StructType
+
+from lakestreams.engine.sides import Sides
+from lakestreams.engine.steps import column, names, where
+from lakestreams.errors import InvalidExpression
+from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TIME, VALUE, is_new
+from lakestreams.joins.table_table import SEEN_TIME
+from lakestreams.joins.validity import TableSide
+from lakestreams.joins.windows import MOVES
+from lakestreams.tables import aggregations, changes, suppress, windowed
+from lakestreams.tables.aggregations import Grouping, Part
+from lakestreams.tables.suppress import Hold
+from lakestreams.topology import aggregators as agg
+from lakestreams.topology.aggregators import Aggregator
+from lakestreams.topology.fields import Fields, StructFields
+from lakestreams.topology.graph import follows_partitions
+from lakestreams.topology.nodes import Aggregate, Suppress, ToStream, ToTable, windows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_GIVEN, _COUNT = "given", "count"
+
+
+def explain(node: Aggregate | Suppress) -> str:
+    """A step's plan in words: what its kernel exchanges and sorts."""
+    if isinstance(node, Suppress):
+        return suppress.explain(_hold(node))
+    told = aggregations.explain(Grouping((), of_table=node.group is not None))
+    if node.windows is None:
+        return told
+    windows = node.windows
+    return f"{told}; windows of {windows.size_ms} ms every {windows.advance_ms} ms, grace {windows.grace_ms} ms"
+
+
+@dataclass
+class Derived(Sides):
+    """Calls the kernels of `tables`."""
+
+    def to_table(self, node: ToTable, rows: DataFrame) -> TableSide:
+        """A stream's records as versions; null keys are refused."""
+        return self._with_keys(node, TableSide(None, rows))
+
+    def to_stream(self, node: ToStream, table: TableSide) -> DataFrame:
+        """A table's new versions as records."""
+        del node
+        return table.all().where(is_new(self.since)).select(*RECORD_COLUMNS)
+
+    def aggregate(self, node: Aggregate, parent: DataFrame | TableSide, *, old: bool) -> TableSide:
+        """The groups' new rows, with `old` if their readers need it."""
+        if isinstance(parent, TableSide):
+            halves, grouping, members = self._of_table(node, parent)
+        else:
+            (halves, grouping), members = self._of_stream(node, parent), None
+        groups = self.retained.get(node.name, {}).get("groups")
+        if self.keeps:
+            self._keep(node, groups=self._open(node, aggregations.retain(halves, groups, grouping, members=members)))
+        rows = aggregations.execute(halves, groups, grouping, self.since, members=members, with_old=old)
+        return TableSide(None, self._unscoped(rows))
+
+    def suppress(self, node: Suppress, table: TableSide) -> TableSide:
+        """The updates that come out now."""
+        hold, table = _hold(node), self._with_keys(node, table)
+        if hold.until_ms == 0 and hold.max_records is None:
+            return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
+        rows = self._scoped(table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME))
+        updates = self._tasked(node, node.parent, rows)
+        past = self.retained.get(node.name, {})
+        buffered, clocks = past.get("buffer"), past.get("clocks")
+        if self.keeps:
+            waits = suppress.retain(updates, buffered, clocks, hold)
+            self._keep(node, buffer=waits, clocks=suppress.last_clocks(updates, clocks))
+        return TableSide(None, self._unscoped(suppress.execute(updates, buffered, clocks, hold, self.since)))
+
+    # --- aggregations ------------------------------------------------------------------------------------------------
+
+    def _of_stream(self, node: Aggregate, rows: DataFrame) -> tuple[DataFrame, Grouping]:
+        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
+        rows = self._with_values(node, rows.where(F.col(KEY).isNotNull()))
+        grouping, rows = self._parts(node, rows, self.steps.fields(node.parent.name, rows, node), VALUE)
+        if node.windows is not None:
+            rows = self._in_windows(node, rows)
+        return self._scoped(
+            rows.withColumn(changes.OUT, F.lit(None).cast(rows.schema[changes.INTO].dataType))
+        ), grouping
+
+    def _in_windows(self, node: Aggregate, rows: DataFrame) -> DataFrame:
+        assert node.windows is not None  # noqa: S101 - the caller has looked
+        follows = follows_partitions(node.parent)
+        moves = F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"]) if follows else F.col(TIME)
+        clocks = self.retained.get(node.name, {}).get("clocks")
+        names_before = rows.columns
+        tasked = self._tasked(node, node.parent, rows).withColumn(MOVES, moves)
+        tasked = self._unscoped(tasked) if self.scopes is not None else tasked
+        clocked = windowed.with_clock(tasked, clocks, self.since, ascending=follows)
+        if self.keeps:
+            self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
+        found = windowed.assigned(clocked, node.windows)
+        taken = windowed.is_open(node.windows)
+        self._reject(node, "LATE", found.where(~taken))
+        return found.where(taken).select(*names_before)
+
+    def _open(self, node: Aggregate, groups: DataFrame) -> DataFrame:
+        """The groups that can still change; histories that share a job keep all of theirs."""
+        if node.windows is None or self.scopes is not None:
+            return groups
+        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self._realm(node))
+
+    def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
+        rows = self._changes(node, "table", node.parent, table).all()
+        grouping, grouped = self._grouped(node, rows, VALUE, changes.INTO_KEY, changes.INTO)
+        if OLD in rows.columns and not grouping.looks_at_members:
+            _, grouped = self._grouped(node, grouped, OLD, changes.OUT_KEY, changes.OUT)
+        else:
+            grouped = changes.with_before(grouped)
+        members = changes.members(grouped, self.since) if grouping.looks_at_members else None
+        return changes.halves(grouped, self.since), grouping, members
+
+    def _grouped(
+        self, node: Aggregate, rows: DataFrame, value: str, key_as: str, as_name: str
+    ) -> tuple[Grouping, DataFrame]:
+        """Rows with the group's key and what is aggregated of each, both null where the value is."""
+        assert node.group is not None  # noqa: S101 - of a stream nobody asks
+        made: Any = node.group(self.steps.fields(node.parent.name, rows, node, value=value))
+        there = F.col(value).isNotNull()
+        key, of = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+        new_value = F.col(value) if of is None else self.steps.struct(node, of)
+        rows = rows.withColumns({key_as: F.when(there, self.steps.key(node, key)), _GIVEN: F.when(there, new_value)})
+        grouping, rows = self._parts(
+            node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GIVEN), _GIVEN, as_name
+        )
+        if self.scopes is not None:
+            rows = self._scope_column(rows, key_as)
+        return grouping, rows.drop(_GIVEN)
+
+    def _parts(
+        self, node: Aggregate, rows: DataFrame, fields: Fields, value: str, as_name: str = changes.INTO
+    ) -> tuple[Grouping, DataFrame]:
+        """What is made of the values, and rows with the values that it is made of."""
+        of_table = node.group is not None
+        if node.verb == "reduce":
+            made = {VALUE: self._reduction(node, rows, value)}
+        elif node.verb == _COUNT:
+            made = {_COUNT: agg.count()}
+        else:
+            assert node.aggregators is not None  # noqa: S101 - build() asks for them
+            given: object = node.aggregators(fields)  # a user's function may return anything
+            made = self._checked(node, given)
+        parts = tuple(
+            Part(name, one.kind, None if one.initial is None else column(one.initial), one.add, one.subtract)
+            for name, one in made.items()
+        )
+        of = {name: column(one.of) for name, one in made.items() if one.kind != _COUNT}
+        # of nothing but counts a row still says that it is there
+        into = self.steps.struct(node, of or {_COUNT: F.lit(1)})
+        rows = rows.withColumn(as_name, F.when(F.col(value).isNotNull(), into))
+        grouping = Grouping(parts, of_table, node.empty, node.emit, alone=node.verb == "reduce")
+        types = rows.schema[as_name].dataType
+        assert isinstance(types, StructType)  # noqa: S101 - made above
+        wrong = aggregations.validate(types, grouping)
+        if wrong is not None:
+            raise InvalidExpression(wrong, hint="see lakestreams.agg for what each takes", where=where(node))
+        return grouping, rows
+
+    def _reduction(self, node: Aggregate, rows: DataFrame, value: str) -> Aggregator:
+        columns = names(rows, value)
+
+        def put(reducer: Any) -> Any:
+            def put_together(made: Column, one: Column) -> Column:
+                sides = (StructFields(node.parent.name, columns, side, where(node)) for side in (made, one))
+                projection = reducer(*sides)
+                given = list(projection) if isinstance(projection, Mapping) else projection
+                if given != columns:
+                    message = f"reduce gave {given!r}, not the value's columns"
+                    raise InvalidExpression(message, hint=f"it has: {', '.join(columns)}", where=where(node))
+                return self.steps.key(node, projection)
+
+            return None if reducer is None else put_together
+
+        return Aggregator("fold", F.col(value), None, put(node.add), put(node.subtract))
+
+    def _checked(self, node: Aggregate, given: object) -> dict[str, Aggregator]:
+        made = dict(given) if isinstance(given, Mapping) else {}
+        if not made or not all(isinstance(one, Aggregator) for one in made.values()):
+            message = f"the function returned {given!r}, not a dict of name to aggregator"
+            raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=where(node))
+        return made
+
+    def _keep(self, node: Aggregate | Suppress, **frames: DataFrame) -> None:
+        self.kept.setdefault(node.name, {}).update(frames)
+
+
+def _hold(node: Suppress) -> Hold:
+    windows = windows_of(node.parent)
+    grace_ms = 0 if windows is None else windows.grace_ms
+    return Hold(node.until_ms, grace_ms, node.max_records, node.when_full)

@@ -1,0 +1,53 @@
+"""Folds: a key's rows one after the other, each with what was made of it and of all before it.
+
+What windows of Spark cannot say, since they do not look at their own last result. The rows of a key are gathered into
+one array: meant for keys that change some thousand times a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+MADE = "made"
+_ROWS, _PAST, _ROW, _POS = "fold_rows", "fold_past", "fold_row", "fold_pos"
+_NOW = "now"
+
+Step = Callable[["Column", "Column"], "Column"]  # what was made so far, a row: what is made now
+
+
+def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Column, step: Step) -> DataFrame:
+    """The rows with a column `made`.
+
+    Args:
+        rows: any frame; no column may be of a type that has no order (a map).
+        by: the columns that say which rows belong together.
+        order: the columns that order them, in total.
+        nothing: what was made before the first row, of the type that is made.
+        step: from what was made and a row (a struct) to what is made of both; of the same type.
+    """
+    kept = [name for name in rows.columns if name not in order and name not in by]
+    gathered = rows.groupBy(*by).agg(F.array_sort(F.collect_list(F.struct(*order, *kept))).alias(_ROWS))
+    empty = F.filter(F.array(nothing), lambda _: F.lit(False))
+
+    def onward(past: Column, row: Column) -> Column:
+        def both(now: Column) -> Column:
+            return F.struct(now.alias(_NOW), F.concat(past[_PAST], F.array(now)).alias(_PAST))
+
+        return let(step(past[_NOW], row), both)
+
+    past = F.aggregate(_ROWS, F.struct(nothing.alias(_NOW), empty.alias(_PAST)), onward)[_PAST]
+    each = gathered.select(*by, _ROWS, past.alias(_PAST)).select(*by, F.posexplode(_ROWS).alias(_POS, _ROW), _PAST)
+    return each.select(
+        *by, *(F.col(_ROW)[name].alias(name) for name in (*order, *kept)), F.get(_PAST, F.col(_POS)).alias(MADE)
+    )
+
+
+def let(value: Column, use: Callable[[Column], Column]) -> Column:
+    """What `use` makes of a value, the value computed once however often it is used."""
+    return F.get(F.transform(F.array(value), use), F.lit(0))
