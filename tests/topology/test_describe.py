@@ -276,6 +276,100 @@ def test_every_shape_is_drawn_with_its_options() -> None:
     assert drawn.count("    n1 --> n13") == 2, "a stream that is joined with itself feeds both sides"
 
 
+# --- groups and buffers ----------------------------------------------------------------------------------------------
+
+
+def every_group() -> Topology:
+    sources = declared("groups")
+    regions = sources.views.group_by(function, name="by_region")
+    counted = regions.windowed_by("5 min", advance="1 min", grace="10 s").count(name="per_region", emit="latest")
+    counted.suppress("window_closes", max_records=1000, when_full="shutdown", name="final").to_delta("a")
+    sources.clicks.group_by_key().reduce(function, name="newest").to_stream(name="changes").to_delta("b")
+    users = sources.views.to_table(name="seen").suppress("5 s", name="calm")
+    users.group_by(function).aggregate(function, name="per_plan", empty="delete").to_delta("c")
+    return sources.builder.build()
+
+
+GROUPS = """\
+    Processor: by_region (select_key)
+      <-- Views
+      --> per_region
+    Processor: per_region (count)
+      grouped by key
+      windows 300000 ms, advance 60000 ms, grace 10000 ms
+      emit latest
+      <-- by_region
+      --> final
+    Processor: final (suppress)
+      until window closes, max_records 1000, when_full shutdown
+      <-- per_region
+      --> a
+    Sink: a (delta, merge)
+      <-- final
+    Processor: seen (to_table)
+      <-- Views
+      --> calm
+    Processor: calm (suppress)
+      until 5000 ms
+      <-- seen
+      --> per_plan
+    Processor: per_plan (aggregate)
+      grouped by (function), re-keyed
+      emit every_change, empty delete
+      <-- calm
+      --> c
+    Sink: c (delta, merge)
+      <-- per_plan
+  Sub-topology: 1
+    Source: Clicks (stream, topic: Clicks)
+      key text(user), value text(target)
+      event time record, at most 86400000 ms ahead of ingest
+      null values: quarantine, keys_not_null: off
+      --> newest
+    Processor: newest (reduce)
+      grouped by key
+      emit every_change
+      <-- Clicks
+      --> changes
+    Processor: changes (to_stream)
+      <-- newest
+      --> b
+    Sink: b (delta, append)
+      <-- changes"""
+
+
+def test_groups_and_buffers_show_their_options() -> None:
+    assert GROUPS in every_group().describe()
+
+
+def test_groups_and_buffers_have_shapes_of_their_own() -> None:
+    drawn = every_group().mermaid()
+    for line in (
+        '[["per_region<br/>count<br/>grouped by key<br/>windows 300000 ms, advance 60000 ms, grace 10000 ms<br/>emit latest"]]',
+        '(["final<br/>suppress<br/>until window closes, max_records 1000, when_full shutdown"])',
+        '[["per_plan<br/>aggregate<br/>grouped by (function), re-keyed<br/>emit every_change, empty delete"]]',
+        '["changes<br/>to_stream"]',
+    ):
+        assert line in drawn
+
+
+def test_the_text_says_where_records_get_another_key() -> None:
+    """Where Kafka Streams cuts sub-topologies, the text names the step that re-keys."""
+    sources = declared()
+    views = sources.views.select_key(function, name="a").map(function, name="b").flat_map(function, name="c")
+    views.repartition(3, name="d").to_delta("streams")
+    sources.users.group_by(function).count(name="e").to_delta("tables")
+    text = sources.builder.build().describe()
+    for line in ("a (select_key)", "b (map)", "c (flat_map)", "d (repartition)", "grouped by (function), re-keyed"):
+        assert line in text
+
+
+def test_names_are_no_tags_of_mermaid() -> None:
+    sources = declared()
+    sources.views.filter(function, name='<img src="x">').to_delta("out")
+    assert '["#lt;img src=#quot;x#quot;#gt;<br/>filter"]' in sources.builder.build().mermaid()
+
+
 # --- the fingerprint -------------------------------------------------------------------------------------------------
 
 WINDOW = {"within": "1 s", "name": "j"}
@@ -328,6 +422,43 @@ def test_unequal_topologies_have_unequal_descriptions() -> None:
     first: dict[str, str] = {}
     for case, text in texts.items():
         assert first.setdefault(text, case) == case
+
+
+# what is made of groups and told by buffers; no two of them are the same topology
+GROUP_VARIANTS = {
+    "count": lambda s: s.views.group_by_key().count(name="j"),
+    "count, latest": lambda s: s.views.group_by_key().count(name="j", emit="latest"),
+    "reduce": lambda s: s.views.group_by_key().reduce(function, name="j"),
+    "aggregate": lambda s: s.views.group_by_key().aggregate(function, name="j"),
+    "re-keyed": lambda s: s.views.group_by(function, name="k").count(name="j"),
+    "of a table": lambda s: s.users.group_by(function).count(name="j"),
+    "of a table, latest": lambda s: s.users.group_by(function).count(name="j", emit="latest"),
+    "of a table, delete": lambda s: s.users.group_by(function).count(name="j", empty="delete"),
+    "tumbling": lambda s: s.views.group_by_key().windowed_by("5 s").count(name="j"),
+    "tumbling, 6 s": lambda s: s.views.group_by_key().windowed_by("6 s").count(name="j"),
+    "tumbling, grace": lambda s: s.views.group_by_key().windowed_by("5 s", grace="1 s").count(name="j"),
+    "hopping": lambda s: s.views.group_by_key().windowed_by("5 s", advance="1 s").count(name="j"),
+    "to_table": lambda s: s.views.to_table(name="j"),
+    "to_stream": lambda s: s.users.to_stream(name="j"),
+    "suppress": lambda s: s.users.suppress("5 s", name="j"),
+    "suppress, 6 s": lambda s: s.users.suppress("6 s", name="j"),
+    "suppress, bounded": lambda s: s.users.suppress("5 s", max_records=10, name="j"),
+    "suppress, less": lambda s: s.users.suppress("5 s", max_records=9, name="j"),
+    "suppress, or stop": lambda s: s.users.suppress("5 s", max_records=10, when_full="shutdown", name="j"),
+    **{f"final {options}": lambda s, options=options: (
+        s.views.group_by_key().windowed_by("5 s").count(name="i").suppress(name="j", **options)
+    ) for options in (
+        {"until": "window_closes"}, {"until": "0 s"}, {"until": "window_closes", "max_records": 1, "when_full": "shutdown"},
+    )},
+}  # fmt: skip
+
+
+def test_unequal_groups_and_buffers_have_unequal_descriptions() -> None:
+    first: dict[str, str] = {}
+    for case, made in GROUP_VARIANTS.items():
+        sources = declared()
+        made(sources).to_delta("out")
+        assert first.setdefault(sources.builder.build().describe(), case) == case
 
 
 def test_names_cannot_pass_for_other_nodes() -> None:

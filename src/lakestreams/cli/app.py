@@ -56,6 +56,7 @@ def check(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also the plan in words, the tables and the drawing.")
     ] = False,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the pipeline into this file, as SVG.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Everything that can be wrong before anything starts, all faults at once.
@@ -66,8 +67,11 @@ def check(
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
+    if svg is not None and len(pipeline) > 1:
+        msg = "--svg draws one pipeline into one file; check them one by one"
+        raise typer.BadParameter(msg)
     options = RunOptions(tuple(pipeline), sources, root, catalog, bootstrap_servers=bootstrap_servers)
-    return run(Screen(as_json=as_json), options, broker=broker, explain=explain)
+    return run(Screen(as_json=as_json), options, broker=broker, explain=explain, drawing=svg)
 
 
 @app.command(name="run")

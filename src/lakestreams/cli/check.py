@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
-from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
+from lakestreams.errors import LakestreamsError, LocationNotWritable, TopologyInvalid, unfold
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
 from lakestreams.topology import validate
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.config.compile import Pipeline
+    from lakestreams.topology.builder import Topology
 
 
 @dataclass
@@ -48,9 +50,11 @@ class Report:
     fault: LakestreamsError | None = None
 
 
-def run(screen: Screen, options: RunOptions, *, broker: bool, explain: bool) -> int:
-    """Checks the pipelines; returns the exit code."""
+def run(screen: Screen, options: RunOptions, *, broker: bool, explain: bool, drawing: Path | None = None) -> int:
+    """Checks the pipelines and draws the first one, if there is a file for it; returns the exit code."""
     job = prepare(load(options), options)
+    if drawing is not None:  # without counts, which need a session: a file that cannot be written is told before that
+        write_drawing(job.pipelines[0].topology, {}, drawing)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, progress=screen.say)
     reports = []
@@ -59,6 +63,9 @@ def run(screen: Screen, options: RunOptions, *, broker: bool, explain: bool) -> 
             reports.append(_examine(spark, job, index, broker=broker))
     for one in reports:
         _show(screen, one, job, explain=explain)
+    if drawing is not None:
+        write_drawing(job.pipelines[0].topology, reports[0].partitions, drawing)
+        screen.say(f"drawing: {drawing}")
     ok = all(one.fault is None for one in reports)
     screen.result({"ok": ok, "pipelines": [_as_dict(one, job, explain=explain) for one in reports]})
     return report.OK if ok else report.FAILED
@@ -84,6 +91,20 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
     except LakestreamsError as error:
         found.fault = locate(error, found.pipeline)
     return found
+
+
+def write_drawing(topology: Topology, partitions: Mapping[str, int], path: Path) -> None:
+    """Writes the topology as SVG.
+
+    Raises:
+        LocationNotWritable: if the file cannot be written.
+    """
+    try:
+        path.write_text(topology.svg(partitions), encoding="utf-8")
+    except OSError as error:
+        message = f"cannot write the drawing to {path}: {error.strerror or error}"
+        hint = "give --svg a file in a folder that is there and can be written to"
+        raise LocationNotWritable(message, hint=hint) from None
 
 
 # --- showing -------------------------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
 from lakestreams.formats.base import Format
 from lakestreams.formats.time import EventTime
-from lakestreams.topology import describe, validate
+from lakestreams.topology import describe, svg, validate
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.nodes import (
     DAY_MS,
@@ -58,6 +59,22 @@ class Topology:
     def mermaid(self) -> str:
         """The topology as a Mermaid flowchart."""
         return describe.as_mermaid(self.nodes)
+
+    def svg(self, partitions: Mapping[str, int] | None = None) -> str:
+        """The topology as an SVG document that needs nothing else, for docs and notebooks; light and dark.
+
+        Args:
+            partitions: topic to partition count; then sources show theirs, and joins in how many tasks they run.
+        """
+        return svg.as_svg(self.name, self.nodes, partitions)
+
+    def _repr_svg_(self) -> str:
+        """What a notebook draws."""
+        return self.svg()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002 - Jupyter's
+        """What a notebook keeps: the drawing, and the text for places that draw nothing."""
+        return {"image/svg+xml": self._repr_svg_(), "text/plain": self.describe()}
 
 
 class StreamsBuilder:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from lakestreams.topology.joining import ByName
 from lakestreams.topology.nodes import (
     CO_PARTITIONED,
+    Aggregate,
     DeltaSink,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
@@ -22,6 +23,7 @@ from lakestreams.topology.nodes import (
     Source,
     StreamGlobalJoin,
     StreamTableJoin,
+    Suppress,
     WindowedJoin,
     history_of,
     is_join,
@@ -40,7 +42,7 @@ def as_text(pipeline: str, nodes: Sequence[Node]) -> str:
         for parent in dict.fromkeys(parent.name for parent in node.parents):  # once, for a self-join too
             children[parent].append(node.name)
     lines = [f"Topology: {pipeline}"]
-    for number, part in enumerate(_connected(nodes)):
+    for number, part in enumerate(sub_topologies(nodes)):
         lines.append(f"  Sub-topology: {number}")
         for node in part:
             lines.append(f"    {_headline(node)}")
@@ -53,7 +55,10 @@ def as_text(pipeline: str, nodes: Sequence[Node]) -> str:
 
 
 def as_mermaid(nodes: Sequence[Node]) -> str:
-    """A flowchart: topics and outputs as cylinders, tables dashed, joins as diamonds with their options."""
+    """A flowchart: topics and outputs as cylinders, edges of tables dashed, joins as diamonds with their options.
+
+    Aggregates have a double frame, as tables that are made here, and buffers have round ends.
+    """
     ids = {node.name: f"n{index}" for index, node in enumerate(nodes)}
     lines = ["flowchart LR"]
     for node in nodes:
@@ -70,6 +75,10 @@ def details(node: Node) -> list[str]:
         return _source_details(node)
     if is_join(node):
         return _join_details(node)
+    if isinstance(node, Aggregate):
+        return _aggregate_details(node)
+    if isinstance(node, Suppress):
+        return _buffer_details(node)
     if isinstance(node, Repartition):
         return [f"partitions {node.partitions}"]
     if isinstance(node, DeltaSink):
@@ -111,6 +120,23 @@ def _join_details(join: Join) -> list[str]:
     return [*lines, ", ".join((columns, *required))]
 
 
+def _aggregate_details(node: Aggregate) -> list[str]:
+    lines = ["grouped by key" if node.group is None else f"grouped by {_columns(node.group)}, re-keyed"]
+    if node.windows is not None:
+        size_ms, advance_ms, grace_ms = node.windows.size_ms, node.windows.advance_ms, node.windows.grace_ms
+        lines.append(f"windows {size_ms} ms, advance {advance_ms} ms, grace {grace_ms} ms")
+    # a stream's records never leave their group, so that it cannot become empty
+    empty = [] if node.group is None else [f"empty {node.empty}"]
+    return [*lines, ", ".join((f"emit {node.emit}", *empty))]
+
+
+def _buffer_details(node: Suppress) -> list[str]:
+    until = "until window closes" if node.until_ms is None else f"until {node.until_ms} ms"
+    # a buffer without bounds is never full
+    bounds = [] if node.max_records is None else [f"max_records {node.max_records}", f"when_full {node.when_full}"]
+    return [", ".join((until, *bounds))]
+
+
 def _lookup(join: Join) -> list[str]:
     """How the right side's row is found, where it is a row."""
     if isinstance(join, StreamTableJoin):
@@ -137,14 +163,27 @@ def _shown(name: str) -> str:
 
 
 def _drawn(node: Node) -> str:
-    lines = [node.name, kind_of(node), *(details(node) if is_join(node) or isinstance(node, Repartition) else ())]
-    label = "<br/>".join(line.replace('"', "#quot;").replace("\n", " ") for line in lines)
+    label = "<br/>".join(_mermaid_text(line) for line in (node.name, kind_of(node), *_mermaid_details(node)))
     if isinstance(node, Source | DeltaSink):
         return f'[("{label}")]'
+    if isinstance(node, Aggregate):
+        return f'[["{label}"]]'
+    if isinstance(node, Suppress):
+        return f'(["{label}"])'
     return f'{{"{label}"}}' if is_join(node) else f'["{label}"]'
 
 
-def _connected(nodes: Sequence[Node]) -> list[list[Node]]:
+def _mermaid_details(node: Node) -> list[str]:
+    """Sources and outputs have their options in the text alone: they would make the cylinders wider than the rest."""
+    return [] if isinstance(node, Source | DeltaSink) else details(node)
+
+
+def _mermaid_text(line: str) -> str:
+    """A label's text as Mermaid takes it: `<` and `>` too, which would be tags else."""
+    return line.replace('"', "#quot;").replace("<", "#lt;").replace(">", "#gt;").replace("\n", " ")
+
+
+def sub_topologies(nodes: Sequence[Node]) -> list[list[Node]]:
     """The parts of the graph that share no node, in the order of their first node."""
     part_of: dict[str, int] = {}
     for index, node in enumerate(nodes):
