@@ -37,7 +37,7 @@ def cases_of(join: str, how: str, *, chains: bool = False) -> Cases:
     assert not faults
     wanted = [
         case for case in found
-        if (case.join, case.how) == (join, how) and not case.fault and not case.not_claimed
+        if (case.join, case.how) == (join, how) and not case.fault and not case.params.suppress_side
         and bool(case.params.chain) == chains
     ]  # fmt: skip
     assert wanted, f"there are cases of {how} {join}"

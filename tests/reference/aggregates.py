@@ -98,3 +98,97 @@ class ToTable:
         if change is None:
             return []
         return [Result(record.key, record.value, record.ts, record, (record,), change.old and change.old.value)]
+
+
+Summary = Callable[[list[Any]], Any]  # of the values of a group, in the order in which they were written
+
+
+@dataclass(frozen=True)
+class Row(Result):
+    """A group's row; a table's row is a plain record, whatever it was made of."""
+
+    @property
+    def kind(self) -> str:
+        return "tombstone" if self.value is None else "record"
+
+
+class SummedTable:
+    """As `TableAggregate`, with each row worked out anew from all rows that the group then has.
+
+    A group without rows is summed up as it is, or deleted.
+    """
+
+    def __init__(self, group: Callable[[Any, Any], Any], summary: Summary, *, delete: bool = False) -> None:
+        self._group, self._summary, self._delete = group, summary, delete
+        self._rows: dict[Any, tuple[Any, Any]] = {}  # key -> group, value
+        self._times: dict[Any, int] = {}  # of the groups that are there
+
+    def left(self, record: Record) -> list[Result]:
+        old = self._rows.pop(record.key, (None, None))[0]
+        new = None if record.value is None else self._group(record.key, record.value)
+        found = [self._changed(old, record)] if old is not None and old != new else []
+        if new is not None:
+            self._rows[record.key] = (new, record.value)
+            found.append(self._changed(new, record))
+        return found
+
+    def right(self, record: Record) -> list[Result]:
+        raise NotImplementedError(record)
+
+    def _changed(self, group: Any, cause: Record) -> Result:
+        values = [value for own, value in self._rows.values() if own == group]
+        ts = self._times[group] = max(self._times.get(group, cause.ts), cause.ts)
+        if self._delete and not values:
+            del self._times[group]
+            return Row(group, None, ts, cause, (cause,))
+        return Row(group, self._summary(values), ts, cause, (cause,))
+
+
+class SummedStream:
+    """As `StreamAggregate`, with each row worked out anew from all values so far."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._summary = summary
+        self._values: dict[Any, list[Any]] = {}
+        self._times: dict[Any, int] = {}
+
+    def left(self, record: Record) -> list[Result]:
+        if record.key is None or record.value is None:
+            return []
+        return [self.entered(record.key, record)]
+
+    def right(self, record: Record) -> list[Result]:
+        raise NotImplementedError(record)
+
+    def entered(self, group: Any, record: Record) -> Result:
+        """A record comes into a group, whatever its key."""
+        self._values.setdefault(group, []).append(record.value)
+        self._times[group] = max(self._times.get(group, record.ts), record.ts)
+        return Row(group, self._summary(self._values[group]), self._times[group], record, (record,))
+
+
+class SummedWindows(SummedStream):
+    """The same by time windows: `[start, start + size)` for each multiple of `advance`, 0 or later.
+
+    A window takes no record once the clock of the record's task, the record included, has reached its end and grace.
+    """
+
+    def __init__(self, summary: Summary, size: int, advance: int, grace: int) -> None:
+        super().__init__(summary)
+        self._size, self._advance, self._grace = size, advance, grace
+        self._clocks: dict[int, int] = {}
+        self.late: list[Record] = []
+
+    def left(self, record: Record) -> list[Result]:
+        if record.key is None or record.value is None:
+            return []  # none reaches the group's task; its own partition's later records bring its time along
+        clock = max(self._clocks.get(record.task, record.ts), record.ts, record.stream_time)
+        self._clocks[record.task] = clock
+        starts = range(record.ts // self._advance * self._advance, -1, -self._advance)
+        found = []
+        for start in sorted(start for start in starts if start + self._size > record.ts):
+            if start + self._size + self._grace > clock:
+                found.append(self.entered((record.key, start), record))
+            else:
+                self.late.append(record)
+        return found

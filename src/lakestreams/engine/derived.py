@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
-from lakestreams.engine.sides import Sides
+from lakestreams.engine.sides import Sides, own_key_names
 from lakestreams.engine.steps import column, names, where
 from lakestreams.errors import InvalidExpression
 from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TIME, VALUE, is_new
@@ -22,13 +22,15 @@ from lakestreams.tables.suppress import Hold
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.aggregators import Aggregator
 from lakestreams.topology.fields import Fields, StructFields
-from lakestreams.topology.graph import follows_partitions
-from lakestreams.topology.nodes import Aggregate, Suppress, ToStream, ToTable, windows_of
+from lakestreams.topology.graph import follows_partitions, sources_of, tells_each_change_once
+from lakestreams.topology.nodes import WINDOW_COLUMNS, Aggregate, Suppress, ToStream, ToTable, windows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_GIVEN, _COUNT = "given", "count"
+_GIVEN, _COUNT, _THERE = "given", "count", "_there"
+# New records in one call: their keys fit a broadcast, whatever they are.
+_FEW = 100_000
 
 
 def explain(node: Aggregate | Suppress) -> str:
@@ -64,6 +66,8 @@ class Derived(Sides):
         groups = self.retained.get(node.name, {}).get("groups")
         if self.keeps:
             self._keep(node, groups=self._open(node, aggregations.retain(halves, groups, grouping, members=members)))
+        if groups is not None and self._few(node):
+            groups = aggregations.prune(groups, halves)
         rows = aggregations.execute(halves, groups, grouping, self.since, members=members, with_old=old)
         return TableSide(None, self._unscoped(rows))
 
@@ -73,7 +77,8 @@ class Derived(Sides):
         if hold.until_ms == 0 and hold.max_records is None:
             return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
         rows = self._scoped(table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME))
-        updates = self._tasked(node, node.parent, rows)
+        # a window is no part of what decides on the task
+        updates = self._tasked(node, node.parent, rows, but=() if windows_of(node.parent) is None else WINDOW_COLUMNS)
         past = self.retained.get(node.name, {})
         buffered, clocks = past.get("buffer"), past.get("clocks")
         if self.keeps:
@@ -116,14 +121,25 @@ class Derived(Sides):
         return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self._realm(node))
 
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
-        rows = self._changes(node, "table", node.parent, table).all()
+        rows, few = self._changes(node, "table", node.parent, table).all(), self._few(node)
         grouping, grouped = self._grouped(node, rows, VALUE, changes.INTO_KEY, changes.INTO)
-        if OLD in rows.columns and not grouping.looks_at_members:
-            _, grouped = self._grouped(node, grouped, OLD, changes.OUT_KEY, changes.OUT)
+        told = OLD in rows.columns and tells_each_change_once(node.parent, self.topology.nodes)
+        if told and not grouping.looks_at_members:
+            _, known = self._grouped(node, grouped.where(is_new(self.since)), OLD, changes.OUT_KEY, changes.OUT)
         else:
-            grouped = changes.with_before(grouped)
-        members = changes.members(grouped, self.since) if grouping.looks_at_members else None
-        return changes.halves(grouped, self.since), grouping, members
+            known = changes.with_before(changes.of_changed_keys(grouped, self.since) if few else grouped)
+        halves, members = changes.halves(known, self.since), None
+        if grouping.looks_at_members:
+            had = changes.of_touched_groups(grouped, halves, self.since) if few else grouped
+            members = changes.members(had, self.since)
+        return halves, grouping, members
+
+    def _few(self, node: Aggregate) -> bool:
+        """Whether what is new is known to be few, so that the past is best filtered by its keys first."""
+        new = [
+            (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
+        ]
+        return None not in new and sum(one or 0 for one in new) <= _FEW
 
     def _grouped(
         self, node: Aggregate, rows: DataFrame, value: str, key_as: str, as_name: str
@@ -133,7 +149,7 @@ class Derived(Sides):
         made: Any = node.group(self.steps.fields(node.parent.name, rows, node, value=value))
         there = F.col(value).isNotNull()
         key, of = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-        new_value = F.col(value) if of is None else self.steps.struct(node, of)
+        new_value = self._row(node, rows, value) if of is None else self.steps.struct(node, of)
         rows = rows.withColumns({key_as: F.when(there, self.steps.key(node, key)), _GIVEN: F.when(there, new_value)})
         grouping, rows = self._parts(
             node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GIVEN), _GIVEN, as_name
@@ -141,6 +157,14 @@ class Derived(Sides):
         if self.scopes is not None:
             rows = self._scope_column(rows, key_as)
         return grouping, rows.drop(_GIVEN)
+
+    def _row(self, node: Aggregate, rows: DataFrame, value: str) -> Column:
+        """What is aggregated of a row where the group's function does not say: its value, and by name its key too."""
+        if node.verb != "aggregate":
+            return F.col(value)
+        own = names(rows, value)
+        key = [F.col(KEY)[name].alias(name) for name in own_key_names(rows) if name not in own]
+        return F.struct(*key, *(F.col(value)[name].alias(name) for name in own))
 
     def _parts(
         self, node: Aggregate, rows: DataFrame, fields: Fields, value: str, as_name: str = changes.INTO
@@ -159,9 +183,9 @@ class Derived(Sides):
             Part(name, one.kind, None if one.initial is None else column(one.initial), one.add, one.subtract)
             for name, one in made.items()
         )
-        of = {name: column(one.of) for name, one in made.items() if one.kind != _COUNT}
+        of = {name: column(one.of) for name, one in made.items() if one.of is not None}
         # of nothing but counts a row still says that it is there
-        into = self.steps.struct(node, of or {_COUNT: F.lit(1)})
+        into = self.steps.struct(node, of or {_THERE: F.lit(1)})
         rows = rows.withColumn(as_name, F.when(F.col(value).isNotNull(), into))
         grouping = Grouping(parts, of_table, node.empty, node.emit, alone=node.verb == "reduce")
         types = rows.schema[as_name].dataType
@@ -190,6 +214,10 @@ class Derived(Sides):
 
     def _checked(self, node: Aggregate, given: object) -> dict[str, Aggregator]:
         made = dict(given) if isinstance(given, Mapping) else {}
+        for name, one in made.items():
+            if isinstance(one, Aggregator) and isinstance(one.of, str):
+                message = f"{name}: agg.{one.kind}({one.of!r}) is of a text, not of a column"
+                raise InvalidExpression(message, hint=f"agg.{one.kind}(row.{one.of})", where=where(node))
         if not made or not all(isinstance(one, Aggregator) for one in made.values()):
             message = f"the function returned {given!r}, not a dict of name to aggregator"
             raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=where(node))
@@ -202,4 +230,4 @@ class Derived(Sides):
 def _hold(node: Suppress) -> Hold:
     windows = windows_of(node.parent)
     grace_ms = 0 if windows is None else windows.grace_ms
-    return Hold(node.until_ms, grace_ms, node.max_records, node.when_full)
+    return Hold(node.until_ms, grace_ms, node.max_records, node.when_full, node.name)

@@ -285,7 +285,7 @@ class Driver:
             query = self._start_query(generation, writer, topics)
             try:
                 while query.isActive:
-                    query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # fractions of a second work
+                    self._wait(query)
                     batch = _last_batch(query)
                     if batch is not None and batch != seen and query.isActive:
                         seen = batch
@@ -293,14 +293,17 @@ class Driver:
                         ends = {at: end for at, end in view.ends.items() if end > view.starts.get(at, 0)}
                         self._process(ends, view)
                 failure = query.exception()
-            except LakestreamsError:
+            except Exception:  # of the ingest or of a cycle, which is no fault of the ingest
                 query.stop()
                 raise
-            except Exception as error:
-                query.stop()
-                raise self._ingest_error(error) from error
             if failure is not None:
                 raise self._ingest_error(failure) from failure
+
+    def _wait(self, query: StreamingQuery) -> None:
+        try:
+            query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # fractions of a second work
+        except Exception as error:
+            raise self._ingest_error(error) from error
 
     def _start_query(
         self, generation: checkpoint.Generation, writer: ingest.BatchWriter, topics: Sequence[str]

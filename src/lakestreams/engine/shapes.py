@@ -23,7 +23,7 @@ from lakestreams.joins.order import KEY, VALUE
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import PerTask, Windowed
-from lakestreams.topology.graph import is_interleaved, is_plural, overlap_of, sources_of
+from lakestreams.topology.graph import is_interleaved, is_plural, meet_apart, overlap_of, sources_of
 from lakestreams.topology.nodes import (
     DropAbsentDeletes,
     ForeignKeyJoin,
@@ -164,6 +164,7 @@ class Shapes(Sides):
             self.since,
             overlap=overlap_of(node, self.topology.nodes),
             plural=is_plural(node.left) or is_plural(node.right),
+            apart=meet_apart(node),
             with_old=old,
         )
 

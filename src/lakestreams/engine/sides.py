@@ -6,7 +6,7 @@ can share the frames: then a column in front of every key keeps them apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.nodes import Mapper
 
 _SCOPE = "_scope"
+_HASHED = "_hashed"
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,8 @@ class Sides:
         rows = rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there))
         return self._scope_column(rows, column) if _SCOPE in names(rows, KEY) or column == MAPPED else rows
 
-    def _tasked(self, node: Node, parent: Node, rows: DataFrame) -> DataFrame:
-        """Rows with their task: the partition, or after a re-key the hash of the key."""
+    def _tasked(self, node: Node, parent: Node, rows: DataFrame, *, but: Sequence[str] = ()) -> DataFrame:
+        """Rows with their task: the partition, or after a re-key the hash of the key, `but` for some columns of it."""
         partition = F.col(ORDER)["partition"]
         source = key_source(parent)
         count = self._tasks(node)
@@ -167,7 +168,9 @@ class Sides:
             return self._scoped(rows.withColumn(TASK, partition))
         if count == 1 and self.scopes is not None:
             return self._scoped(rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.scopes.stride))))
-        return self._scoped(rows.withColumn(TASK, self._hashed(rows, count)))
+        key = F.struct(*(F.col(KEY)[name].alias(name) for name in own_key_names(rows) if name not in but))
+        keyed = rows.withColumn(_HASHED, F.when(F.col(KEY).isNotNull(), key))
+        return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, count)).drop(_HASHED))
 
     def _clocked(self, node: WindowedJoin, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows with their task and what they move its clock to.
@@ -187,7 +190,7 @@ class Sides:
         partition = F.col(ORDER)["partition"]
         stride = 0 if self.scopes is None else self.scopes.stride
         own = partition if not stride else F.pmod(partition, F.lit(stride))
-        task = F.when(F.col(KEY).isNotNull(), partition_of(rows, KEY, count)).otherwise(F.pmod(own, F.lit(count)))
+        task = F.when(F.col(KEY).isNotNull(), partition_of(rows, _HASHED, count)).otherwise(F.pmod(own, F.lit(count)))
         return task if not stride else task + (partition - own)
 
     def _tasks(self, node: Node) -> int:
@@ -248,6 +251,11 @@ def types(rows: DataFrame, column: str) -> list[str]:
     """The SQL types of a key's columns."""
     fields = rows.schema[column].dataType.fields  # type: ignore[attr-defined]
     return [one.dataType.simpleString() for one in fields if one.name != _SCOPE]
+
+
+def own_key_names(rows: DataFrame) -> list[str]:
+    """The names of a key's columns, but for what keeps histories apart."""
+    return [name for name in names(rows, KEY) if name != _SCOPE]
 
 
 def key_names(table: TableSide) -> list[str]:

@@ -11,7 +11,8 @@ Both sides of one record (a self-join, or a chain that comes back to a table): K
 table's store before any join sees it. So each arm is looked up as it is after the whole trigger, and the record gives
 a result an arm, the arm first whose path leaves the table first. A table joined with itself therefore gives each
 result twice, and an inner self-join says nothing when a row goes: each arm finds the other side gone already. This is
-Kafka's (recorded: tt-int-multi-*), stale result row included.
+Kafka's (recorded: tt-int-multi-*), stale result row included. Where a repartition lies on the way of one arm, its row
+comes as a record of its own (`apart`): the first arm finds the other side as it was before, the second one after.
 
 Plan: one exchange by the key, one sort; a row is both an update and the state that the other side sees. One more
 exchange and sort (the places of rows) only if both sides hold rows of one record and may hold several of it.
@@ -101,6 +102,7 @@ def execute(
     *,
     overlap: Overlap = "none",
     plural: bool = False,
+    apart: bool = False,
     with_old: bool = False,
 ) -> DataFrame:
     """Joins the new changes of both tables.
@@ -111,6 +113,7 @@ def execute(
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
         plural: whether a side may hold several rows of one trigger.
+        apart: whether both sides' rows of one trigger come one after the other.
         with_old: whether the result feeds another table join.
 
     Returns:
@@ -118,7 +121,7 @@ def execute(
         With `with_old` also `old_v`, `old_rv`, `old_kind`: the result for what the updated side had before (`old_kind`
         null: none), and `seen_ts`.
     """
-    rows = _both(left, right, overlap, needs_old=how != "inner" or with_old)
+    rows = _both(left, right, overlap, apart=apart, needs_old=how != "inner" or with_old)
     is_left = F.col(_ARM) == _LEFT
     left_there, right_there = F.col(_L)[VALUE].isNotNull(), F.col(_R)[VALUE].isNotNull()
     other_there = F.when(is_left, right_there).otherwise(left_there)
@@ -168,7 +171,7 @@ def explain(how: OuterJoinKind) -> str:
     return f"table-table {how} join: both tables are exchanged by the key and sorted once; no join of Spark's is needed"
 
 
-def _both(left: TableSide, right: TableSide, overlap: Overlap, *, needs_old: bool) -> DataFrame:
+def _both(left: TableSide, right: TableSide, overlap: Overlap, *, apart: bool, needs_old: bool) -> DataFrame:
     """Every row with `l` and `r`: its own side's version, and the one that the other side has after the trigger."""
     names = validity.key_type(left.all()).names
     rows = _arm(left, _LEFT, names).unionByName(_arm(right, _RIGHT, names), allowMissingColumns=True)
@@ -179,10 +182,10 @@ def _both(left: TableSide, right: TableSide, overlap: Overlap, *, needs_old: boo
         earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
         before = {name: F.last(name, ignorenulls=True).over(earlier)[VALUE] for name in (_L, _R)}
         rows = rows.withColumns({f"{name}_before": column for name, column in before.items()})
-    # No trigger on both sides: rows up to this one. Otherwise all rows of the trigger, the later ones too.
+    # No trigger on both sides at once: rows up to this one. Otherwise all rows of the trigger, the later ones too.
     until = (
         in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        if overlap == "none"
+        if overlap == "none" or apart
         else by_key.orderBy(ORDER).rangeBetween(Window.unboundedPreceding, Window.currentRow)
     )
     seen = rows.withColumns({f"{name}_seen": F.last(name, ignorenulls=True).over(until) for name in (_L, _R)})

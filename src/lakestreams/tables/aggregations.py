@@ -82,7 +82,7 @@ class Part:
 
     Attributes:
         name: the column's.
-        kind: what is made of the values in the columns of this name in `into` and `out`.
+        kind: what is made of the values in the columns of this name in `into` and `out`; a count may have none.
         initial, add, subtract: of a fold; without an initial one a group's first value is its result as it is.
     """
 
@@ -289,8 +289,12 @@ def _part(
 ) -> tuple[dict[str, Column], Column]:
     """What a part adds up, and what its value is."""
     name = part.name
-    if part.kind == "count":
+    if part.kind == "count" and name not in types:
         return {}, running.sum(_ROWS, "bigint")
+    if part.kind == "count":
+        into, out = F.col(INTO)[name].isNotNull(), F.col(OUT)[name].isNotNull()
+        found = running.sum(f"count_{name}", "bigint", into, out)
+        return {f"count_{name}": found}, found
     if part.kind == "fold":
         made = F.col(_FOLDS)[name]
         return {f"of_{name}": made}, made

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.joins import validity
 from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME, is_new
 
 if TYPE_CHECKING:
@@ -35,6 +36,28 @@ def with_before(grouped: DataFrame) -> DataFrame:
     return grouped.withColumn(_BEFORE, before).select(
         "*", F.col(_BEFORE)[INTO_KEY].alias(OUT_KEY), F.col(_BEFORE)[INTO].alias(OUT)
     )
+
+
+def of_changed_keys(rows: DataFrame, since: int) -> DataFrame:
+    """A table's rows, those of keys that nothing new changes left out.
+
+    Worth it when the changes are few: their keys are broadcast, and the past is filtered where it lies. Enough for
+    `with_before` and `halves`.
+    """
+    return validity.among(rows, KEY, validity.wanted(rows.where(is_new(since)), KEY))
+
+
+def of_touched_groups(grouped: DataFrame, touched: DataFrame, since: int) -> DataFrame:
+    """A grouped frame without the rows of keys and groups that nothing new touches: enough for `members`.
+
+    Args:
+        grouped: a grouped frame of all rows.
+        touched: the halves of the new ones.
+        since: the first new cycle.
+    """
+    rows = validity.flagged(grouped, KEY, validity.wanted(grouped.where(is_new(since)), KEY), "key_touched")
+    rows = validity.flagged(rows, INTO_KEY, validity.wanted(touched, KEY), "group_touched")
+    return rows.where(F.col("key_touched") | F.col("group_touched")).select(*grouped.columns)
 
 
 def halves(grouped: DataFrame, since: int) -> DataFrame:

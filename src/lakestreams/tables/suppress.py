@@ -7,7 +7,7 @@ due, perhaps itself: by the time of the first update that waited, then the key's
 reaches its time and `until`, tombstones too; or, until a window closes, when it reaches the window's end and grace, and
 tombstones are left out. If a task's buffer holds more keys than it may, the oldest come out early, or the run stops.
 
-Without a bound: the record at which each update would be due comes from one exchange and one sort by task; a key's
+Without a bound: the record at which each update would be due comes from one exchange and two sorts by task; a key's
 updates are then folded in their order (see `folding`), since where one wait begins depends on where the last one ended.
 With a bound how many wait is counted beside it, and only a task whose buffer overflows is gone through update by update,
 each looking at the whole buffer.
@@ -61,12 +61,14 @@ class Hold:
         grace_ms: of the windows, where they wait for those.
         max_records: how many keys a task holds, or None.
         when_full: `emit` or `shutdown`.
+        name: the step's, for the message when a buffer is full.
     """
 
     until_ms: int | None
     grace_ms: int = 0
     max_records: int | None = None
     when_full: WhenFull = "emit"
+    name: str = "suppress"
 
     @property
     def is_final(self) -> bool:
@@ -131,7 +133,7 @@ def _waits(updates: DataFrame, buffered: DataFrame | None, clocks: DataFrame | N
     crowded = rows.join(over, F.col(TASK) == F.col(_OVER), "left_semi")
     if hold.when_full == "shutdown":
         message = F.concat(
-            F.lit(f"BUFFER_FULL: more than {hold.max_records} keys wait in task "), F.col(TASK).cast("string"),
+            F.lit(f'BUFFER_FULL   suppress "{hold.name}": more than {hold.max_records} keys wait in task '), F.col(TASK).cast("string"),
             F.lit(", and when_full says shutdown; raise max_records, or say emit"),
         )  # fmt: skip
         return fits.unionByName(_by_key(_with_due(crowded.where(F.raise_error(message).isNull()), hold)))
@@ -161,15 +163,18 @@ def _with_due(rows: DataFrame, hold: Hold) -> DataFrame:
     past; one that is due when it comes is let out by itself.
     """
     end = F.col(SINCE) + hold.wait_ms
-    steps = rows.where(_IS_STEP).withColumn("t", F.col(CLOCK)).withColumn(_WAIT, F.lit(False))
-    waiting = rows.withColumn("t", end).withColumn(_WAIT, F.lit(True))
+    step, waits = (
+        F.struct(time.alias("t"), F.lit(wait).alias(_WAIT)) for time, wait in ((F.col(CLOCK), False), (end, True))
+    )
+    as_both = F.when(F.col(_IS_STEP), F.array(step, waits)).otherwise(F.array(waits))
+    each = rows.select("*", F.inline(as_both))
     newest_first = (
         Window.partitionBy(TASK)
         .orderBy(F.desc("t"), F.asc(_WAIT), F.desc(_AT))
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    step = F.last(F.when(~F.col(_WAIT), F.col(_AT)), ignorenulls=True).over(newest_first)
-    found = steps.unionByName(waiting).withColumn(_DUE, step).where(_WAIT)
+    past = F.last(F.when(~F.col(_WAIT), F.col(_AT)), ignorenulls=True).over(newest_first)
+    found = each.withColumn(_DUE, past).where(_WAIT)
     at_once = F.col(_IS_STEP) & (F.col(CLOCK) >= end)
     return found.withColumn(_DUE, F.when(at_once, F.col(_AT)).otherwise(F.col(_DUE))).drop("t", _WAIT)
 
@@ -249,9 +254,7 @@ def _one_by_one(rows: DataFrame, hold: Hold, most: int) -> DataFrame:
         def leave(held: Column) -> Column:
             # sorted by time, so what is due comes first; then as many as are too many
             due = F.size(F.filter(held, lambda one: one[SINCE] + hold.wait_ms <= row[CLOCK]))
-            going = F.when(row[_IS_STEP], F.greatest(due, F.size(held) - most, F.lit(0))).otherwise(
-                F.lit(0)
-            )
+            going = F.when(row[_IS_STEP], F.greatest(due, F.size(held) - most, F.lit(0))).otherwise(F.lit(0))
 
             def parted(count: Column) -> Column:
                 out = F.transform(F.slice(held, F.lit(1), count), lambda one: one.withField(_TRIGGER, at))

@@ -36,9 +36,12 @@ class Aggregator:
     subtract: Fold | None = None
 
 
-def count() -> Aggregator:
-    """How many records, or of a table rows, the group has. A bigint; 0 where all have gone."""
-    return Aggregator("count")
+def count(of: Column | None = None) -> Aggregator:
+    """How many records, or of a table rows, the group has; of a column, how many values that are not null.
+
+    A bigint; 0 where all have gone.
+    """
+    return Aggregator("count", of)
 
 
 def sum(of: Column) -> Aggregator:  # noqa: A001 - Kafka's and SQL's word

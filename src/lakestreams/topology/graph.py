@@ -24,6 +24,7 @@ from lakestreams.topology.nodes import (
     WindowedJoin,
     is_join,
     is_made,
+    is_table,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:
     """Whether both inputs hold rows of the same source record, and whose Kafka Streams would process first.
 
     Kafka Streams forwards a record to the processors behind it in the order in which they were attached, each to the
-    end; so the side wins whose path leaves the common source first.
+    end; so the side wins whose path leaves the common source first. What passes a repartition topic on its way comes
+    as a record of its own, later.
 
     Args:
         node: the join or merge.
@@ -94,11 +96,48 @@ def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:
     shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
     if not shared:
         return "none"
+    left_moves, right_moves = _moves(node.left, node.right), _moves(node.right, node.left)
+    if left_moves != right_moves:
+        return "right_first" if left_moves else "left_first"
     declared = {other.name: place for place, other in enumerate(nodes)}
     source = min(shared, key=declared.__getitem__)
     left, right = (min(_paths(side, source, declared)) for side in (node.left, node.right))
     mine = [declared[node.name]]
     return "left_first" if [*left, *mine, 0] <= [*right, *mine, 1] else "right_first"
+
+
+def meet_apart(node: Join) -> bool:
+    """Whether what one record causes on both sides comes to a join one after the other, not at once.
+
+    So it is where a repartition topic lies on one of the ways behind the fork: the first side finds the other one as it
+    was before the record.
+    """
+    return _moves(node.left, node.right) or _moves(node.right, node.left)
+
+
+def _moves(side: Node, other: Node) -> bool:
+    """Whether a side's records pass a repartition topic on a way that the other side's do not take."""
+    shared = {node.name for node in _upstream(other)}
+    return any(node.name not in shared and _repartitions(node) for node in _upstream(side))
+
+
+def _repartitions(node: Node) -> bool:
+    if isinstance(node, Aggregate):
+        return node.group is not None
+    return isinstance(node, SelectKey | Map | FlatMap | Repartition | ForeignKeyJoin)
+
+
+def tells_each_change_once(node: Node, nodes: Sequence[Node]) -> bool:
+    """Whether what a table's changes say of the row before is what the change before has said.
+
+    Kafka Streams' table joins look at both sides as they are after the whole record; where both sides come from one
+    source, the record gives a result by either, and the second one's row before is not the first one's row.
+    """
+    if isinstance(node, TableTableJoin | ForeignKeyJoin):
+        once = overlap_of(node, nodes) == "none" or (isinstance(node, TableTableJoin) and meet_apart(node))
+        return once and all(tells_each_change_once(parent, nodes) for parent in node.parents)
+    passes = is_table(node) and not isinstance(node, Source | Aggregate | ToTable)
+    return not passes or tells_each_change_once(node.parents[0], nodes)
 
 
 def is_interleaved(join: Join) -> bool:

@@ -117,6 +117,13 @@ class ByName:
         return {name: fields[name] for name in self.names}
 
 
+def key_mapper(on: On) -> Mapper:
+    """A function that makes a key: the one given, or the columns of the names given."""
+    if isinstance(on, str):
+        return ByName((on,))
+    return on if callable(on) else ByName(tuple(on))
+
+
 def options_of(shape: type[Join], how: OuterJoinKind) -> tuple[str, ...]:
     """The options a join takes beside its name, sorted."""
     # an inner join has no unmatched rows, so that there is nothing to say of when they come out

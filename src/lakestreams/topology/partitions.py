@@ -17,6 +17,7 @@ from lakestreams.topology.nodes import (
     Repartition,
     SelectKey,
     Source,
+    StreamGlobalJoin,
 )
 
 Pin: TypeAlias = "Source | Repartition"
@@ -65,7 +66,8 @@ def task_count(node: Node, partitions: Mapping[str, int]) -> int | None:
         The count, or None where it is not known.
         Source: as for `co_partitioning`.
     """
-    counts = [count for parent in node.parents for count in _counts(parent, partitions).values()]
+    parents = node.parents[:1] if isinstance(node, StreamGlobalJoin) else node.parents  # every task has it whole
+    counts = [count for parent in parents for count in _counts(parent, partitions).values()]
     if counts:
         return counts[0]
     return max((partitions[one.topic] for one in sources_of(node) if one.topic in partitions), default=None)

@@ -13,8 +13,10 @@ from lakestreams.topology.joining import (
     ByKey,
     ByMappedKey,
     InnerWindow,
+    On,
     OuterWindow,
     declare,
+    key_mapper,
 )
 from lakestreams.topology.nodes import (
     AnyJoiner,
@@ -69,16 +71,16 @@ class KStream(Handle):
         """
         return self._add(Filter(self._named(name, "filter"), self._node, predicate))
 
-    def select_key(self, mapper: Mapper, *, name: str | None = None) -> KStream:
+    def select_key(self, mapper: On, *, name: str | None = None) -> KStream:
         """A stream with another key; a key of nothing but nulls is a null key.
 
         The stream is re-keyed logically: no topic is made, coordinates and stream time stay the source's.
 
         Args:
-            mapper: from the record's fields to a dict of key column name to Column.
+            mapper: from the record's fields to a dict of key column name to Column; or a column's name, or several.
             name: of the step; by default `<input>_select_key`.
         """
-        return self._add(SelectKey(self._named(name, "select_key"), self._node, mapper))
+        return self._add(SelectKey(self._named(name, "select_key"), self._node, key_mapper(mapper)))
 
     def map(self, mapper: PairMapper, *, name: str | None = None) -> KStream:
         """A stream with another key and another value at once; re-keyed as by `select_key`.
@@ -127,20 +129,21 @@ class KStream(Handle):
         """The records in groups of one key each, to be counted, reduced or aggregated. A null key is in no group."""
         return KGroupedStream(self._builder, self._node)
 
-    def group_by(self, mapper: Mapper, *, name: str | None = None) -> KGroupedStream:
+    def group_by(self, mapper: On, *, name: str | None = None) -> KGroupedStream:
         """The records in groups of a key made from them: `select_key` and `group_by_key`.
 
         Args:
-            mapper: from the record's fields to a dict of key column name to Column.
+            mapper: as for `select_key`.
             name: of the step that sets the key; by default `<input>_group_by`.
         """
-        return self._add(SelectKey(self._named(name, "group_by"), self._node, mapper)).group_by_key()
+        return self._add(SelectKey(self._named(name, "group_by"), self._node, key_mapper(mapper))).group_by_key()
 
     def to_table(self, *, name: str | None = None) -> KTable:
         """The stream read as a table: each record is its key's new row, a null value deletes it.
 
         By arrival, whatever the times: a record that is older than its key's row replaces it all the same. A null key
-        is no row; it is refused.
+        is no row; it is refused. A `filter` before it drops null values unless its predicate lets them through
+        (`row.page.isNull() | ...`), and what is dropped deletes nothing.
 
         Args:
             name: of the step; by default `<input>_to_table`.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Self, Unpack, overload
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.handles import Handle
-from lakestreams.topology.joining import ByKeyOfTables, ByMappedKey, declare
+from lakestreams.topology.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper
 from lakestreams.topology.nodes import (
     AnyJoiner,
     DeltaSink,
@@ -90,6 +90,9 @@ class KTable(_Table):
     def to_stream(self, *, name: str | None = None) -> KStream:
         """The table's changes as a stream: a new row is a record, a deletion one with a null value.
 
+        What reads the stream skips null values; `to_delta` writes none. The table's own `to_delta(mode="changes")`
+        keeps its deletions.
+
         Args:
             name: of the step; by default `<input>_to_stream`.
         """
@@ -97,16 +100,18 @@ class KTable(_Table):
 
         return KStream(self._builder, self._builder.add(ToStream(self._named(name, "to_stream"), self._node)))
 
-    def group_by(self, mapper: GroupMapper) -> KGroupedTable:
+    def group_by(self, mapper: GroupMapper | str | Sequence[str]) -> KGroupedTable:
         """The rows in groups of a key made from them; a row that changes leaves its group and enters its new one.
 
         Args:
             mapper: from the row's fields to a dict of key column name to Column, or to a pair of dicts: the key's
-                columns and those of the value that is to be aggregated. A row whose group key is null is in no group.
+                columns and those of the value that is to be aggregated; or a column's name, or several. A row whose
+                group key is null is in no group.
         """
         from lakestreams.topology.grouped import KGroupedTable  # noqa: PLC0415 - aggregates of groups are tables again
 
-        return KGroupedTable(self._builder, self._node, group=mapper)
+        made: Any = mapper if callable(mapper) else key_mapper(mapper)
+        return KGroupedTable(self._builder, self._node, group=made)
 
     def suppress(
         self,
@@ -129,7 +134,7 @@ class KTable(_Table):
         Raises:
             InvalidDuration: of a duration that is none.
         """
-        until_ms = None if until == WINDOW_CLOSES else to_ms(until, "until")
+        until_ms = None if until == WINDOW_CLOSES else to_ms(until, f'until (or "{WINDOW_CLOSES}")')
         return self._add(Suppress(self._named(name, "suppress"), self._node, until_ms, max_records, when_full))
 
     @overload

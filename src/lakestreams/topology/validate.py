@@ -266,6 +266,9 @@ def _suppress_faults(node: Suppress, where: str) -> Iterator[LakestreamsError]:
     if node.max_records is not None and (type(node.max_records) is not int or node.max_records < 1):
         hint = "a whole number, 1 or more; or none, for any number"
         yield InvalidOption(f"max_records={node.max_records!r} is not a count", hint=hint, where=where)
+    if node.max_records is None and node.when_full == "shutdown":
+        text = 'when_full="shutdown" without max_records: nothing is ever full'
+        yield InvalidOption(text, hint="max_records=10_000, or leave when_full out", where=where)
     if node.until_ms is None and node.max_records is not None and node.when_full == "emit":
         text = "a window's final row cannot come out early"
         yield InvalidOption(text, hint='when_full="shutdown", or no max_records', where=where)

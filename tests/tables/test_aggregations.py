@@ -1,0 +1,145 @@
+"""The aggregation kernel on frames written by hand: emission, deleted groups, doubles, what a table's groups cost."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.joins import plans
+from tests.joins.rows import frame
+
+from lakestreams import StreamsBuilder, Text, agg
+from lakestreams.engine import dataflow
+from lakestreams.engine.dataflow import Inputs
+from lakestreams.joins.order import KEY, OLD
+from lakestreams.joins.validity import TableSide
+from lakestreams.tables import aggregations, changes
+from lakestreams.tables.aggregations import Grouping, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SUM = Part("of", "sum")
+
+
+def entering(spark: SparkSession, rows: Iterable[tuple[Any, ...]], of: Column | None = None) -> DataFrame:
+    """A stream's halves: (group, value, ts, cycle)."""
+    made = frame(spark, "t", rows)
+    value = F.col("v")["t"] if of is None else of
+    into = F.struct(value.alias("of"))
+    return made.withColumns({changes.INTO: into, changes.OUT: F.lit(None).cast(f"struct<of: {_type(made, value)}>")})
+
+
+def _type(rows: DataFrame, of: Column) -> str:
+    return rows.select(of.alias("of")).schema["of"].dataType.simpleString()
+
+
+def number(text: str = "v") -> Column:
+    return F.col(text)["t"].cast("double")
+
+
+def told(rows: DataFrame) -> list[tuple[Any, ...]]:
+    found = sorted(rows.collect(), key=lambda one: (one.o, one.n))
+    return [(one.o.offset, one.k.k, one.v and one.v.of, one.ts, one.kind) for one in found]
+
+
+def placed(rows: DataFrame) -> DataFrame:
+    """Offsets that ascend with `ts` where several rows have one cycle."""
+    return rows.withColumn("o", F.col("o").withField("offset", F.col("ts")))
+
+
+def test_every_change_or_the_last_one_of_each_cycle(spark: SparkSession) -> None:
+    given = placed(entering(spark, [("a", "1", 1, 1), ("a", "2", 2, 1), ("b", "4", 3, 1), ("a", "8", 4, 2)], number()))
+    every, latest = (Grouping((SUM,), emit=emit) for emit in ("every_change", "latest"))  # type: ignore[arg-type]
+    assert told(aggregations.execute(given, None, every, 1)) == [
+        (1, "a", 1, 1, "record"), (2, "a", 3, 2, "record"), (3, "b", 4, 3, "record"), (4, "a", 11, 4, "record"),
+    ]  # fmt: skip
+    once = aggregations.execute(given, None, latest, 1, with_old=True)
+    assert told(once) == [(2, "a", 3, 2, "record"), (3, "b", 4, 3, "record"), (4, "a", 11, 4, "record")]
+    assert {one.o.offset: one[OLD] and one[OLD].of for one in once.collect()} == {2: None, 3: None, 4: 3}
+
+
+def test_what_was_before_is_the_past_groups_row(spark: SparkSession) -> None:
+    grouping = Grouping((SUM,))
+    past = aggregations.retain(entering(spark, [("a", "1", 1, 1)], number()), None, grouping)
+    (row,) = aggregations.execute(
+        entering(spark, [("a", "2", 5, 2)], number()), past, grouping, 2, with_old=True
+    ).collect()
+    assert (row.v.of, row[OLD].of, row.ts) == (3, 1, 5)
+    assert [(one.source, one.offset) for one in row.contributors] == [("t", 2)]
+
+
+def test_sums_of_doubles_are_the_same_to_the_last_bit_however_they_are_cut(spark: SparkSession) -> None:
+    rng = random.Random(7)
+    given = [("a", repr(rng.uniform(-1, 1) * 10 ** rng.randint(-9, 9)), n, n) for n in range(200)]
+    grouping = Grouping((SUM, Part("mean", "avg")))
+
+    def rows(some: list[tuple[Any, ...]]) -> DataFrame:
+        made = frame(spark, "t", some)
+        into = F.struct(number().alias("of"), number().alias("mean"))
+        return made.withColumns({changes.INTO: into, changes.OUT: F.lit(None).cast("struct<of: double, mean: double>")})
+
+    whole = aggregations.execute(rows(given), None, grouping, 0).repartition(7).collect()
+    past = aggregations.retain(rows(given[:77]), None, grouping)
+    rest = aggregations.execute(rows(given[77:]), past, grouping, 77).collect()
+    wanted = {one.ts: (one.v.of, one.v.mean) for one in whole if one.ts >= 77}
+    assert {one.ts: (one.v.of, one.v.mean) for one in rest} == wanted
+    assert wanted[199][0] != sum(sorted(float(one[1]) for one in given)), "the order matters to these"
+
+
+@pytest.mark.parametrize(
+    ("of", "type_"), [("tinyint", "bigint"), ("decimal(9,2)", "decimal(19,2)"), ("float", "double")]
+)
+def test_types_of_sums(spark: SparkSession, of: str, type_: str) -> None:
+    given = entering(spark, [("a", "1", 1, 1)], F.col("v")["t"].cast(of))
+    found = aggregations.execute(given, None, Grouping((SUM,)), 1)
+    assert found.schema["v"].dataType["of"].dataType.simpleString() == type_  # type: ignore[index]
+    past = aggregations.retain(given, None, Grouping((SUM,)))
+    again = aggregations.execute(given, past, Grouping((SUM,)), 1).schema["v"].dataType
+    assert again.simpleString() == f"struct<of:{type_}>"
+
+
+def test_what_cannot_be_added_up_is_told(spark: SparkSession) -> None:
+    types = entering(spark, []).schema[changes.INTO].dataType
+    assert aggregations.validate(types, Grouping((SUM,))) == "sum of of: string is no number"  # type: ignore[arg-type]
+    fold = Grouping((Part("of", "fold", F.lit(""), lambda made, _: made),), of_table=True)
+    assert "there is no subtract" in str(aggregations.validate(types, fold))  # type: ignore[arg-type]
+
+
+# --- through a topology: the past is filtered where the counts say that it is worth it ---------------------------------
+
+
+def _run(spark: SparkSession, counts: dict[str, int]) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+    builder = StreamsBuilder("few")
+    lines = builder.table("lines", key=Text("k"), value=Text("lines"))
+    lines.group_by(lambda one: {"k": one.lines}).aggregate(
+        lambda one: {"of": agg.count(), "low": agg.min(one.lines), "ids": agg.collect(one.k)}, name="made"
+    ).to_delta("out", mode="changes")
+    topology = builder.build()
+    past = frame(spark, "lines", [(f"k{n}", f"g{n % 3}", n, n) for n in range(1, 9)])
+    first = dataflow.run(topology, Inputs({}, {"lines": TableSide(None, past)}, 1, keeps=True))
+    new = frame(spark, "lines", [("k1", "g2", 20, 20), ("k2", None, 21, 21)])
+    inputs = Inputs({}, {"lines": TableSide(None, new)}, 20, changes=counts, retained=first.kept)
+    rows = dataflow.run(topology, inputs).records["out"]
+    with plans.settings(spark, plans.SETTINGS):
+        cost = plans.cost(rows)
+    found = sorted(rows.collect(), key=lambda one: (one.o, one.n))
+    return [(one.o.offset, one[KEY].k, *one.v, one.ts) for one in found], cost
+
+
+def test_a_cycle_of_few_records_leaves_out_what_they_do_not_touch(spark: SparkSession) -> None:
+    wanted = [
+        (20, "g1", 2, "g1", ["k4", "k7"], 20),
+        (20, "g2", 4, "g2", ["k2", "k5", "k8", "k1"], 20),
+        (21, "g2", 3, "g2", ["k5", "k8", "k1"], 21),
+    ]
+    found, cost = _run(spark, {})
+    assert found == wanted
+    assert "BroadcastExchange" not in cost
+    found, cost = _run(spark, {"lines": 2})
+    assert found == wanted
+    assert cost["BroadcastExchange"] >= 3, "groups, changed keys and touched groups are broadcast"

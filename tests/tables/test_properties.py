@@ -1,0 +1,47 @@
+"""Random histories through aggregations, windows and buffers: no cut matters, and the reference says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.joins.wild import Wild, require_no_faults, run
+from tests.tables.settings import TASKS, settings
+
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+SEED, COUNT = 20261121, 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small(spark: SparkSession) -> Iterator[None]:
+    with small(spark):
+        yield
+
+
+def check(spark: SparkSession, count: int, steps: int, seed: object) -> None:
+    lots = []
+    for one in settings():
+        wild = Wild(counts={"left": TASKS, "right": TASKS}) if one.rekeyed else Wild()
+        lots.append((one, wild.histories(count, f"{seed}/{one.name}")))
+    require_no_faults(spark, run(spark, lots, steps=steps, seed=seed), steps=steps, seed=seed)
+
+
+@pytest.mark.timeout(900)
+def test_every_setting(spark: SparkSession) -> None:
+    check(spark, COUNT, 2, SEED)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", range(3))
+def test_every_setting_for_long(spark: SparkSession, number: int) -> None:
+    seed = SEED + 1 + number
+    print(f"seed {seed}")  # noqa: T201  # shown by pytest -s
+    check(spark, 300, 4, seed)
