@@ -15,6 +15,7 @@ from lakestreams.jobs import report
 from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
 from lakestreams.topology import validate
 from lakestreams.topology.nodes import (
+    Aggregate,
     DeltaSink,
     Filter,
     FlatMap,
@@ -27,6 +28,9 @@ from lakestreams.topology.nodes import (
     SelectKey,
     SinkMode,
     Source,
+    Suppress,
+    ToStream,
+    ToTable,
     is_join,
     kind_of,
 )
@@ -150,13 +154,15 @@ def in_words(nodes: tuple[Node, ...]) -> list[str]:
 
 
 def _words(node: Node) -> str:
-    from lakestreams.engine import shapes  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine import derived, shapes  # noqa: PLC0415 - needs pyspark
 
     if isinstance(node, Source):
         return f"topic {node.topic} read as a {node.kind} into bronze; parsed once: {node.value.describe()}"
     if is_join(node):
         return f"{node.left.name} with {node.right.name}: {shapes.explain(node)}"
     inputs = " and ".join(parent.name for parent in node.parents)
+    if isinstance(node, Aggregate | Suppress):
+        return f"{inputs}, {kind_of(node)}: {derived.explain(node)}"
     if isinstance(node, DeltaSink):
         return f"{inputs} {_SINK_WORDS[node.mode]}, one commit a cycle"
     if isinstance(node, Repartition):
@@ -172,6 +178,8 @@ _STEP_WORDS: dict[type[Any], str] = {
     FlatMapValues: "each record none, one or several; key, time and order stay",
     FlatMap: "each record several, under new keys; time and order stay",
     Merge: "as one stream",
+    ToTable: "each record its key's new row",
+    ToStream: "each change a record",
 }
 _SINK_WORDS: dict[SinkMode, str] = {
     "append": "appended",
