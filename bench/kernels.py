@@ -8,19 +8,19 @@ prints it against its own uniform case.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from rich.console import Console
 from rich.table import Table
 
+from bench import derived
 from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, share, text
+from bench.measures import Case, Measure, measure
 from lakestreams.joins import fk_table_table, stream_stream, stream_table, table_table
 from lakestreams.joins.order import KEY, ORDER
 from lakestreams.joins.validity import TableSide
@@ -28,51 +28,12 @@ from lakestreams.joins.windows import Windowed
 from lakestreams.local.session import spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 console = Console(width=160)
 WINDOW = 5 * MINUTE
 SPREAD = 35 * MINUTE
 CYCLE = 1
-
-
-@dataclass(frozen=True)
-class Case:
-    """A kernel on its input.
-
-    Attributes:
-        name: what is printed and chosen by.
-        records: how many new records both sides bring.
-        run: gives the results.
-        than: the case that it is compared with.
-    """
-
-    name: str
-    records: int
-    run: Callable[[], DataFrame]
-    than: str = ""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What Spark tells of a stage: when it began and ended (ms), CPU seconds of its tasks, bytes that it shuffled."""
-
-    number: int
-    began: int
-    ended: int
-    tasks: int
-    cpu: float
-    shuffled: int
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One run."""
-
-    seconds: float
-    cpu: float
-    rows: int
-    stages: list[Stage]
 
 
 def _windowed(frames: Frames, count: int) -> Iterator[Case]:
@@ -163,44 +124,12 @@ def _tables(frames: Frames, count: int) -> Iterator[Case]:
                lambda: fk_table_table.execute(alone, right_touched, "left", CYCLE))  # fmt: skip
 
 
-def measure(spark: SparkSession, case: Case) -> Measure:
-    """Runs a case once."""
-    known = {stage.number for stage in _stages(spark)}
-    seen = Observation()
-    began = time.perf_counter()
-    case.run().observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
-    seconds = time.perf_counter() - began
-    stages = sorted((one for one in _stages(spark) if one.number not in known), key=lambda one: one.began)
-    return Measure(seconds, sum(one.cpu for one in stages), seen.get["rows"], stages)
-
-
-def _stages(spark: SparkSession) -> list[Stage]:
-    """What Spark's own store knows of every stage; it is there without the UI, but has no Python interface."""
-    context: Any = spark.sparkContext
-    java, gateway = context._jvm, context._gateway  # noqa: SLF001 - see above
-    none = java.java.util.ArrayList()
-    store = context._jsc.sc().statusStore()  # noqa: SLF001
-    listed = store.stageList(none, False, False, gateway.new_array(java.double, 0), none)
-    return [
-        Stage(
-            one.stageId(),
-            one.submissionTime().get().getTime(),
-            one.completionTime().get().getTime(),
-            one.numCompleteTasks(),
-            one.executorCpuTime() / 1e9,
-            one.shuffleWriteBytes(),
-        )
-        for one in (listed.apply(place) for place in range(listed.size()))
-        if one.numCompleteTasks() and one.completionTime().isDefined()
-    ]
-
-
 def main(
     records: Annotated[int, typer.Option(help="of both sides together; half as many keys")] = 2_000_000,
     hot: Annotated[int, typer.Option(help="records of the hot and the uniform case")] = 40_000,
     batch: Annotated[int, typer.Option(help="new records of the case with ten times as many before")] = 200_000,
     repeats: Annotated[int, typer.Option(help="runs of each case; the first one is cold")] = 3,
-    group: Annotated[str, typer.Option(help="tables, windowed, hot or past; default all")] = "",
+    group: Annotated[str, typer.Option(help="tables, windowed, hot, past or derived; default all")] = "",
     only: Annotated[str, typer.Option(help="cases whose name has this text")] = "",
     folder: Annotated[Path | None, typer.Option(help="where the inputs are kept for the next time")] = None,
     stages: Annotated[bool, typer.Option(help="CPU seconds and shuffled bytes of each stage of the last run")] = False,
@@ -217,6 +146,7 @@ def main(
             "windowed": (_windowed, records),
             "hot": (_hot, hot),
             "past": (_past, batch),
+            "derived": (derived.cases, records),
         }
         chosen = [make(frames, count) for name, (make, count) in groups.items() if group in ("", name)]
         cases = [case for cases in chosen for case in cases]

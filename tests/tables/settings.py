@@ -37,6 +37,7 @@ def settings() -> list[Setting]:
         _of_table("table, empty deleted", delete=True),
         _sums_of_table(),
         _reduced_table(),
+        _folded_table(),
         _in_windows("hopping", ADVANCE),
         _in_windows("tumbling, re-keyed", SIZE, rekeyed=True),
         _final("final, hopping", ADVANCE),
@@ -156,6 +157,24 @@ def _reduced_table() -> Setting:
     return Setting("reduced table", _built(builder, table), lambda: LeftOnly(_Reduced()), ("left", "right"))
 
 
+def _folded_table() -> Setting:
+    """A fold of groups that are deleted when they are empty: what comes after begins anew."""
+    builder = StreamsBuilder("derived")
+    grouped = _table(builder).group_by(lambda one: ({"k": one.to}, {"text": F.coalesce(one.a, F.lit("-"))}))
+    put = {
+        name: lambda made, text, sign=sign: F.concat(made, F.lit(sign), text)
+        for name, sign in (("add", "+"), ("subtract", "~"))
+    }
+    table = grouped.aggregate(
+        lambda one: {"made": agg.fold(one.text, initial=F.lit("0"), **put), "number": agg.count()},  # type: ignore[arg-type]
+        name="made",
+        empty="delete",
+    ).map_values(lambda one: {"left": one.made, "right": one.number.cast("string")})
+    return Setting(
+        "folded table, empty deleted", _built(builder, table), lambda: LeftOnly(_Folded()), ("left", "right")
+    )
+
+
 def _windowed(builder: StreamsBuilder, advance: int, *, rekeyed: bool) -> Any:
     stream = _stream(builder)
     grouped = stream.group_by(lambda one: {"k": one.to}) if rekeyed else stream.group_by_key()
@@ -253,6 +272,32 @@ class _Held:
         update = replace(record, value=record.value and (record.value["a"], record.value["to"]))
         buffer = self._buffers.setdefault(record.task, self._make())
         return [Row(one.key, one.value, one.ts, record, (one,)) for one in buffer.put(update)]
+
+
+class _Folded:
+    """`TableAggregate` with texts that are written down; a group is deleted with its last row."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Any, Any] = {}  # key -> group, text
+        self._made: dict[Any, tuple[str, int]] = {}
+
+    def left(self, record: Record) -> list[Result]:
+        old = self._rows.pop(record.key, None)
+        new = None
+        if record.value is not None and record.value["to"] is not None:
+            new = self._rows[record.key] = (record.value["to"], record.value["a"] or "-")
+        if old and new and old[0] == new[0]:
+            return [self._changed(record, old[0], f"~{old[1]}+{new[1]}")]
+        halves = [self._changed(record, old[0], f"~{old[1]}")] if old else []
+        return halves + ([self._changed(record, new[0], f"+{new[1]}")] if new else [])
+
+    def _changed(self, record: Record, group: Any, item: str) -> Result:
+        text, ts = self._made.pop(group, ("0", record.ts))
+        number, ts = sum(own == group for own, _ in self._rows.values()), max(ts, record.ts)
+        if not number:
+            return Row(group, None, ts, record, (record,))
+        self._made[group] = (text + item, ts)
+        return Row(group, (text + item, str(number)), ts, record, (record,))
 
 
 class _Reduced:

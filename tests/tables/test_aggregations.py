@@ -13,10 +13,12 @@ from tests.joins.rows import frame
 from lakestreams import StreamsBuilder, Text, agg
 from lakestreams.engine import dataflow
 from lakestreams.engine.dataflow import Inputs
-from lakestreams.joins.order import KEY, OLD
+from lakestreams.joins.order import KEY, OLD, TASK
 from lakestreams.joins.validity import TableSide
-from lakestreams.tables import aggregations, changes
+from lakestreams.tables import aggregations, changes, suppress, windowed
 from lakestreams.tables.aggregations import Grouping, Part
+from lakestreams.tables.suppress import Hold
+from lakestreams.topology.nodes import TimeWindows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -108,6 +110,69 @@ def test_what_cannot_be_added_up_is_told(spark: SparkSession) -> None:
     assert aggregations.validate(types, Grouping((SUM,))) == "sum of of: string is no number"  # type: ignore[arg-type]
     fold = Grouping((Part("of", "fold", F.lit(""), lambda made, _: made),), of_table=True)
     assert "there is no subtract" in str(aggregations.validate(types, fold))  # type: ignore[arg-type]
+
+
+def test_a_text_in_place_of_a_column_is_refused(spark: SparkSession) -> None:
+    builder = StreamsBuilder("text")
+    stream = builder.stream("s", key=Text("k"), value=Text("amount"))
+    stream.group_by_key().aggregate(lambda _: {"low": agg.min("amount")}).to_delta("out")  # type: ignore[arg-type]
+    _, (fault,) = dataflow.check(builder.build(), spark)
+    assert "agg.min('amount') is of a text" in str(fault)
+    assert "agg.min(row.amount)" in str(fault)
+
+
+def test_wide_decimals_lose_nothing_in_a_stream_and_are_refused_in_a_table(spark: SparkSession) -> None:
+    given = [("a", "12345678901234567890.123456789012345678", 1, 1), ("a", "0.000000000000000001", 2, 2)]
+    halves = entering(spark, given, F.col("v")["t"].cast("decimal(38,18)"))
+    found = aggregations.execute(halves, None, Grouping((SUM, Part("mean", "count"))), 1)
+    assert str(told(found)[1][2]) == "12345678901234567890.123456789012345679"
+    means = aggregations.execute(halves, None, Grouping((Part("of", "avg"),)), 1)
+    assert str(told(means)[0][2]).startswith("12345678901234567890.1234567890")
+    types = halves.schema[changes.INTO].dataType
+    assert "more than 27 digits" in str(aggregations.validate(types, Grouping((SUM,), of_table=True)))  # type: ignore[arg-type]
+
+
+def test_a_settled_row_that_a_later_change_has_moved_is_in_no_group(spark: SparkSession) -> None:
+    """A snapshot's row, a change of it since, and a new one of another key: the old group is what it is now."""
+    rows = frame(spark, "t", [("k1", "5", 1, 1), ("k1", "7", 2, 2), ("k2", "9", 3, 3)])
+    into = F.struct(number().alias("of"))
+    group = F.struct(F.when(F.col("v")["t"] == "7", F.lit("g2")).otherwise(F.lit("g1")).alias("k"))
+    grouped = rows.withColumns({changes.INTO: into, changes.INTO_KEY: group, changes.SETTLED: F.col("o")["cycle"] == 1})
+    halves = changes.halves(changes.with_before(changes.of_changed_keys(grouped, 3)), 3)
+    members = changes.members(changes.of_touched_groups(grouped, halves, 3), 3)
+    least = Grouping((Part("of", "min"),), of_table=True)
+    assert told(aggregations.execute(halves, None, least, 3, members=members)) == [(3, "g1", 9, 3, "record")]
+
+
+# --- buffers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_buffer_stops_the_run_when_it_is_more_than_full_and_not_before(spark: SparkSession) -> None:
+    hold = Hold(1_000, max_records=2, when_full="shutdown", name="held")
+    updates = frame(spark, "t", [("a", "1", 1, 1), ("b", "1", 2, 2), ("a", "2", 3, 3)]).withColumn(TASK, F.lit(0))
+    assert suppress.execute(updates, None, None, hold, 1).collect() == []
+    one_more = frame(spark, "t", [("c", "1", 4, 4)]).withColumn(TASK, F.lit(0))
+    with pytest.raises(Exception, match=r'BUFFER_FULL   suppress "held": 3 keys wait in task 0, 2 fit'):
+        suppress.execute(updates.unionByName(one_more), None, None, hold, 1).collect()
+
+
+def test_windows_that_have_closed_are_kept_no_longer(spark: SparkSession) -> None:
+    windows = TimeWindows(10, 10, 5)
+    clocks = spark.createDataFrame([(0, 26), (1, 100)], "task int, clock bigint")
+    keys = [("a", 0, 10, 0), ("a", 10, 20, 0), ("a", 20, 30, 0), ("b", 80, 90, 1), ("c", 0, 10, 2)]
+    groups = spark.createDataFrame(
+        [((key, start, end), task) for key, start, end, task in keys],
+        "k struct<k: string, window_start_ms: bigint, window_end_ms: bigint>, task int",
+    )
+
+    def kept(frame: DataFrame, tasks: int) -> list[str]:
+        return sorted(
+            f"{one.k.k}{one.k.window_start_ms}" for one in windowed.open_groups(frame, clocks, windows, tasks).collect()
+        )
+
+    assert kept(groups, 3) == ["a20", "c0"], "each by its own task; one that has seen nothing takes any"
+    assert kept(groups.drop(TASK), 2) == ["a20", "b80"], "by the slowest task"
+    assert len(kept(groups.drop(TASK), 3)) == len(keys), "a third task has seen nothing yet"
 
 
 # --- through a topology: the past is filtered where the counts say that it is worth it ---------------------------------

@@ -107,7 +107,3 @@ def test_what_cannot_be_is_told_when_it_is_built(declare: Declare, reason: str) 
 def test_a_duration_that_is_none() -> None:
     with pytest.raises(InvalidDuration, match="window_closes"):
         table(StreamsBuilder("x")).suppress("window_close")
-
-
-def test_a_text_is_no_column() -> None:
-    assert agg.min("amount").of == "amount"  # type: ignore[arg-type]  # refused when the topology meets its columns

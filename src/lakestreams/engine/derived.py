@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 from lakestreams.engine.sides import Sides, own_key_names
 from lakestreams.engine.steps import column, names, where
 from lakestreams.errors import InvalidExpression
-from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TIME, VALUE, is_new
+from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new
+from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.table_table import SEEN_TIME
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import MOVES
@@ -22,7 +23,14 @@ from lakestreams.tables.suppress import Hold
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.aggregators import Aggregator
 from lakestreams.topology.fields import Fields, StructFields
-from lakestreams.topology.graph import follows_partitions, sources_of, tells_each_change_once
+from lakestreams.topology.graph import (
+    follows_partitions,
+    is_plural,
+    key_source,
+    multiplies,
+    sources_of,
+    tells_each_change_once,
+)
 from lakestreams.topology.nodes import WINDOW_COLUMNS, Aggregate, Suppress, ToStream, ToTable, windows_of
 
 if TYPE_CHECKING:
@@ -37,7 +45,8 @@ def explain(node: Aggregate | Suppress) -> str:
     """A step's plan in words: what its kernel exchanges and sorts."""
     if isinstance(node, Suppress):
         return suppress.explain(_hold(node))
-    told = aggregations.explain(Grouping((), of_table=node.group is not None))
+    parts = (Part("value", "fold"),) if node.verb == "reduce" else ()
+    told = aggregations.explain(Grouping(parts, of_table=node.group is not None))
     if node.windows is None:
         return told
     windows = node.windows
@@ -50,7 +59,8 @@ class Derived(Sides):
 
     def to_table(self, node: ToTable, rows: DataFrame) -> TableSide:
         """A stream's records as versions; null keys are refused."""
-        return self._with_keys(node, TableSide(None, rows))
+        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
+        return TableSide(None, rows.where(F.col(KEY).isNotNull()))
 
     def to_stream(self, node: ToStream, table: TableSide) -> DataFrame:
         """A table's new versions as records."""
@@ -90,7 +100,8 @@ class Derived(Sides):
 
     def _of_stream(self, node: Aggregate, rows: DataFrame) -> tuple[DataFrame, Grouping]:
         self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
-        rows = self._with_values(node, rows.where(F.col(KEY).isNotNull()))
+        self._reject(node, "NULL_VALUE", rows.where(F.col(KEY).isNotNull() & F.col(VALUE).isNull()))
+        rows = rows.where(F.col(KEY).isNotNull() & F.col(VALUE).isNotNull())
         grouping, rows = self._parts(node, rows, self.steps.fields(node.parent.name, rows, node), VALUE)
         if node.windows is not None:
             rows = self._in_windows(node, rows)
@@ -100,6 +111,9 @@ class Derived(Sides):
 
     def _in_windows(self, node: Aggregate, rows: DataFrame) -> DataFrame:
         assert node.windows is not None  # noqa: S101 - the caller has looked
+        if set(WINDOW_COLUMNS) & set(names(rows, KEY)):
+            message = f"the key of {node.parent.name} has windows already: {', '.join(names(rows, KEY))}"
+            raise InvalidExpression(message, hint="give it another key before: select_key, group_by", where=where(node))
         follows = follows_partitions(node.parent)
         moves = F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"]) if follows else F.col(TIME)
         clocks = self.retained.get(node.name, {}).get("clocks")
@@ -109,7 +123,7 @@ class Derived(Sides):
         clocked = windowed.with_clock(tasked, clocks, self.since, ascending=follows)
         if self.keeps:
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
-        found = windowed.assigned(clocked, node.windows)
+        found = windowed.assigned(clocked, node.windows, plural=is_plural(node.parent))
         taken = windowed.is_open(node.windows)
         self._reject(node, "LATE", found.where(~taken))
         return found.where(taken).select(*names_before)
@@ -118,10 +132,18 @@ class Derived(Sides):
         """The groups that can still change; histories that share a job keep all of theirs."""
         if node.windows is None or self.scopes is not None:
             return groups
-        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self._realm(node))
+        if key_source(node.parent) is None:  # then a key has one task
+            own = F.struct(*(F.col(KEY)[name].alias(name) for name in names(groups, KEY) if name not in WINDOW_COLUMNS))
+            hashed = groups.withColumn("own_key", own)
+            groups = hashed.withColumn(TASK, partition_of(hashed, "own_key", self._tasks(node))).drop("own_key")
+        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self._tasks(node))
 
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
-        rows, few = self._changes(node, "table", node.parent, table).all(), self._few(node)
+        side, few = self._changes(node, "table", node.parent, table), self._few(node)
+        rows = TableSide(
+            None if side.state is None else side.state.withColumn(changes.SETTLED, F.lit(True)),
+            None if side.changes is None else side.changes.withColumn(changes.SETTLED, F.lit(False)),
+        ).all()
         grouping, grouped = self._grouped(node, rows, VALUE, changes.INTO_KEY, changes.INTO)
         told = OLD in rows.columns and tells_each_change_once(node.parent, self.topology.nodes)
         if told and not grouping.looks_at_members:
@@ -136,6 +158,8 @@ class Derived(Sides):
 
     def _few(self, node: Aggregate) -> bool:
         """Whether what is new is known to be few, so that the past is best filtered by its keys first."""
+        if multiplies(node.parent):
+            return False  # one record may become any number of rows
         new = [
             (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
         ]

@@ -213,7 +213,11 @@ class Shapes(Sides):
 
     def _busy(self, table: Node) -> bool:
         """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""
-        return sum(self.changes.get(source.name, 0) for source in sources_of(table)) > _BUSY
+        changes = (
+            (self.counts if source.kind == "stream" else self.changes).get(source.name, 0)
+            for source in sources_of(table)
+        )
+        return sum(changes) > _BUSY
 
     def _few_points(self, node: StreamTableJoin) -> bool:
         """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""

@@ -68,11 +68,14 @@ if TYPE_CHECKING:
 ACC = "acc"
 GROUP_COLUMNS = (KEY, ACC, VALUE, TIME, ORDER, PLACE)
 
+_SO_FAR: Final = (Window.unboundedPreceding, Window.currentRow)
+_LEFT, _TIMES_GONE = "left", "times_gone"
 _ROWS: Final = "rows"  # of the accumulators: how many records the group has
 _FOLDS, _MEMBERS, _GROUP, _NOW = "folds", "members", "of_group", "now"
 _GONE, _SPAN, _LAST = "gone", "span", "last"
 _WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
 _MOST_DIGITS = 38
+_DIGITS = 27  # of a decimal that can be added up and taken off again in 38
 _OF_MEMBERS: Final = ("min", "max", "last", "collect")
 
 
@@ -118,9 +121,14 @@ class Grouping:
         return self.of_table and any(part.kind in _OF_MEMBERS for part in self.parts)
 
     @property
+    def deletes_empty(self) -> bool:
+        """Whether a group without rows is deleted."""
+        return self.of_table and self.empty == "delete"
+
+    @property
     def may_vanish(self) -> bool:
         """Whether a group can be deleted."""
-        return self.alone or (self.of_table and self.empty == "delete")
+        return self.alone or self.deletes_empty
 
 
 def validate(types: StructType, grouping: Grouping) -> str | None:
@@ -137,6 +145,11 @@ def validate(types: StructType, grouping: Grouping) -> str | None:
         of = None if part.kind == "count" else types[part.name].dataType
         if part.kind in ("sum", "avg") and not isinstance(of, (*_WHOLE, DecimalType, FloatType, DoubleType)):
             return f"{part.kind} of {part.name}: {of.simpleString() if of else 'nothing'} is no number"
+        if isinstance(of, DecimalType) and grouping.of_table and part.kind in ("sum", "avg") and of.precision > _DIGITS:
+            return (
+                f"{part.kind} of {part.name}: {of.simpleString()} has more than {_DIGITS} digits, and what leaves a"
+                " table's group could not be taken off exactly"
+            )
         if part.kind == "fold" and grouping.of_table and part.subtract is None:
             return f"{part.name}: a table's rows leave their groups, and there is no subtract"
     return None
@@ -169,7 +182,11 @@ def execute(
     if grouping.emit == "latest":
         following = F.lead(ORDER).over(in_order)["cycle"]
         rows = rows.withColumn(_LAST, following.isNull() | (following != F.col(ORDER)["cycle"])).where(_LAST)
-    if with_old:
+        # a group that came and went within the cycle was never there
+        rows = rows.withColumn(OLD, F.lag(VALUE).over(in_order)).where(
+            F.col(VALUE).isNotNull() | F.col(OLD).isNotNull()
+        )
+    elif with_old:
         rows = rows.withColumn(OLD, F.lag(VALUE).over(in_order))
     gone = F.col(VALUE).isNull()
     trigger = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
@@ -190,7 +207,11 @@ def retain(
     rows = _made(halves, groups, grouping, members)
     following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
     last = rows.withColumn(_LAST, following.isNull()).where(_LAST)
-    return (last.where(F.col(VALUE).isNotNull()) if grouping.may_vanish else last).select(*GROUP_COLUMNS)
+    if grouping.deletes_empty:
+        last = last.where(F.col(ACC)[_ROWS] > 0)
+    elif grouping.may_vanish:
+        last = last.where(F.col(VALUE).isNotNull())
+    return last.select(*GROUP_COLUMNS)
 
 
 def prune(groups: DataFrame, halves: DataFrame) -> DataFrame:
@@ -218,6 +239,13 @@ def _made(halves: DataFrame, groups: DataFrame | None, grouping: Grouping, membe
     past = F.lit(False)
     if groups is not None:
         rows, past = rows.unionByName(groups, allowMissingColumns=True), F.col(ACC).isNotNull()
+    window = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
+    by = [KEY]
+    if grouping.deletes_empty:  # what comes after a group has gone is added up anew, as if there had been none
+        rows_now = _Running(past, groups is not None, window.rowsBetween(*_SO_FAR), leaves=True).sum(_ROWS, "bigint")
+        earlier = F.sum((F.col(_LEFT) == 0).cast("int")).over(window.rowsBetween(Window.unboundedPreceding, -1))
+        rows = rows.withColumn(_LEFT, rows_now).withColumn(_TIMES_GONE, F.coalesce(earlier, F.lit(0))).drop(_LEFT)
+        by = [KEY, _TIMES_GONE]
     folds = [part for part in grouping.parts if part.kind == "fold"]
     if folds:
         types = {part.name: _fold_type(halves, part) for part in folds}
@@ -227,16 +255,15 @@ def _made(halves: DataFrame, groups: DataFrame | None, grouping: Grouping, membe
             steps = (_fold(part, made, row, groups is not None, types[part.name]).alias(part.name) for part in folds)
             return F.struct(*steps)
 
-        rows = folded(rows, [KEY], [ORDER, PLACE], nothing, step).withColumnRenamed(MADE, _FOLDS)
+        rows = folded(rows, by, [ORDER, PLACE], nothing, step).withColumnRenamed(MADE, _FOLDS)
     if grouping.looks_at_members:
         if members is None:
             msg = "these aggregates of a table need its rows"
             raise ValueError(msg)
         rows = _with_members(rows, members, [part for part in grouping.parts if part.kind in _OF_MEMBERS])
-    window = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
-    so_far = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    so_far = Window.partitionBy(*by).orderBy(ORDER, PLACE).rowsBetween(*_SO_FAR)
     types_of = {field.name: field.dataType for field in _fields(halves)}
-    running = _Running(past, groups is not None, so_far)
+    running = _Running(past, groups is not None, so_far, leaves=grouping.of_table)
     accumulators = {_ROWS: running.sum(_ROWS, "bigint")}
     values: dict[str, Column] = {}
     for part in grouping.parts:
@@ -247,7 +274,7 @@ def _made(halves: DataFrame, groups: DataFrame | None, grouping: Grouping, membe
     value = F.struct(*(column.alias(name) for name, column in values.items()))
     if grouping.alone:
         value = values[grouping.parts[0].name]
-    elif grouping.may_vanish:
+    if grouping.deletes_empty:
         value = F.when(F.col(_NOW)[_ROWS] > 0, value)
     value = value if groups is None else F.when(past, F.col(VALUE)).otherwise(value)
     rows = rows.withColumns({VALUE: value, ACC: F.col(_NOW)})
@@ -255,7 +282,7 @@ def _made(halves: DataFrame, groups: DataFrame | None, grouping: Grouping, membe
         before = window.rowsBetween(Window.unboundedPreceding, -1)
         span = F.coalesce(F.sum(F.col(VALUE).isNull().cast("int")).over(before), F.lit(0))
         rows = rows.withColumn(_SPAN, F.struct(span.alias(_GONE), F.col(TIME)))
-        rows = rows.withColumn(TIME, F.max(_SPAN).over(so_far)[TIME])
+        rows = rows.withColumn(TIME, F.max(_SPAN).over(window.rowsBetween(*_SO_FAR))[TIME])
     else:
         rows = rows.withColumn(TIME, F.max(TIME).over(so_far))
     return rows.select(*GROUP_COLUMNS)
@@ -264,8 +291,8 @@ def _made(halves: DataFrame, groups: DataFrame | None, grouping: Grouping, membe
 class _Running:
     """What is added up over a group's rows in their order, from what the past has."""
 
-    def __init__(self, past: Column, has_past: bool, so_far: WindowSpec) -> None:
-        self._past, self._has_past, self._so_far = past, has_past, so_far
+    def __init__(self, past: Column, has_past: bool, so_far: WindowSpec, *, leaves: bool) -> None:
+        self._past, self._has_past, self._so_far, self._leaves = past, has_past, so_far, leaves
 
     def start(self, name: str, of_row: Column) -> Column:
         """A past group's accumulator, or what a row brings."""
@@ -277,7 +304,9 @@ class _Running:
             F.coalesce((F.col(side).isNotNull() if of is None else of).cast(as_type), F.lit(0).cast(as_type))
             for side, of in ((INTO, into), (OUT, out))
         )
-        return F.sum(self.start(name, (came - left).cast(as_type))).over(self._so_far).cast(as_type)
+        # where nothing leaves nothing is taken off, which would cost wide decimals a digit
+        delta = (came - left).cast(as_type) if self._leaves else came
+        return F.sum(self.start(name, delta)).over(self._so_far).cast(as_type)
 
     def over(self, what: Column) -> Column:
         """An aggregate of Spark's over the rows so far."""
@@ -393,17 +422,18 @@ def _sum_type(of: DataType, kind: str) -> str:
 
 def _mean_type(of: DataType) -> str:
     if isinstance(of, DecimalType):
-        scale = min(of.scale + 4, _MOST_DIGITS)
-        return f"decimal({min(_MOST_DIGITS, of.precision + 4)}, {scale})"
+        whole = of.precision - of.scale
+        scale = min(of.scale + 4, _MOST_DIGITS - whole)
+        return f"decimal({whole + scale}, {scale})"
     return "double"
 
 
-def _fold_type(halves: DataFrame, part: Part) -> str:
+def _fold_type(halves: DataFrame, part: Part) -> DataType:
     start = F.col(INTO)[part.name] if part.initial is None else part.initial
-    return halves.select(start.alias("start")).schema["start"].dataType.simpleString()
+    return halves.select(start.alias("start")).schema["start"].dataType
 
 
-def _fold(part: Part, made: Column, row: Column, has_past: bool, as_type: str) -> Column:
+def _fold(part: Part, made: Column, row: Column, has_past: bool, as_type: DataType) -> Column:
     """One step of a fold: what leaves first, then what enters (Kafka Streams' subtractor and adder)."""
     now, into, out, add = made[part.name], row[INTO], row[OUT], part.add
     if add is None:

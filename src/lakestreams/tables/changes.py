@@ -21,8 +21,10 @@ from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME,
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 INTO_KEY, INTO, OUT_KEY, OUT = "into_key", "into", "out_key", "out"
+SETTLED = "settled"
 HALVES = 2
 FROM, TO = "valid_from", "valid_to"
 
@@ -48,16 +50,21 @@ def of_changed_keys(rows: DataFrame, since: int) -> DataFrame:
 
 
 def of_touched_groups(grouped: DataFrame, touched: DataFrame, since: int) -> DataFrame:
-    """A grouped frame without the rows of keys and groups that nothing new touches: enough for `members`.
+    """A grouped frame without the settled rows of keys and groups that nothing new touches: enough for `members`.
 
     Args:
-        grouped: a grouped frame of all rows.
+        grouped: a grouped frame of all rows, with `settled`: whether it is a row of a table's state, one a key. The
+            others, changes since that state and new ones, stay; a settled row that one of them follows goes.
         touched: the halves of the new ones.
         since: the first new cycle.
     """
-    rows = validity.flagged(grouped, KEY, validity.wanted(grouped.where(is_new(since)), KEY), "key_touched")
-    rows = validity.flagged(rows, INTO_KEY, validity.wanted(touched, KEY), "group_touched")
-    return rows.where(F.col("key_touched") | F.col("group_touched")).select(*grouped.columns)
+    settled, others = grouped.where(SETTLED), grouped.where(~F.col(SETTLED))
+    since_then = validity.wanted(others.where(~is_new(since)), KEY)
+    settled = validity.outside(settled, KEY, since_then)
+    settled = validity.flagged(settled, KEY, validity.wanted(others.where(is_new(since)), KEY), "key_touched")
+    settled = validity.flagged(settled, INTO_KEY, validity.wanted(touched, KEY), "group_touched")
+    kept = settled.where(F.col("key_touched") | F.col("group_touched")).select(*grouped.columns)
+    return kept.unionByName(others)
 
 
 def halves(grouped: DataFrame, since: int) -> DataFrame:
@@ -111,5 +118,5 @@ def _there(key: str, value: str) -> Column:
     return F.col(key).isNotNull() & F.col(value).isNotNull()
 
 
-def _type(frame: DataFrame, name: str) -> str:
-    return frame.schema[name].dataType.simpleString()
+def _type(frame: DataFrame, name: str) -> DataType:
+    return frame.schema[name].dataType

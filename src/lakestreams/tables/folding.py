@@ -48,6 +48,17 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
     )
 
 
+def reduced(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Column, step: Step) -> DataFrame:
+    """What is made of all rows that belong together: columns `by` and `made`.
+
+    Args:
+        rows, by, order, nothing, step: as for `folded`.
+    """
+    kept = [name for name in rows.columns if name not in order and name not in by]
+    gathered = rows.groupBy(*by).agg(F.array_sort(F.collect_list(F.struct(*order, *kept))).alias(_ROWS))
+    return gathered.select(*by, F.aggregate(_ROWS, nothing, step).alias(MADE))
+
+
 def let(value: Column, use: Callable[[Column], Column]) -> Column:
     """What `use` makes of a value, the value computed once however often it is used."""
     return F.get(F.transform(F.array(value), use), F.lit(0))

@@ -9,8 +9,8 @@ tombstones are left out. If a task's buffer holds more keys than it may, the old
 
 Without a bound: the record at which each update would be due comes from one exchange and two sorts by task; a key's
 updates are then folded in their order (see `folding`), since where one wait begins depends on where the last one ended.
-With a bound how many wait is counted beside it, and only a task whose buffer overflows is gone through update by update,
-each looking at the whole buffer.
+With a bound how many wait is counted beside it, and only a task whose buffer overflows is gone through update by update:
+each one sorts the whole buffer, in memory.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType
 
 from lakestreams.joins.order import (
     CONTRIBUTORS,
@@ -36,11 +37,12 @@ from lakestreams.joins.order import (
 )
 from lakestreams.joins.validity import byte_order, key_type
 from lakestreams.joins.windows import CLOCK
-from lakestreams.tables.folding import MADE, folded, let
+from lakestreams.tables.folding import MADE, folded, let, reduced
 from lakestreams.topology.nodes import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
     from lakestreams.topology.nodes import WhenFull
 
@@ -128,15 +130,11 @@ def _waits(updates: DataFrame, buffered: DataFrame | None, clocks: DataFrame | N
     waits = _by_key(_with_due(rows, hold))
     if hold.max_records is None:
         return waits
-    over = F.broadcast(_overfull(waits, hold.max_records).withColumnRenamed(TASK, _OVER))
+    over = F.broadcast(_overfull(waits, hold, hold.max_records).withColumnRenamed(TASK, _OVER))
     fits = waits.join(over, F.col(TASK) == F.col(_OVER), "left_anti")
-    crowded = rows.join(over, F.col(TASK) == F.col(_OVER), "left_semi")
     if hold.when_full == "shutdown":
-        message = F.concat(
-            F.lit(f'BUFFER_FULL   suppress "{hold.name}": more than {hold.max_records} keys wait in task '), F.col(TASK).cast("string"),
-            F.lit(", and when_full says shutdown; raise max_records, or say emit"),
-        )  # fmt: skip
-        return fits.unionByName(_by_key(_with_due(crowded.where(F.raise_error(message).isNull()), hold)))
+        return fits
+    crowded = rows.join(over, F.col(TASK) == F.col(_OVER), "left_semi")
     return fits.unionByName(_one_by_one(crowded, hold, hold.max_records))
 
 
@@ -180,7 +178,7 @@ def _with_due(rows: DataFrame, hold: Hold) -> DataFrame:
 
 
 def _by_key(rows: DataFrame) -> DataFrame:
-    """The waits of updates with `due`: one begins with the first update after the last one has ended."""
+    """The waits of updates with `due`: one begins with the key's first update in its task after the last one has ended."""
     nothing = F.struct(
         F.lit(0).alias("no"), F.lit(None).cast(_type(rows, _AT)).alias("ends"), F.lit(None).cast("bigint").alias(SINCE)
     )
@@ -195,8 +193,8 @@ def _by_key(rows: DataFrame) -> DataFrame:
         )
 
     kept = rows.select(*RECORD_COLUMNS, TASK, SINCE, _DUE)
-    made = folded(kept, [KEY], [ORDER, PLACE], nothing, step)
-    wait = Window.partitionBy(KEY, F.col(MADE)["no"]).orderBy(ORDER, PLACE)
+    made = folded(kept, [TASK, KEY], [ORDER, PLACE], nothing, step)
+    wait = Window.partitionBy(TASK, KEY, F.col(MADE)["no"]).orderBy(ORDER, PLACE)
     ends = {_MORE: F.lead(PLACE).over(wait), _FIRST: F.first(F.struct(ORDER, PLACE)).over(wait)}
     last = made.withColumns(ends).where(F.col(_MORE).isNull())
     return last.withColumns({SINCE: F.col(MADE)[SINCE], _TRIGGER: F.col(MADE)["ends"]}).drop(_DUE, MADE, _MORE)
@@ -216,13 +214,24 @@ def _told(waits: DataFrame, hold: Hold, since: int) -> DataFrame:
 # --- a buffer that overflows -----------------------------------------------------------------------------------------
 
 
-def _overfull(waits: DataFrame, most: int) -> DataFrame:
+def _overfull(waits: DataFrame, hold: Hold, most: int) -> DataFrame:
     """The tasks whose buffer would hold more keys than it may, once what is due has come out: `task`."""
     begins = waits.select(TASK, F.col(_FIRST).alias(_AT), F.lit(1).alias("d"))
     ends = waits.where(F.col(_TRIGGER).isNotNull()).select(TASK, F.col(_TRIGGER).alias(_AT), F.lit(-1).alias("d"))
     at_each = begins.unionByName(ends).groupBy(TASK, _AT).agg(F.sum("d").alias("d"))
     so_far = Window.partitionBy(TASK).orderBy(_AT).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return at_each.withColumn("held", F.sum("d").over(so_far)).where(F.col("held") > most).select(TASK).distinct()
+    counted = at_each.withColumn("held", F.sum("d").over(so_far))
+    if hold.when_full == "shutdown":
+        message = F.concat(
+            F.lit(f'BUFFER_FULL   suppress "{hold.name}": '), F.col("held").cast("string"),
+            F.lit(" keys wait in task "), F.col(TASK).cast("string"),
+            F.lit(f", {most} fit, and when_full says shutdown; raise max_records, or say emit"),
+        )  # fmt: skip
+        # of what the window has counted, so that no optimiser can raise it before
+        counted = counted.withColumn(
+            "held", F.when(F.col("held") > most, F.raise_error(message).cast("bigint")).otherwise(F.col("held"))
+        )
+    return counted.where(F.col("held") > most).select(TASK).distinct()
 
 
 def _one_by_one(rows: DataFrame, hold: Hold, most: int) -> DataFrame:
@@ -237,7 +246,7 @@ def _one_by_one(rows: DataFrame, hold: Hold, most: int) -> DataFrame:
         F.lit(None).cast(_type(rows, _AT)).alias(_TRIGGER),
     )
     rows = rows.withColumn("entry", entry).select(TASK, ORDER, PLACE, _IS_STEP, CLOCK, "entry")
-    entries = f"array<{_type(rows, 'entry')}>"
+    entries = ArrayType(_type(rows, "entry"))
     nothing = F.struct(F.array().cast(entries).alias("held"), F.array().cast(entries).alias("out"))
 
     def step(made: Column, row: Column) -> Column:
@@ -258,18 +267,15 @@ def _one_by_one(rows: DataFrame, hold: Hold, most: int) -> DataFrame:
 
             def parted(count: Column) -> Column:
                 out = F.transform(F.slice(held, F.lit(1), count), lambda one: one.withField(_TRIGGER, at))
-                return F.struct(F.slice(held, count + 1, F.size(held)).alias("held"), out.alias("out"))
+                rest = F.slice(held, count + 1, F.size(held))
+                return F.struct(rest.alias("held"), F.concat(made["out"], out).alias("out"))
 
             return let(going, parted)
 
         return let(put(made["held"]), leave)
 
-    made = folded(rows, [TASK], [ORDER, PLACE], nothing, step)
-    following = F.lead(ORDER).over(Window.partitionBy(TASK).orderBy(ORDER, PLACE))
-    stays = F.when(following.isNull(), F.col(MADE)["held"]).otherwise(F.array().cast(entries))
-    each = made.withColumn("stays", stays).select(
-        TASK, F.explode(F.concat(F.col(MADE)["out"], F.col("stays"))).alias("one")
-    )
+    made = reduced(rows, [TASK], [ORDER, PLACE], nothing, step)
+    each = made.select(TASK, F.explode(F.concat(F.col(MADE)["out"], F.col(MADE)["held"])).alias("one"))
     last = F.col("one")["last"]
     return each.select(
         TASK, *(last[name].alias(name) for name in update), F.col("one")[SINCE].alias(SINCE),
@@ -277,5 +283,5 @@ def _one_by_one(rows: DataFrame, hold: Hold, most: int) -> DataFrame:
     )  # fmt: skip
 
 
-def _type(frame: DataFrame, name: str) -> str:
-    return frame.schema[name].dataType.simpleString()
+def _type(frame: DataFrame, name: str) -> DataType:
+    return frame.schema[name].dataType

@@ -17,7 +17,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.joins.clocks import tallied
-from lakestreams.joins.order import KEY, ORDER, PLACE, TASK, TIME
+from lakestreams.joins.order import KEY, ORDER, PLACE, TASK, TIME, renumber
 from lakestreams.joins.windows import CLOCK, HORIZON, MOVES
 from lakestreams.topology.nodes import WINDOW_COLUMNS
 
@@ -64,12 +64,13 @@ def last_clocks(clocked: DataFrame, clocks: DataFrame | None) -> DataFrame:
     return known.groupBy(TASK).agg(F.max(ORDER).alias(ORDER), F.max(CLOCK).alias(CLOCK)).select(*CLOCK_COLUMNS)
 
 
-def assigned(rows: DataFrame, windows: TimeWindows) -> DataFrame:
-    """Each record once a window that holds its time, the window's bounds in its key; `n` leaves room for all of them.
+def assigned(rows: DataFrame, windows: TimeWindows, *, plural: bool = False) -> DataFrame:
+    """Each record once a window that holds its time, the window's bounds in its key.
 
     Args:
         rows: a records frame; times are 0 or later.
         windows: the windows.
+        plural: whether a trigger may have several records: where windows overlap, they are then numbered anew.
     """
     names = rows.schema[KEY].dataType.names  # type: ignore[attr-defined]
     many = -(-windows.size_ms // windows.advance_ms)
@@ -81,7 +82,13 @@ def assigned(rows: DataFrame, windows: TimeWindows) -> DataFrame:
     start, end = F.col(_START), F.col(_START) + windows.size_ms
     bounds = (bound.cast("bigint").alias(name) for name, bound in zip(WINDOW_COLUMNS, (start, end), strict=True))
     key = F.struct(*(F.col(KEY)[name].alias(name) for name in names), *bounds)
-    return found.withColumns({KEY: key, PLACE: F.col(PLACE) * many + F.col(_POS)}).drop(_START, _POS)
+    found = found.withColumn(KEY, key)
+    placed = (
+        renumber(found, F.col(PLACE), F.col(_POS))
+        if plural and many > 1
+        else found.withColumn(PLACE, F.col(PLACE) + F.col(_POS))
+    )
+    return placed.drop(_START, _POS)
 
 
 def is_open(windows: TimeWindows) -> Column:
@@ -90,16 +97,24 @@ def is_open(windows: TimeWindows) -> Column:
 
 
 def open_groups(groups: DataFrame, clocks: DataFrame, windows: TimeWindows, tasks: int) -> DataFrame:
-    """The groups whose windows may still take a record: a key may come up in any task, so the slowest one decides.
+    """The groups whose windows may still take a record.
+
+    A group with a `task` goes by that task's clock. Without one its key may come up in any task, so the slowest decides,
+    and a task that has seen no record yet takes any.
 
     Args:
-        groups: a groups frame with windows in its key.
+        groups: a groups frame with windows in its key, perhaps with `task`.
         clocks: where the clocks stand (`last_clocks`).
         windows: the windows.
-        tasks: how many there are; one that has seen no record yet takes any.
+        tasks: how many there are.
     """
+    closes = F.col(KEY)[WINDOW_COLUMNS[1]] + windows.grace_ms
+    if TASK in groups.columns:
+        own = F.broadcast(clocks.select(F.col(TASK).alias("of_task"), F.col(CLOCK).alias("stands")))
+        known = groups.join(own, F.col(TASK) == F.col("of_task"), "left")
+        return known.where(F.col("stands").isNull() | (closes > F.col("stands"))).drop("of_task", "stands", TASK)
     slowest = clocks.groupBy().agg(F.min(CLOCK).alias("slowest"), F.count("*").alias("seen"))
-    still = (F.col("seen") < tasks) | (F.col(KEY)[WINDOW_COLUMNS[1]] + windows.grace_ms > F.col("slowest"))
+    still = (F.col("seen") < tasks) | (closes > F.col("slowest"))
     return groups.crossJoin(F.broadcast(slowest)).where(still).drop("slowest", "seen")
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from lakestreams.topology.nodes import (
     Aggregate,
+    Filter,
     FlatMap,
     FlatMapValues,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Map,
+    MapValues,
     Merge,
     Repartition,
     SelectKey,
@@ -77,9 +79,20 @@ def follows_partitions(node: Node) -> bool:
     return not is_made(node)
 
 
+def multiplies(node: Node) -> bool:
+    """Whether one record of a source can become any number of rows on its way to a node."""
+    many = FlatMap | FlatMapValues | ForeignKeyJoin | ForeignKeyStreamJoin | WindowedJoin
+    return isinstance(node, many) or any(multiplies(parent) for parent in node.parents)
+
+
 def takes_null_values(source: Source, nodes: Sequence[Node]) -> bool:
     """Whether a stream's null values have a use: they are deletions where the stream becomes a table."""
-    return any(isinstance(node, ToTable) and source in sources_of(node) for node in nodes)
+
+    def reaches(node: Node) -> bool:
+        passes = isinstance(node, MapValues | Filter | SelectKey | Merge | Repartition)
+        return node == source or (passes and any(reaches(parent) for parent in node.parents))
+
+    return any(isinstance(node, ToTable) and reaches(node.parent) for node in nodes)
 
 
 def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:

@@ -1,0 +1,85 @@
+"""What is measured of a case: wall time, the CPU time of Spark's tasks, rows, stages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel on its input.
+
+    Attributes:
+        name: what is printed and chosen by.
+        records: how many new records both sides bring.
+        run: gives the results.
+        than: the case that it is compared with.
+    """
+
+    name: str
+    records: int
+    run: Callable[[], DataFrame]
+    than: str = ""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What Spark tells of a stage: when it began and ended (ms), CPU seconds of its tasks, bytes that it shuffled."""
+
+    number: int
+    began: int
+    ended: int
+    tasks: int
+    cpu: float
+    shuffled: int
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One run."""
+
+    seconds: float
+    cpu: float
+    rows: int
+    stages: list[Stage]
+
+
+def measure(spark: SparkSession, case: Case) -> Measure:
+    """Runs a case once."""
+    known = {stage.number for stage in _stages(spark)}
+    seen = Observation()
+    began = time.perf_counter()
+    case.run().observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    seconds = time.perf_counter() - began
+    stages = sorted((one for one in _stages(spark) if one.number not in known), key=lambda one: one.began)
+    return Measure(seconds, sum(one.cpu for one in stages), seen.get["rows"], stages)
+
+
+def _stages(spark: SparkSession) -> list[Stage]:
+    """What Spark's own store knows of every stage; it is there without the UI, but has no Python interface."""
+    context: Any = spark.sparkContext
+    java, gateway = context._jvm, context._gateway  # noqa: SLF001 - see above
+    none = java.java.util.ArrayList()
+    store = context._jsc.sc().statusStore()  # noqa: SLF001
+    listed = store.stageList(none, False, False, gateway.new_array(java.double, 0), none)
+    return [
+        Stage(
+            one.stageId(),
+            one.submissionTime().get().getTime(),
+            one.completionTime().get().getTime(),
+            one.numCompleteTasks(),
+            one.executorCpuTime() / 1e9,
+            one.shuffleWriteBytes(),
+        )
+        for one in (listed.apply(place) for place in range(listed.size()))
+        if one.numCompleteTasks() and one.completionTime().isDefined()
+    ]
