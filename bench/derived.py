@@ -84,7 +84,8 @@ def _of_table(state: DataFrame, edited: DataFrame, grouping: Grouping, groups: i
         return rows.withColumns({changes.INTO_KEY: F.struct(group.alias("g")), changes.INTO: into})
 
     def run() -> DataFrame:
-        rows = grouped(state.unionByName(edited))
+        settled = state.withColumn(changes.SETTLED, F.lit(True))
+        rows = grouped(settled.unionByName(edited.withColumn(changes.SETTLED, F.lit(False))))
         halves = changes.halves(changes.with_before(changes.of_changed_keys(rows, CYCLE)), CYCLE)
         members = None
         if grouping.looks_at_members:
