@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 SUM = Part("of", "sum")
 
 

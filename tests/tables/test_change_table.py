@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from lakestreams import Topology
 
+pytestmark = pytest.mark.slow
+
 LINES = [
     ("l1", "a", 1, 1),
     ("l2", "a", 2, 1 + 1),

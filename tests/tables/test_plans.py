@@ -21,6 +21,8 @@ from lakestreams.topology.nodes import TimeWindows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 SUM, LOW = Part("of", "sum"), Part("of", "min")
 
 
