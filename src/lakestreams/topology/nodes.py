@@ -92,54 +92,8 @@ class Source:
 
 
 @dataclass(frozen=True)
-class MapValues:
-    """Every record's value becomes the projection's columns; key, time and order stay."""
-
-    name: str
-    parent: Node
-    mapper: Mapper
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Records whose predicate is true stay; of a table, the others become tombstones."""
-
-    name: str
-    parent: Node
-    predicate: Predicate
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
-
-@dataclass(frozen=True)
-class SelectKey:
-    """A stream gets another key; value, time and order stay (coordinates are the source's)."""
-
-    name: str
-    parent: Node
-    mapper: Mapper
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
-
-@dataclass(frozen=True)
-class DropAbsentDeletes:
-    """A table without the deletions of keys that have no row.
-
-    Kafka Streams swallows them where a record cache lies before the table's store and tells them to joins where none
-    does (semantics section 8.1), where they can cause tombstones that nobody needs.
-    """
+class _OneInput:
+    """What every step, aggregation, buffer and output has: a name, and the node that it reads."""
 
     name: str
     parent: Node
@@ -151,50 +105,8 @@ class DropAbsentDeletes:
 
 
 @dataclass(frozen=True)
-class Map:
-    """A stream gets another key and another value at once; time and order stay."""
-
-    name: str
-    parent: Node
-    mapper: PairMapper
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
-
-@dataclass(frozen=True)
-class FlatMapValues:
-    """Each record becomes none, one or several, all with its key, time and order, in the mapper's order."""
-
-    name: str
-    parent: Node
-    mapper: ManyMapper
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
-
-@dataclass(frozen=True)
-class FlatMap:
-    """Each record becomes none, one or several, each with a key and a value of its own, in the mapper's order."""
-
-    name: str
-    parent: Node
-    mapper: ManyPairMapper
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
-
-@dataclass(frozen=True)
-class Merge:
-    """The records of two streams of equal columns as one stream."""
+class _TwoInputs:
+    """What every join and merge has: a name, and the nodes on its left and on its right."""
 
     name: str
     left: Node
@@ -202,26 +114,75 @@ class Merge:
 
     @property
     def parents(self) -> tuple[Node, ...]:
-        """Both inputs."""
+        """Left input, right input."""
         return (self.left, self.right)
 
 
 @dataclass(frozen=True)
-class Repartition:
-    """A stream whose tasks are the hash of its key over a count of partitions. Logical: no topic is made."""
+class MapValues(_OneInput):
+    """Every record's value becomes the projection's columns; key, time and order stay."""
 
-    name: str
-    parent: Node
-    partitions: int
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
+    mapper: Mapper
 
 
 @dataclass(frozen=True)
-class WindowedJoin:
+class Filter(_OneInput):
+    """Records whose predicate is true stay; of a table, the others become tombstones."""
+
+    predicate: Predicate
+
+
+@dataclass(frozen=True)
+class SelectKey(_OneInput):
+    """A stream gets another key; value, time and order stay (coordinates are the source's)."""
+
+    mapper: Mapper
+
+
+@dataclass(frozen=True)
+class DropAbsentDeletes(_OneInput):
+    """A table without the deletions of keys that have no row.
+
+    Kafka Streams swallows them where a record cache lies before the table's store and tells them to joins where none
+    does (semantics section 8.1), where they can cause tombstones that nobody needs.
+    """
+
+
+@dataclass(frozen=True)
+class Map(_OneInput):
+    """A stream gets another key and another value at once; time and order stay."""
+
+    mapper: PairMapper
+
+
+@dataclass(frozen=True)
+class FlatMapValues(_OneInput):
+    """Each record becomes none, one or several, all with its key, time and order, in the mapper's order."""
+
+    mapper: ManyMapper
+
+
+@dataclass(frozen=True)
+class FlatMap(_OneInput):
+    """Each record becomes none, one or several, each with a key and a value of its own, in the mapper's order."""
+
+    mapper: ManyPairMapper
+
+
+@dataclass(frozen=True)
+class Merge(_TwoInputs):
+    """The records of two streams of equal columns as one stream."""
+
+
+@dataclass(frozen=True)
+class Repartition(_OneInput):
+    """A stream whose tasks are the hash of its key over a count of partitions. Logical: no topic is made."""
+
+    partitions: int
+
+
+@dataclass(frozen=True)
+class WindowedJoin(_TwoInputs):
     """Two streams' records of one key whose times lie in a window around each other (Kafka's KStream-KStream join).
 
     Attributes:
@@ -233,9 +194,6 @@ class WindowedJoin:
             value moves the store's clock.
     """
 
-    name: str
-    left: Node
-    right: Node
     how: OuterJoinKind
     before_ms: int
     after_ms: int
@@ -246,14 +204,9 @@ class WindowedJoin:
     co_partitioning: CoPartitioning = "require"
     store: WindowStore = "persistent"
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """Left stream, right stream."""
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True)
-class StreamTableJoin:
+class StreamTableJoin(_TwoInputs):
     """Each stream record with the table row of its key that is valid at the record (Kafka's KStream-KTable join).
 
     A versioned table (`history_ms` of its source) is looked up as of the record's event time, any other one as of the
@@ -263,124 +216,68 @@ class StreamTableJoin:
         grace_ms: with a versioned table, how long records wait for table records that come late (KIP-923).
     """
 
-    name: str
-    left: Node
-    right: Node
     how: JoinKind
     joiner: AnyJoiner | None = None
     co_partitioning: CoPartitioning = "require"
     grace_ms: int | None = None
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """Stream side, table side."""
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True)
-class StreamGlobalJoin:
+class StreamGlobalJoin(_TwoInputs):
     """Each stream record with the global table's row of a key made from it (Kafka's KStream-GlobalKTable join).
 
     Attributes:
         left_on: from the record's fields to the table's key columns, in the table's order.
     """
 
-    name: str
-    left: Node
-    right: Node
     how: JoinKind
     left_on: Mapper
     joiner: AnyJoiner | None = None
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """Stream side, global table."""
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True)
-class TableTableJoin:
+class TableTableJoin(_TwoInputs):
     """Two tables' rows of one key, kept up to date (Kafka's KTable-KTable join)."""
 
-    name: str
-    left: Node
-    right: Node
     how: OuterJoinKind
     joiner: AnyJoiner | None = None
     co_partitioning: CoPartitioning = "require"
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """Left table, right table."""
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True)
-class ForeignKeyJoin:
+class ForeignKeyJoin(_TwoInputs):
     """Each row of the left table with the right table's row that it names (Kafka's foreign-key join, KIP-213).
 
     Attributes:
         left_on: from the left row's fields (key and value) to the right table's key columns, in their order.
     """
 
-    name: str
-    left: Node
-    right: Node
     how: JoinKind
     left_on: Mapper
     joiner: AnyJoiner | None = None
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """Left table, right table."""
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True)
-class ForeignKeyStreamJoin:
+class ForeignKeyStreamJoin(_TwoInputs):
     """Each stream record with every table row that names its key (KIP-955).
 
     Attributes:
         right_on: from the table row's fields (key and value) to the stream's key columns, in their order.
     """
 
-    name: str
-    left: Node
-    right: Node
     how: JoinKind
     right_on: Mapper
     joiner: AnyJoiner | None = None
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """Stream side, table side."""
-        return (self.left, self.right)
-
 
 @dataclass(frozen=True)
-class ToTable:
+class ToTable(_OneInput):
     """A stream read as a table: each record is its key's new row, a null value deletes it (Kafka's `toTable`)."""
 
-    name: str
-    parent: Node
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
 
 @dataclass(frozen=True)
-class ToStream:
+class ToStream(_OneInput):
     """A table's changes as a stream: each new row is a record, each deletion one with a null value."""
-
-    name: str
-    parent: Node
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
 
 
 @dataclass(frozen=True)
@@ -396,7 +293,7 @@ class TimeWindows:
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class Aggregate(_OneInput):
     """A table of one row a group: counts, sums and other aggregates of a stream's records or a table's rows.
 
     Attributes:
@@ -409,8 +306,6 @@ class Aggregate:
         empty: of a table, what a group without rows is: `keep` or `delete`.
     """
 
-    name: str
-    parent: Node
     verb: AggregateVerb
     group: GroupMapper | None = None
     windows: TimeWindows | None = None
@@ -420,14 +315,9 @@ class Aggregate:
     emit: Changes = "every_change"
     empty: EmptyGroup = "keep"
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
 
 @dataclass(frozen=True)
-class Suppress:
+class Suppress(_OneInput):
     """A table whose updates wait in a buffer, so that only the last one of a while is told (Kafka's `suppress`).
 
     Attributes:
@@ -436,20 +326,13 @@ class Suppress:
         when_full: what happens then: the oldest ones come out early, or the run stops.
     """
 
-    name: str
-    parent: Node
     until_ms: int | None = None
     max_records: int | None = None
     when_full: WhenFull = "emit"
 
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
-
 
 @dataclass(frozen=True)
-class DeltaSink:
+class DeltaSink(_OneInput):
     """A stream or a table written to a Delta table, one commit a cycle.
 
     Attributes:
@@ -458,16 +341,9 @@ class DeltaSink:
         mode: `append` of a stream; of a table `merge` (its rows, kept up to date by key) or `changes` (its change log).
     """
 
-    name: str
-    parent: Node
     cluster_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     mode: SinkMode = "append"
-
-    @property
-    def parents(self) -> tuple[Node, ...]:
-        """The one input."""
-        return (self.parent,)
 
 
 Join: TypeAlias = (
