@@ -11,7 +11,9 @@ from bench.frames import MINUTE, Frames, orders, share, text
 from bench.measures import Case
 from lakestreams.joins.order import KEY, ORDER, VALUE
 from lakestreams.tables import aggregations, changes, suppress, windowed
-from lakestreams.tables.aggregations import Grouping, Part
+from lakestreams.tables import members as group_members
+from lakestreams.tables.aggregations import Grouping
+from lakestreams.tables.parts import Part
 from lakestreams.tables.suppress import Hold
 from lakestreams.topology.nodes import TimeWindows
 
@@ -84,12 +86,12 @@ def _of_table(state: DataFrame, edited: DataFrame, grouping: Grouping, groups: i
         return rows.withColumns({changes.INTO_KEY: F.struct(group.alias("g")), changes.INTO: into})
 
     def run() -> DataFrame:
-        settled = state.withColumn(changes.SETTLED, F.lit(True))
-        rows = grouped(settled.unionByName(edited.withColumn(changes.SETTLED, F.lit(False))))
+        settled = state.withColumn(group_members.SETTLED, F.lit(True))
+        rows = grouped(settled.unionByName(edited.withColumn(group_members.SETTLED, F.lit(False))))
         halves = changes.halves(changes.with_before(changes.of_changed_keys(rows, CYCLE)), CYCLE)
         members = None
         if grouping.looks_at_members:
-            members = changes.members(changes.of_touched_groups(rows, halves, CYCLE), CYCLE)
+            members = group_members.members(group_members.of_touched_groups(rows, halves, CYCLE), CYCLE)
         return aggregations.execute(halves, None, grouping, CYCLE, members=members)
 
     return run

@@ -16,7 +16,9 @@ from lakestreams.engine.dataflow import Inputs
 from lakestreams.joins.order import KEY, OLD, TASK
 from lakestreams.joins.validity import TableSide
 from lakestreams.tables import aggregations, changes, suppress, windowed
-from lakestreams.tables.aggregations import Grouping, Part
+from lakestreams.tables import members as group_members
+from lakestreams.tables.aggregations import Grouping
+from lakestreams.tables.parts import Part
 from lakestreams.tables.suppress import Hold
 from lakestreams.topology.nodes import TimeWindows
 
@@ -139,11 +141,13 @@ def test_a_settled_row_that_a_later_change_has_moved_is_in_no_group(spark: Spark
     rows = frame(spark, "t", [("k1", "5", 1, 1), ("k1", "7", 2, 2), ("k2", "9", 3, 3)])
     into = F.struct(number().alias("of"))
     group = F.struct(F.when(F.col("v")["t"] == "7", F.lit("g2")).otherwise(F.lit("g1")).alias("k"))
-    grouped = rows.withColumns({changes.INTO: into, changes.INTO_KEY: group, changes.SETTLED: F.col("o")["cycle"] == 1})
+    grouped = rows.withColumns(
+        {changes.INTO: into, changes.INTO_KEY: group, group_members.SETTLED: F.col("o")["cycle"] == 1}
+    )
     halves = changes.halves(changes.with_before(changes.of_changed_keys(grouped, 3)), 3)
-    members = changes.members(changes.of_touched_groups(grouped, halves, 3), 3)
+    had = group_members.members(group_members.of_touched_groups(grouped, halves, 3), 3)
     least = Grouping((Part("of", "min"),), of_table=True)
-    assert told(aggregations.execute(halves, None, least, 3, members=members)) == [(3, "g1", 9, 3, "record")]
+    assert told(aggregations.execute(halves, None, least, 3, members=had)) == [(3, "g1", 9, 3, "record")]
 
 
 # --- buffers ---------------------------------------------------------------------------------------------------------

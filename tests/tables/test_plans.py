@@ -14,7 +14,9 @@ from tests.joins.rows import frame
 from lakestreams.joins.order import KEY, TASK
 from lakestreams.joins.windows import MOVES
 from lakestreams.tables import aggregations, changes, suppress, windowed
-from lakestreams.tables.aggregations import Grouping, Part
+from lakestreams.tables import members as group_members
+from lakestreams.tables.aggregations import Grouping
+from lakestreams.tables.parts import Part
 from lakestreams.tables.suppress import Hold
 from lakestreams.topology.nodes import TimeWindows
 
@@ -50,7 +52,7 @@ def halves_of_stream(rows: DataFrame) -> DataFrame:
 
 def groups(rows: DataFrame, grouping: Grouping, path: Path) -> DataFrame:
     past = rows.where("o.cycle = 1")
-    members = changes.members(past, 1) if grouping.looks_at_members else None
+    members = group_members.members(past, 1) if grouping.looks_at_members else None
     halves = changes.halves(changes.with_before(past), 1)
     return plans.stored(aggregations.retain(halves, None, grouping, members=members), path)
 
@@ -89,7 +91,7 @@ def test_extremes_of_a_table_look_at_its_rows(rows: DataFrame, tmp_path: Path) -
     grouping = Grouping((LOW,), of_table=True)
     past = groups(rows, grouping, tmp_path / "groups")
     halves = changes.halves(changes.with_before(rows), 2)
-    found = aggregations.execute(halves, past, grouping, 2, members=changes.members(rows, 2))
+    found = aggregations.execute(halves, past, grouping, 2, members=group_members.members(rows, 2))
     cost = plans.cost(found)
     assert (cost["Exchange"], cost["SortMergeJoin"]) == (5, 1)
     assert told(found) == [(2, 0, "g1", (None,), 20), (2, 0, "g2", (None,), 21), (2, 1, "h1", (20,), 20)]
@@ -104,9 +106,9 @@ def test_what_nothing_new_touches_is_neither_exchanged_nor_sorted(rows: DataFram
     few = changes.halves(changes.with_before(changes.of_changed_keys(rows, 2)), 2)
     members = [None, None]
     if grouping.looks_at_members:
-        touched = changes.of_touched_groups(rows.withColumn(changes.SETTLED, F.expr("o.cycle = 1")), few, 2)
+        touched = group_members.of_touched_groups(rows.withColumn(group_members.SETTLED, F.expr("o.cycle = 1")), few, 2)
         assert {one.k.k for one in touched.collect()} == {"k1", "k2"}
-        members = [changes.members(rows, 2), changes.members(touched, 2)]
+        members = [group_members.members(rows, 2), group_members.members(touched, 2)]
     pruned = aggregations.prune(past, few)
     assert {one.k.g for one in pruned.collect()} == {"g1", "g2"}
     pruning = plans.cost(aggregations.prune(past, plans.stored(few, tmp_path / "few")))

@@ -18,7 +18,9 @@ from lakestreams.joins.table_table import SEEN_TIME
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import MOVES
 from lakestreams.tables import aggregations, changes, suppress, windowed
-from lakestreams.tables.aggregations import Grouping, Part
+from lakestreams.tables import members as group_members
+from lakestreams.tables.aggregations import Grouping
+from lakestreams.tables.parts import Part
 from lakestreams.tables.suppress import Hold
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.aggregators import Aggregator
@@ -119,8 +121,7 @@ class Derived(Sides):
         clocks = self.retained.get(node.name, {}).get("clocks")
         names_before = rows.columns
         tasked = self._tasked(node, node.parent, rows).withColumn(MOVES, moves)
-        tasked = self._unscoped(tasked) if self.scopes is not None else tasked
-        clocked = windowed.with_clock(tasked, clocks, self.since, ascending=follows)
+        clocked = windowed.with_clock(self._unscoped(tasked), clocks, self.since, ascending=follows)
         if self.keeps:
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
         found = windowed.assigned(clocked, node.windows, plural=is_plural(node.parent))
@@ -141,8 +142,8 @@ class Derived(Sides):
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
         side, few = self._changes(node, "table", node.parent, table), self._few(node)
         rows = TableSide(
-            None if side.state is None else side.state.withColumn(changes.SETTLED, F.lit(True)),
-            None if side.changes is None else side.changes.withColumn(changes.SETTLED, F.lit(False)),
+            None if side.state is None else side.state.withColumn(group_members.SETTLED, F.lit(True)),
+            None if side.changes is None else side.changes.withColumn(group_members.SETTLED, F.lit(False)),
         ).all()
         grouping, grouped = self._grouped(node, rows, VALUE, changes.INTO_KEY, changes.INTO)
         told = OLD in rows.columns and tells_each_change_once(node.parent, self.topology.nodes)
@@ -152,8 +153,8 @@ class Derived(Sides):
             known = changes.with_before(changes.of_changed_keys(grouped, self.since) if few else grouped)
         halves, members = changes.halves(known, self.since), None
         if grouping.looks_at_members:
-            had = changes.of_touched_groups(grouped, halves, self.since) if few else grouped
-            members = changes.members(had, self.since)
+            had = group_members.of_touched_groups(grouped, halves, self.since) if few else grouped
+            members = group_members.members(had, self.since)
         return halves, grouping, members
 
     def _few(self, node: Aggregate) -> bool:

@@ -1,4 +1,4 @@
-"""The clocks that the records of a windowed join meet. Internal to `stream_stream`; works on arms (see `windows`).
+"""The clocks that the records of windowed joins and aggregations meet; works on arms (see `windows`).
 
 Two ways, same result. In general a task's records are sorted by their order for the running maxima, under `strict` those
 of all tasks that share a history once more. Where every record moves the clock to its own stream time

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 INTO_KEY, INTO, OUT_KEY, OUT = "into_key", "into", "out_key", "out"
-SETTLED = "settled"
 HALVES = 2
-FROM, TO = "valid_from", "valid_to"
 
 _BEFORE, _HALF = "before", "half"
 
@@ -49,24 +47,6 @@ def of_changed_keys(rows: DataFrame, since: int) -> DataFrame:
     return validity.among(rows, KEY, validity.wanted(rows.where(is_new(since)), KEY))
 
 
-def of_touched_groups(grouped: DataFrame, touched: DataFrame, since: int) -> DataFrame:
-    """A grouped frame without the settled rows of keys and groups that nothing new touches: enough for `members`.
-
-    Args:
-        grouped: a grouped frame of all rows, with `settled`: whether it is a row of a table's state, one a key. The
-            others, changes since that state and new ones, stay; a settled row that one of them follows goes.
-        touched: the halves of the new ones.
-        since: the first new cycle.
-    """
-    settled, others = grouped.where(SETTLED), grouped.where(~F.col(SETTLED))
-    since_then = validity.wanted(others.where(~is_new(since)), KEY)
-    settled = validity.outside(settled, KEY, since_then)
-    settled = validity.flagged(settled, KEY, validity.wanted(others.where(is_new(since)), KEY), "key_touched")
-    settled = validity.flagged(settled, INTO_KEY, validity.wanted(touched, KEY), "group_touched")
-    kept = settled.where(F.col("key_touched") | F.col("group_touched")).select(*grouped.columns)
-    return kept.unionByName(others)
-
-
 def halves(grouped: DataFrame, since: int) -> DataFrame:
     """The halves of the new rows: what leaves first, and one row of both where the group stays the same (KIP-904).
 
@@ -74,7 +54,7 @@ def halves(grouped: DataFrame, since: int) -> DataFrame:
         grouped: a grouped frame with `out_key` and `out`.
         since: the first new cycle.
     """
-    leaves, enters = _there(OUT_KEY, OUT), _there(INTO_KEY, INTO)
+    leaves, enters = there(OUT_KEY, OUT), there(INTO_KEY, INTO)
     nothing_out, nothing_in = F.lit(None).cast(_type(grouped, OUT)), F.lit(None).cast(_type(grouped, INTO))
 
     def half(key: str, out: Column, into: Column, place: int) -> Column:
@@ -94,27 +74,8 @@ def halves(grouped: DataFrame, since: int) -> DataFrame:
     )  # fmt: skip
 
 
-def members(grouped: DataFrame, since: int) -> DataFrame:
-    """The rows that groups have while the new changes come: `k` (the group), `into`, `valid_from`, `valid_to`, `at`.
-
-    A row is a member at a half's place `p` iff `valid_from <= p < valid_to`; null is before and after all new changes.
-    `at` is where the row was written, older than any new change too. One exchange and one sort by the row's key.
-
-    Args:
-        grouped: a grouped frame of all rows, past ones too.
-        since: the first new cycle.
-    """
-    at = F.struct(F.col(ORDER), (F.col(PLACE) * HALVES).alias(PLACE))
-    following = F.lead(at).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
-    return (
-        grouped.withColumn(TO, following)
-        .where(F.col(TO).isNull() | (F.col(TO)[ORDER]["cycle"] >= since))
-        .where(_there(INTO_KEY, INTO))
-        .select(F.col(INTO_KEY).alias(KEY), INTO, F.when(is_new(since), at).alias(FROM), TO, at.alias("at"))
-    )
-
-
-def _there(key: str, value: str) -> Column:
+def there(key: str, value: str) -> Column:
+    """Whether a row has a group and brings something."""
     return F.col(key).isNotNull() & F.col(value).isNotNull()
 
 

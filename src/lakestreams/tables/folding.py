@@ -32,7 +32,7 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
         step: from what was made and a row (a struct) to what is made of both; of the same type.
     """
     kept = [name for name in rows.columns if name not in order and name not in by]
-    gathered = rows.groupBy(*by).agg(F.array_sort(F.collect_list(F.struct(*order, *kept))).alias(_ROWS))
+    gathered = _gathered(rows, by, order, kept)
     empty = F.filter(F.array(nothing), lambda _: F.lit(False))
 
     def onward(past: Column, row: Column) -> Column:
@@ -55,8 +55,11 @@ def reduced(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: C
         rows, by, order, nothing, step: as for `folded`.
     """
     kept = [name for name in rows.columns if name not in order and name not in by]
-    gathered = rows.groupBy(*by).agg(F.array_sort(F.collect_list(F.struct(*order, *kept))).alias(_ROWS))
-    return gathered.select(*by, F.aggregate(_ROWS, nothing, step).alias(MADE))
+    return _gathered(rows, by, order, kept).select(*by, F.aggregate(_ROWS, nothing, step).alias(MADE))
+
+
+def _gathered(rows: DataFrame, by: Sequence[str], order: Sequence[str], kept: Sequence[str]) -> DataFrame:
+    return rows.groupBy(*by).agg(F.array_sort(F.collect_list(F.struct(*order, *kept))).alias(_ROWS))
 
 
 def let(value: Column, use: Callable[[Column], Column]) -> Column:
