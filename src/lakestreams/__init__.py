@@ -1,7 +1,7 @@
 """lakestreams: Kafka Streams' joins for the lakehouse, in Python on Spark."""
 
 from lakestreams.errors import LakestreamsError
-from lakestreams.formats import EventTime, Json, Long, RegistryJson, Text
+from lakestreams.formats import ConnectJson, DebeziumJson, EventTime, Json, Long, RegistryJson, Text
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.builder import StreamsBuilder, Topology
 from lakestreams.topology.fields import Fields, MaybeFields, is_missing
@@ -12,6 +12,8 @@ from lakestreams.topology.tables import GlobalKTable, KTable
 __version__ = "0.1.0"
 
 __all__ = [
+    "ConnectJson",
+    "DebeziumJson",
     "EventTime",
     "Fields",
     "GlobalKTable",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.formats.cases import BAD, differences, read
 
-from lakestreams import EventTime, Json, Long, RegistryJson, Text
+from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, RegistryJson, Text
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats import Field, Format
 from lakestreams.formats.base import struct_type
@@ -19,33 +19,6 @@ from lakestreams.formats.json import parse_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-BAD = "an error"  # stands for any error message
-
-
-def read(spark: SparkSession, given: Format, cases: Mapping[str, bytes | None]) -> dict[str, tuple[Any, str | None]]:
-    """Case name to (columns or None, error or None)."""
-    raw = [(name, None if data is None else bytearray(data)) for name, data in cases.items()]
-    parsed = given.parse(F.col("raw"))
-    frame = spark.createDataFrame(raw, "name string, raw binary")
-    rows = frame.select("name", parsed.value.alias("value"), parsed.error.alias("error")).collect()
-    found = {row["name"]: (row["value"].asDict(recursive=True) if row["value"] else None, row["error"]) for row in rows}
-    for name, (value, error) in found.items():
-        assert value is None or error is None, f"{name}: a struct and an error"
-        assert (value is None and error is None) == (cases[name] is None), f"{name}: neither a struct nor an error"
-    return found
-
-
-def differences(found: Mapping[str, tuple[Any, str | None]], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Cases that came out otherwise; a wanted value lists the columns that are not null, BAD any error."""
-    wrong = {}
-    for name, want in wanted.items():
-        value, error = found[name]
-        plain = BAD if error is not None else value and {k: v for k, v in value.items() if v is not None}
-        if plain != want:
-            wrong[name] = (plain, error)
-    return wrong
-
 
 # --- text and long ---------------------------------------------------------------------------------------------------
 
@@ -270,7 +243,7 @@ def test_a_schema_is_read_without_a_session() -> None:
     ids=repr,
 )  # fmt: skip
 def test_schemas_that_are_refused_where_they_are_written(ddl) -> None:
-    for form in (Json, RegistryJson):
+    for form in (Json, RegistryJson, ConnectJson, DebeziumJson):
         with pytest.raises(InvalidFormat):
             form(ddl)
 
@@ -298,10 +271,13 @@ def test_formats_are_values_with_a_description() -> None:
     assert Json("a int") == Json("a int")
     assert hash(RegistryJson("a int")) == hash(RegistryJson("a int"))
     assert Json("a int").describe() == Json("a  INT").describe() == "json(a int)"
-    assert [one.describe() for one in (Text("k"), Long("n"), RegistryJson("a int"))] == [
-        "text(k)", "long(n)", "registry_json(a int)",
+    every = (Text("k"), Long("n"), RegistryJson("a int"), ConnectJson("a  INT"), DebeziumJson("a  INT"))
+    assert [one.describe() for one in every] == [
+        "text(k)", "long(n)", "registry_json(a int)", "connect_json(a int)", "debezium_json(a int)",
     ]  # fmt: skip
-    assert [isinstance(one, Format) for one in (Text(), Long(), Json("a int"), "text")] == [True, True, True, False]
+    assert len({Json("a int"), ConnectJson("a int"), DebeziumJson("a int"), DebeziumJson("a int")}) == 3
+    assert all(isinstance(one, Format) for one in every)
+    assert not isinstance("text", Format)
 
 
 # --- event time ------------------------------------------------------------------------------------------------------

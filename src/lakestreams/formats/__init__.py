@@ -2,7 +2,19 @@
 
 from lakestreams.formats.base import Field, Format, Parsed
 from lakestreams.formats.binary import Long, Text
+from lakestreams.formats.connect import ConnectJson, DebeziumJson
 from lakestreams.formats.json import Json, RegistryJson
 from lakestreams.formats.time import EventTime
 
-__all__ = ["EventTime", "Field", "Format", "Json", "Long", "Parsed", "RegistryJson", "Text"]
+__all__ = [
+    "ConnectJson",
+    "DebeziumJson",
+    "EventTime",
+    "Field",
+    "Format",
+    "Json",
+    "Long",
+    "Parsed",
+    "RegistryJson",
+    "Text",
+]

@@ -98,18 +98,47 @@ def _spark_type(kind: exp.DataType, ddl: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class Json:
-    """A JSON object read by a declared schema.
+def read_object(raw: Column, kind: str) -> Column:
+    """One from_json a record, for `the_object` and `object_error`.
 
-    Fields that the object lacks are null; fields that the schema lacks are not read (the raw bytes stay in bronze).
-    An error is anything that is not one complete JSON object of the declared types: broken or truncated JSON, text
-    after the object, an array or number as root, a value of another type, invalid UTF-8, nesting beyond Jackson's
-    limits.
+    The text is read as the only element of a list with a mark behind it: from_json stops after one value and does
+    not say whether anything follows, and some faults null a whole row without a word; both lose the mark.
 
     Args:
-        schema: Spark DDL, such as `ms bigint, page string`.
+        raw: the binary column.
+        kind: the Spark SQL type of the object, a struct.
     """
+    text = F.concat(F.lit(f'{{"{_RECORD}":['), raw.cast("string"), F.lit(f'],"{_END}":1}}'))
+    return F.from_json(text, f"`{_RECORD}` array<{kind}>, `{_END}` int, `{_CORRUPT}` string", _OPTIONS)
+
+
+def the_object(read: Column) -> Column:
+    """The object that `read_object` found; what it holds counts only where `object_error` is null."""
+    return F.get(read[_RECORD], F.lit(0))
+
+
+def object_error(raw: Column, read: Column, unfit: str) -> Column:
+    """What keeps bytes from being one object; null where nothing does, and where the bytes are null.
+
+    Args:
+        raw: the binary column.
+        read: the column that holds `read_object`.
+        unfit: the message for an object that is broken or not of the type it was read as.
+    """
+    text = raw.cast("string")
+    complete = read[_END].isNotNull() & read[_CORRUPT].isNull() & (F.size(read[_RECORD]) == 1)
+    bad = ~F.coalesce(complete & the_object(read).isNotNull(), F.lit(False))
+    return F.when(
+        raw.isNotNull(),
+        F.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
+        .when(bad & ~F.ltrim(text, F.lit(_WHITE)).startswith("{"), F.lit("not a JSON object"))
+        .when(bad, F.lit(unfit)),
+    )
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the formats with a declared schema have in common."""
 
     schema: str
 
@@ -123,35 +152,38 @@ class Json:
         fields: tuple[Field, ...] = self._fields  # type: ignore[attr-defined]
         return fields
 
-    def read(self, raw: Column) -> Column:
-        """One from_json a record.
+    @property
+    def columns(self) -> str:
+        """The columns as text, equal for equal schemas however they are written."""
+        return ", ".join(f"{field.name} {field.type}" for field in self.fields)
 
-        The text is read as the only element of a list with a mark behind it: from_json stops after one value and does
-        not say whether anything follows, and some faults null a whole row without a word; both lose the mark.
-        """
-        text = F.concat(F.lit(f'{{"{_RECORD}":['), raw.cast("string"), F.lit(f'],"{_END}":1}}'))
-        return F.from_json(
-            text, f"`{_RECORD}` array<{struct_type(self.fields)}>, `{_END}` int, `{_CORRUPT}` string", _OPTIONS
-        )
+
+@dataclass(frozen=True)
+class Json(Declared):
+    """A JSON object read by a declared schema.
+
+    Fields that the object lacks are null; fields that the schema lacks are not read (the raw bytes stay in bronze).
+    An error is anything that is not one complete JSON object of the declared types: broken or truncated JSON, text
+    after the object, an array or number as root, a value of another type, invalid UTF-8, nesting beyond Jackson's
+    limits.
+
+    Args:
+        schema: Spark DDL, such as `ms bigint, page string`.
+    """
+
+    def read(self, raw: Column) -> Column:
+        """One from_json a record."""
+        return read_object(raw, struct_type(self.fields))
 
     def parse(self, raw: Column, read: Column | None = None) -> Parsed:
         """The one object, or what is wrong with it."""
         found = self.read(raw) if read is None else read
-        text = raw.cast("string")
-        record = F.get(found[_RECORD], F.lit(0))
-        complete = found[_END].isNotNull() & found[_CORRUPT].isNull() & (F.size(found[_RECORD]) == 1)
-        bad = ~F.coalesce(complete & record.isNotNull(), F.lit(False))
-        error = F.when(
-            raw.isNotNull(),
-            F.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
-            .when(bad & ~F.ltrim(text, F.lit(_WHITE)).startswith("{"), F.lit("not a JSON object"))
-            .when(bad, F.lit(f"does not fit {self.schema}")),
-        )
-        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), record), error=error)
+        error = object_error(raw, found, f"does not fit {self.schema}")
+        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), the_object(found)), error=error)
 
     def describe(self) -> str:
         """The format with its columns."""
-        return f"json({', '.join(f'{field.name} {field.type}' for field in self.fields)})"
+        return f"json({self.columns})"
 
 
 @dataclass(frozen=True)

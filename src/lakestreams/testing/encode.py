@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.errors import InvalidOption
-from lakestreams.formats import Json, Long, RegistryJson, Text
+from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
 
 if TYPE_CHECKING:
     from lakestreams.formats.base import Format
@@ -20,8 +20,9 @@ def encode(value: Any, how: Format) -> bytes | None:
     """The bytes of a value.
 
     Args:
-        value: bytes as they are; None; text for `Text`; an int for `Long`; a dict for `Json` and `RegistryJson`, whose
-            names and types are judged when it is read, as a topic's are.
+        value: bytes as they are; None; text for `Text`; an int for `Long`; a dict for the formats of JSON, whose
+            names and types are judged when it is read, as a topic's are. For `DebeziumJson` it is the row; its update
+            is written (pass bytes for any other event).
         how: the format.
 
     Raises:
@@ -33,8 +34,16 @@ def encode(value: Any, how: Format) -> bytes | None:
         return value.encode("utf-8")
     if isinstance(how, Long) and isinstance(value, int) and not isinstance(value, bool) and -_LONG <= value < _LONG:
         return value.to_bytes(8, "big", signed=True)
-    if isinstance(how, Json | RegistryJson) and isinstance(value, Mapping):
-        text = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
+    if isinstance(how, Json | RegistryJson | ConnectJson | DebeziumJson) and isinstance(value, Mapping):
+        text = json.dumps(_wrapped(value, how), ensure_ascii=False, default=str).encode("utf-8")
         return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson) else text
     message = f"{value!r} cannot be written as {how.describe()}"
     raise InvalidOption(message, hint="pass bytes to pipe a record that the format cannot read")
+
+
+def _wrapped(value: Mapping[str, Any], how: Format) -> Mapping[str, Any]:
+    if isinstance(how, ConnectJson):
+        return {"schema": None, "payload": value}
+    if isinstance(how, DebeziumJson):
+        return {"before": None, "after": value, "op": "u"}
+    return value
