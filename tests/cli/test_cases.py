@@ -93,6 +93,7 @@ def test_the_ready_pipelines_do_what_their_cases_say(spark, monkeypatch):
     assert "4 passed, 0 failed in " in result.output
 
 
+@pytest.mark.slow
 def test_cases_that_fail_say_how(spark, place):
     (place / "tests" / "made.yml").write_text(CASES + WRONG)
     result = runner.invoke(app, ["test", "--json"])
@@ -116,6 +117,7 @@ def test_cases_that_fail_say_how(spark, place):
     assert "0 passed, 1 failed in " in text.output
 
 
+@pytest.mark.slow
 def test_a_case_that_stops_the_job_fails_alone(spark, place):
     (place / "tests" / "made.yml").write_text(CASES.partition("  - name: a deletion")[0] + STOPS)
     result = runner.invoke(app, ["test", "--json"])

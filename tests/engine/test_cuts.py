@@ -25,6 +25,8 @@ from lakestreams.engine.settings import RunSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 VIEWS, USERS = "PageViews", "UserProfiles"
 KAFKA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "

@@ -57,6 +57,7 @@ def test_every_case_in_one_batch_and_the_results_before(spark: SparkSession, how
             last[key] = value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 def test_every_case_cut(spark: SparkSession, how: Any) -> None:
     cases = recorded.cases_of("fk-table-table", how)

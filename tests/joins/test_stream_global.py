@@ -28,6 +28,7 @@ def test_every_case_in_one_batch(spark: SparkSession, how: Any) -> None:
     recorded.compare(recorded.produced([joined], cases), cases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 def test_every_case_cut(spark: SparkSession, how: Any) -> None:
     cases = recorded.cases_of("stream-global", how)

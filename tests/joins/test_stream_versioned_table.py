@@ -98,6 +98,7 @@ def histories() -> dict[str, list[History]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["recorded", "wild"])
 def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
     results = [
@@ -107,6 +108,7 @@ def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: st
     compare(gather(results, histories[kind]), histories[kind])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["recorded", "wild"])
 def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
     """Each piece sees what `retain_points` and `retain_versions` left of the pieces before."""

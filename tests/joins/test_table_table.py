@@ -41,6 +41,7 @@ def test_every_case_in_one_batch(spark: SparkSession, how: Any) -> None:
             assert any(row[4] for row in found[number])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 def test_every_case_cut(spark: SparkSession, how: Any) -> None:
     cases = recorded.cases_of("table-table", how)

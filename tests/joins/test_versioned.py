@@ -87,6 +87,7 @@ def test_one_batch(frames: Frames, histories: list[History]) -> None:
     compare(found_in([versioned.latest_only(frames.read(histories, "right"), history)]), histories)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retain", [versioned.retain, versioned.retain_latest])
 def test_in_pieces(frames: Frames, histories: list[History], retain: Retain) -> None:
     cycles = pieces(histories, SEED, PIECES)

@@ -113,6 +113,7 @@ import shutil; shutil.rmtree(folder)
 """
 
 
+@pytest.mark.slow
 def test_quiet_and_tidy(tmp_path):
     """Nothing but the program's own lines on the terminal, nothing left in the temporary or working folder."""
     logs, temporary, working = tmp_path / "logs", tmp_path / "tmp", tmp_path / "cwd"

@@ -293,27 +293,3 @@ def test_faults_of_every_kind_are_reported_at_once() -> None:
 
 
 # --- what no job runs yet --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("node", "what"),
-    [
-        (VIEWS, None), (USERS, None), (VERSIONED, None), (REGIONS, "a global table"),
-        (MapValues("s", USERS, function), None), (Filter("s", VIEWS, function), None),
-        (SelectKey("s", VIEWS, function), None),
-        (Map("s", VIEWS, function), "map"), (FlatMap("s", VIEWS, function), "flat_map"),
-        (FlatMapValues("s", VIEWS, function), "flat_map_values"), (Merge("s", VIEWS, CLICKS), "merge"),
-        (Repartition("s", VIEWS, 2), "repartition"),
-        (LOOKUP, None), (replace(LOOKUP, how="inner"), None), (replace(LOOKUP, co_partitioning="off"), None),
-        (replace(LOOKUP, right=VERSIONED), "a join with a versioned table"),
-        (replace(LOOKUP, right=VERSIONED, grace_ms=0), "a join with a versioned table"),
-        (replace(LOOKUP, grace_ms=0), "a join with a grace period"),
-        (WINDOW, "a stream-stream join"), (MAPPED, "a stream-global join"), (TABLES, "a table-table join"),
-        (FOREIGN, "a foreign-key table-table join"), (FOREIGN_STREAM, "a foreign-key stream-table join"),
-        (DeltaSink("o", LOOKUP), None), (DeltaSink("o", USERS, mode="merge"), "the output of a table"),
-    ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, str) else value,
-)  # fmt: skip
-def test_what_no_job_runs_yet(node, what: str | None) -> None:
-    found = [(fault.code, fault.message) for fault in validate.not_runnable_yet([VIEWS, node])]
-    assert found == ([] if what is None else [("LS114", f"{what} runs in the TopologyTestDriver, not as a job yet")])

@@ -174,6 +174,7 @@ def topologies(draw: st.DrawFn) -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(topologies())
 @example(every_role())

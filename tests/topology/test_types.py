@@ -67,6 +67,7 @@ def use(s: KStream, t: KTable, g: GlobalKTable) -> None:
 """
 
 
+@pytest.mark.slow
 def test_the_types_say_which_side_may_be_missing(tmp_path: Path) -> None:
     file = tmp_path / "use.py"
     file.write_text(SOURCE, encoding="utf-8")

@@ -13,7 +13,6 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, LocationNotWritable, TopologyInvalid, unfold
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
-from lakestreams.topology import validate
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,
@@ -89,7 +88,6 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
         else:
             found.unchecked.append("topics and partition counts: --no-broker")
             found.outputs, faults = dataflow.check(topology, spark)
-            faults = [*faults, *validate.not_runnable_yet(topology.nodes)]
             if faults:
                 raise TopologyInvalid(faults, topology.name)
     except LakestreamsError as error:

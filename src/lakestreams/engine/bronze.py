@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from lakestreams.topology.nodes import Source
 
 
+# How far a record's event time lies behind the greatest one before it.
+LAG = "stream_time_ms - event_time_ms"
+
+
 def planned_rows(
     spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan], *, readable: bool = True
 ) -> DataFrame:
@@ -91,6 +95,7 @@ def cut_below(
                 F.count_if(good & F.col("k").isNull()).alias("null_keys"),
                 F.count_if(good & F.col("v").isNull()).alias("null_values"),
                 F.max(F.when(under, F.col("stream_time_ms"))).alias("stream_time_ms"),
+                F.max(F.when(good, F.expr(LAG))).alias("lag_ms"),
             )
             .collect()
         )
@@ -115,6 +120,7 @@ def _cut(part: Range, row: Mapping[str, int | None]) -> Range:
         int(row["null_keys"] or 0),
         int(row["null_values"] or 0),
         int(row["stream_time_ms"] or 0),
+        int(row["lag_ms"] or 0),
     )
 
 

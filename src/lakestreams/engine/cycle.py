@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, quarantine, snapshots
+from lakestreams.engine import dataflow, quarantine, sinks
 from lakestreams.engine.bronze import planned_rows
+from lakestreams.engine.dataflow import Inputs
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
-from lakestreams.engine.snapshots import Snapshot
+from lakestreams.engine.steps import names
 from lakestreams.errors import ExpectationFailed, TooManyBadRecords
-from lakestreams.joins.order import STREAM_SIDE, records
-from lakestreams.topology.graph import sources_of
+from lakestreams.joins.order import KEY
+from lakestreams.topology.graph import triggers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,14 +56,7 @@ class RunCounts:
             raise TooManyBadRecords(message)
 
 
-def execute(
-    spark: SparkSession,
-    ledger: Ledger,
-    topology: Topology,
-    plan: Plan,
-    tail: Sequence[Plan],
-    known: dict[str, Snapshot],
-) -> None:
+def execute(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan, inputs: Inputs) -> None:
     """Publishes a plan's results and quarantine, each in one commit.
 
     Args:
@@ -71,49 +64,21 @@ def execute(
         ledger: of the running epoch.
         topology: the pipeline, checked.
         plan: the cycle.
-        tail: the plans before it that a snapshot may not cover, ascending.
-        known: per table source where its snapshot stands.
+        inputs: what it is evaluated over (see `past`).
     """
     _expect(spark, ledger, topology, plan)
-    results = dataflow.run(topology, _inputs(spark, ledger, topology, plan, tail, known))
+    results = dataflow.run(topology, inputs)
     for sink in topology.sinks:
-        if not any(plan.records(source.topic) for source in sources_of(sink) if source.kind == "stream"):
-            continue  # only table records: they give no result, and an empty append would cost a commit
-        name, rows = sink.name, results.outputs[sink.name]
-        failpoint("publish.before", name)
-        with translated(ledger.pipeline):
-            ledger.lake.output(name).append(ledger.fence(spark, rows), f"{ledger.pipeline}/{name}", plan.cycle)
-        failpoint("publish.after", name)
+        if not any(plan.records(source.topic) for source in triggers_of(sink)):
+            continue  # nothing can come out, and an empty append would cost a commit
+        rows = results.outputs[sink.name]
+        sinks.publish(spark, ledger, sink, rows, names(results.records[sink.name], KEY), plan.cycle)
     refused = quarantine.rows(spark, ledger, topology, plan, results.rejected)
     if refused is not None:
         failpoint("quarantine.before")
         with translated(ledger.pipeline):
             quarantine.table(ledger).append(ledger.fence(spark, refused), f"{ledger.pipeline}/quarantine", plan.cycle)
         failpoint("quarantine.after")
-
-
-def _inputs(
-    spark: SparkSession,
-    ledger: Ledger,
-    topology: Topology,
-    plan: Plan,
-    tail: Sequence[Plan],
-    known: dict[str, Snapshot],
-) -> dataflow.Inputs:
-    streams, tables, counts, changes = {}, {}, {}, {}
-    for source in topology.sources:
-        if source.kind == "stream":
-            rows = planned_rows(spark, ledger, source, [plan]).where(F.col("v").isNotNull())
-            if source.keys_not_null == "drop":
-                rows = rows.where(F.col("k").isNotNull())
-            streams[source.name] = records(rows, source.topic, STREAM_SIDE, F.lit(plan.cycle))
-            counts[source.name] = plan.records(source.topic)
-        else:
-            snapshot = known.get(source.name, Snapshot())
-            side, rows_about, changed = snapshots.side(spark, ledger, source, snapshot, [*tail, plan])
-            tables[source.name] = side
-            counts[source.name], changes[source.name] = rows_about, changed
-    return dataflow.Inputs(streams, tables, plan.cycle, counts, changes)
 
 
 def _expect(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> None:

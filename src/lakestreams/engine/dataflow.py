@@ -88,6 +88,8 @@ class Inputs:
         olds: whether a table's results say what was there before.
         scopes: set where many histories share the job.
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
+        results_from: the first cycle whose results are wanted, where earlier ones are evaluated only because what is
+            retained is older; by default all.
     """
 
     streams: Mapping[str, DataFrame]
@@ -101,6 +103,12 @@ class Inputs:
     olds: bool = False
     scopes: Scopes | None = None
     raw: bool = False
+    results_from: int | None = None
+
+    @property
+    def wanted(self) -> int:
+        """The first cycle whose results are wanted."""
+        return self.cycle if self.results_from is None else self.results_from
 
 
 @dataclass
@@ -182,7 +190,7 @@ class _Walk:
         self._steps = Steps(topology.nodes, self.faults)
         given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
-            inputs.keeps, inputs.raw, self._results.kept, self._results.rejected,
+            inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected,
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}
@@ -294,7 +302,8 @@ class _Walk:
     def _sink(self, node: DeltaSink, parent: DataFrame | TableSide) -> DataFrame:
         rows = parent
         if isinstance(rows, TableSide):
-            rows = rows.all().where(is_new(self._inputs.cycle))
+            rows = rows.all()
+        rows = rows.where(is_new(self._inputs.wanted))
         self._results.records[node.name] = rows
         frame = self._silver(node, rows)
         self._results.outputs[node.name] = frame
@@ -302,6 +311,14 @@ class _Walk:
 
     def _silver(self, node: DeltaSink, frame: DataFrame) -> DataFrame:
         value = names(frame, VALUE)
+        if is_table(node):
+            gone = F.col(VALUE).isNull()
+            frame = frame.withColumn(KIND, F.when(gone, F.lit(TOMBSTONE)).otherwise(F.col(KIND)))
+            # the key says which row it is, also of a deletion
+            own = {name.lower() for name in names(frame, KEY)}
+            value = [name for name in value if name.lower() not in own]
+        else:  # a null value moves clocks on its way, and is written nowhere
+            frame = frame.where(F.col(VALUE).isNotNull())
         taken = [name for name in (*value, *names(frame, KEY)) if name.lower() in RESERVED]
         if taken:
             message = f"column {', '.join(taken)} is reserved for the result's time and lineage"

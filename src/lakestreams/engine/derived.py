@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
-from lakestreams.engine.sides import Sides, own_key_names
+from lakestreams.engine.sides import Sides, late_by, own_key_names
 from lakestreams.engine.steps import column, names, where
 from lakestreams.errors import InvalidExpression
 from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new
@@ -126,7 +126,8 @@ class Derived(Sides):
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
         found = windowed.assigned(clocked, node.windows, plural=is_plural(node.parent))
         taken = windowed.is_open(node.windows)
-        self._reject(node, "LATE", found.where(~taken))
+        closed = F.col(KEY)[WINDOW_COLUMNS[1]] + node.windows.grace_ms
+        self._reject(node, "LATE", found.where(~taken), late_by(closed))
         return found.where(taken).select(*names_before)
 
     def _open(self, node: Aggregate, groups: DataFrame) -> DataFrame:

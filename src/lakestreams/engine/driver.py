@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import checkpoint, cluster, cycle, dataflow, ingest, quarantine, settle, snapshots
+from lakestreams.engine import checkpoint, cluster, cycle, dataflow, ingest, past, quarantine, settle, sinks
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.lake import Lake, require_distinct
 from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
-from lakestreams.engine.snapshots import Snapshot
 from lakestreams.errors import (
     Fenced,
     IngestFailed,
@@ -74,11 +73,9 @@ class Driver:
         self._counts = cycle.RunCounts()
         self._plan: Plan | None = None  # the last one in the ledger
         self._open = False  # whether it is still to be finished
+        self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
-        self._tail: list[Plan] = []  # finished plans with table records that some snapshot does not cover
-        self._snapshots: dict[str, Snapshot] = {}
         self._fingerprint = ""
-        self._claimed = False
 
     # --- what callers use ------------------------------------------------------------------------------------------
 
@@ -109,7 +106,6 @@ class Driver:
             TopologyInvalid: with every fault of the topology and of its partitions at once.
         """
         outputs, faults = dataflow.check(self._topology, self._spark)
-        faults = [*faults, *validate.not_runnable_yet(self._topology.nodes)]
         try:
             view = self._cluster().view([source.topic for source in self._topology.sources])
         except LakestreamsError as error:
@@ -170,13 +166,7 @@ class Driver:
             lambda: quarantine.table(self._ledger).create(spark, quarantine.schema(spark)),
             *(partial(ingest.create_bronze, spark, self._lake, name, source) for source in self._topology.sources),
             *(
-                partial(
-                    self._lake.output(sink.name).create,
-                    spark,
-                    outputs[sink.name].schema,
-                    cluster_by=sink.cluster_by,
-                    partition_by=sink.partition_by,
-                )
+                partial(sinks.create, spark, self._lake, sink, outputs[sink.name].schema)
                 for sink in self._topology.sinks
             ),
         ]
@@ -242,12 +232,8 @@ class Driver:
         self._open = history.open_plan is not None
         if self._plan is not None or history.ingest is not None or found is not None:
             self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
-        tables = [source for source in sources if source.kind == "table"]
-        self._snapshots = {source.name: snapshots.find(self._spark, self._ledger, source) for source in tables}
-        if self._plan is not None and tables:
-            covered = min(snapshot.cycle for snapshot in self._snapshots.values())
-            plans = self._ledger.plans(self._spark, covered + 1, [source.topic for source in tables])
-            self._tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
+        self._past = past.of(self._spark, self._ledger, self._topology, self._fingerprint)
+        self._past.resume(history)
         if self._open and self._plan is not None and self._plan.fingerprint != self._fingerprint:
             self._replan(self._plan)
 
@@ -357,7 +343,8 @@ class Driver:
             backlog = settle.Backlog(self._plan, tuple(self._ingests))
             number = (self._plan.cycle if self._plan else 0) + 1
             ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
-            plan = settle.next_plan(number, self._fingerprint, backlog, ends, ids, self._cut)
+            whole = frozenset(one.topic for one in self._topology.sources if one.kind == "global_table")
+            plan = settle.next_plan(number, self._fingerprint, backlog, ends, ids, self._cut, whole)
             if plan is None:
                 return
             self._record(plan, view)
@@ -374,14 +361,14 @@ class Driver:
         self._plan, self._open = plan, True
         backlog = settle.Backlog(plan, tuple(self._ingests))
         self._ingests = list(backlog.open_ingests()) or self._ingests[-1:]
-        self._refresh_snapshots()
+        self._refresh()
         self._tell(Event("planned", {"cycle": plan.cycle, "records": sum(part.records for part in plan.ranges)}))
 
     def _execute(self, plan: Plan) -> None:
         self._counts.add(plan)
         self._counts.require_share(self._settings.max_bad_share)
         with self._timed("join"):
-            cycle.execute(self._spark, self._ledger, self._topology, plan, self._tail, self._snapshots)
+            cycle.execute(self._spark, self._ledger, self._topology, plan, self._past.inputs(plan))
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         self._summary.records += records
@@ -396,30 +383,19 @@ class Driver:
             self._ledger.record_done(self._spark, self._plan.cycle)
             self._closed()
             self._open = False
-            self._refresh_snapshots()
+            self._refresh()
 
     def _closed(self) -> None:
         if self._plan is not None:
             self._summary.cycles += 1
-            if any(self._plan.records(source.topic) for source in self._topology.sources if source.kind == "table"):
-                self._tail.append(self._plan)
+            self._past.finished(self._plan)
             self._tell(Event("finished", {"cycle": self._plan.cycle}))
 
-    def _refresh_snapshots(self) -> None:
-        """Folds finished cycles into the snapshots that are due, and forgets plans that all of them cover."""
-        tables = [source for source in self._topology.sources if source.kind == "table"]
-        for source in tables:
-            standing = self._snapshots.get(source.name, Snapshot())
-            if self._tail and snapshots.due(source, standing, self._tail, self._settings.snapshot_every):
-                with self._timed("snapshot"):
-                    snapshots.refresh(self._spark, self._ledger, source, standing, self._tail)
-                    self._snapshots[source.name] = snapshots.find(self._spark, self._ledger, source)
-                self._tell(Event("snapshot", {"source": source.name, "rows": self._snapshots[source.name].rows}))
-        covered = min((snapshot.cycle for snapshot in self._snapshots.values()), default=None)
-        if covered is None:
-            self._tail.clear()
-        else:
-            self._tail = [plan for plan in self._tail if plan.cycle > covered]
+    def _refresh(self) -> None:
+        """Stores of the past what is due."""
+        with self._timed("snapshot"):
+            for name, rows in self._past.refresh(self._settings.snapshot_every):
+                self._tell(Event("snapshot", {"source": name, "rows": rows}))
 
     def _timed(self, stage: str) -> Timer:
         return Timer(self._summary.seconds, stage)

@@ -32,6 +32,9 @@ NAMES: Final = (
     "finish.after",
     "snapshot.before",
     "snapshot.after",
+    "state.before",
+    "state.written",
+    "state.after",
 )
 
 passed: Counter[str] = Counter()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine.bronze import LAG
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake
@@ -107,9 +108,10 @@ def bronze_rows(
     types = {field.name: field.type for field in source.value.fields}
     field_type = types.get(source.event_time.field) if source.event_time.field else None
     event_time = source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
-    if source.kind == "table":  # a tombstone has no field to take its time from, and must delete all the same
+    if source.kind != "stream":  # a deletion has no field to take its time from, and must delete all the same
         own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
-        event_time = F.when(F.col("value").isNull(), own).otherwise(event_time)
+        deletes = F.col("v").isNull() & F.col("value_error").isNull()
+        event_time = F.when(deletes, own).otherwise(event_time)
     timed = read.withColumn("event_time_ms", event_time)
     judged = timed.withColumn("error", _error(source, ingest_time_ms)).withColumn(
         "moves", F.when(F.col("error").isNull(), F.col("event_time_ms"))
@@ -297,6 +299,7 @@ def tail(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], after_s
         .where(F.col("seq") > after_seq)
         .select(
             *("topic", "partition", "offset", "stream_time_ms", "seq", "ingest_time_ms"),
+            F.when(readable, F.expr(LAG)).alias("lag_ms"),
             F.col("error").isNotNull().alias("bad"),
             (readable & F.col("k").isNull()).alias("null_key"),
             (readable & F.col("v").isNull()).alias("null_value"),
@@ -314,6 +317,7 @@ def tail(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], after_s
             F.count_if("null_key").alias("null_keys"),
             F.count_if("null_value").alias("null_values"),
             F.max("stream_time_ms").alias("stream_time_ms"),
+            F.max("lag_ms").alias("lag_ms"),
             F.max("seq").alias("seq"),
             F.max_by("ingest_time_ms", "seq").alias("ingest_time_ms"),
         )
@@ -322,7 +326,7 @@ def tail(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], after_s
     return {
         (row["topic"], row["partition"]): Tail(
             Range(row["topic"], row["partition"], row["first"], row["last"] + 1, row["records"], row["bad"],
-                  row["null_keys"], row["null_values"], row["stream_time_ms"]),
+                  row["null_keys"], row["null_values"], row["stream_time_ms"], row["lag_ms"] or 0),
             row["seq"],
             row["ingest_time_ms"],
         )

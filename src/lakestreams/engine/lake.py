@@ -13,11 +13,12 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from lakestreams.errors import LocationNotWritable, TableNameCollision, TableSchemaMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
 CONTROL_SCHEMA = "_lakestreams"
+_GONE = "_gone"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,31 @@ class Table:
         else:
             writer.saveAsTable(self.reference)
 
+    def merge(self, spark: SparkSession, rows: DataFrame, key: Sequence[str], *, newer: str, gone: str) -> None:
+        """Puts rows in the place of those of their key, in one commit.
+
+        Repeated, it changes nothing: a row is replaced or deleted only by one that is newer.
+
+        Args:
+            spark: the session of the rows.
+            rows: one a key.
+            key: its columns; a null is equal to a null.
+            newer: of both sides, the number that must be greater than the table's.
+            gone: when a row is a deletion; SQL over the rows.
+        """
+        view = f"lakestreams_{re.sub(r'[^A-Za-z0-9]', '_', self.name)}_changes"
+        rows.withColumn(_GONE, F.expr(gone)).createOrReplaceTempView(view)
+        same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in key)
+        columns = ", ".join(f"`{name}`" for name in rows.columns)
+        values = ", ".join(f"s.`{name}`" for name in rows.columns)
+        replaced = ", ".join(f"`{name}` = s.`{name}`" for name in rows.columns)
+        spark.sql(
+            f"MERGE INTO {self.reference} t USING {view} s ON {same} "
+            f"WHEN MATCHED AND t.{newer} < s.{newer} AND s.{_GONE} THEN DELETE "
+            f"WHEN MATCHED AND t.{newer} < s.{newer} THEN UPDATE SET {replaced} "
+            f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({columns}) VALUES ({values})"
+        )
+
     def overwrite(self, rows: DataFrame) -> None:
         """Replaces the whole content and schema in one commit; for caches."""
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
@@ -74,8 +100,16 @@ class Table:
         cluster_by: Iterable[str] = (),
         partition_by: Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
+        grows: bool = False,
     ) -> None:
         """Creates the table unless it is there, and makes sure that its columns are the expected ones.
+
+        Args:
+            spark: the session.
+            schema: its columns.
+            cluster_by, partition_by: how it is laid out.
+            properties: Delta's table properties.
+            grows: add columns that it lacks; their rows so far have a null there.
 
         Raises:
             TableSchemaMismatch: if the table is there with other columns.
@@ -92,11 +126,25 @@ class Table:
             options = f" TBLPROPERTIES ({given})" if given else ""
             self._make_room()
             spark.sql(f"CREATE TABLE IF NOT EXISTS {self.reference} ({columns}) USING delta{layout}{options}")
-        found = _shape(self.read(spark).schema)
-        wanted = _shape(schema)
-        if found != wanted:
+        there = self.read(spark).schema
+        if grows:
+            there = self._grown(spark, there, schema)
+        found, wanted = _shape(there), _shape(schema)
+        if found != wanted and not (grows and _same_columns(found, wanted)):
             message = f"table {self.name} has other columns than the pipeline writes\n{_difference(found, wanted)}"
             raise TableSchemaMismatch(message, where=self.path or self.reference)
+
+    def _grown(self, spark: SparkSession, there: StructType, schema: StructType) -> StructType:
+        """The table's columns after those that it lacks were added; nothing is added if anything else differs."""
+        have = dict(_columns(_shape(there)))
+        want = dict(_columns(_shape(schema)))
+        if not set(have) < set(want) or any(want[name] != kind for name, kind in have.items()):
+            return there
+        added = ", ".join(
+            f"`{one.name}` {one.dataType.simpleString()}" for one in schema.fields if one.name not in have
+        )
+        spark.sql(f"ALTER TABLE {self.reference} ADD COLUMNS ({added})")
+        return self.read(spark).schema
 
     def _make_room(self) -> None:
         if self.path is None:
@@ -136,6 +184,10 @@ class Lake:
     def snapshot(self, pipeline: str, topic: str) -> Table:
         """The snapshot of a table source."""
         return self._table(CONTROL_SCHEMA, f"snapshot_{pipeline}__{plain(topic)}")
+
+    def state(self, pipeline: str, name: str) -> Table:
+        """One frame of what a pipeline's nodes keep of the past."""
+        return self._table(CONTROL_SCHEMA, f"state_{pipeline}__{name}")
 
     def output(self, name: str) -> Table:
         """An output by its declared name: `table`, `schema.table` or `catalog.schema.table`."""
@@ -192,6 +244,15 @@ def _shape(kind: DataType) -> object:
     if isinstance(kind, MapType):
         return ("map", _shape(kind.keyType), _shape(kind.valueType))
     return kind.simpleString()
+
+
+def _columns(shape: object) -> tuple[tuple[str, object], ...]:
+    return shape if isinstance(shape, tuple) else ()
+
+
+def _same_columns(found: object, wanted: object) -> bool:
+    """Whether both have the same columns, in whatever order; writers go by name."""
+    return sorted(map(repr, _columns(found))) == sorted(map(repr, _columns(wanted)))
 
 
 def _difference(found: object, wanted: object) -> str:

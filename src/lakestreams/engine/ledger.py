@@ -6,6 +6,7 @@ Kinds of rows:
     ingest  a bronze batch is complete: offsets per topic-partition, counts, clocks
     plan    a cycle: which offsets it takes, what the clocks are; appended before anything derived is written
     done    the last cycle of a run is published (otherwise the next plan says so)
+    state   what the nodes keep of the past is stored, as of a finished cycle
     loss    records that expired before they were read, accepted by the operator
 
 Plans and ingests are what every result is a function of; nothing here is ever changed or removed by the engine.
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 RANGE_TYPE = (
     "struct<topic: string, partition: int, from_offset: bigint, to_offset: bigint, end_offset: bigint, "
-    "records: bigint, bad: bigint, null_keys: bigint, null_values: bigint, stream_time_ms: bigint>"
+    "records: bigint, bad: bigint, null_keys: bigint, null_values: bigint, stream_time_ms: bigint, lag_ms: bigint>"
 )
 SCHEMA = (
     "pipeline string, kind string, epoch bigint, run_id string, cycle bigint, seq bigint, seq_from bigint, "
@@ -58,6 +59,8 @@ class Range:
         records, bad, null_keys, null_values: how many bronze rows it holds, how many of them could not be read, and
             how many readable ones have a null key or value.
         stream_time_ms: the running maximum event time at `to_offset`.
+        lag_ms: how far a record's event time lies behind the maximum before it, at most; of a plan, behind any task's
+            clock, as far as that can be told.
     """
 
     topic: str
@@ -69,6 +72,7 @@ class Range:
     null_keys: int = 0
     null_values: int = 0
     stream_time_ms: int = NO_TIME
+    lag_ms: int = 0
     end_offset: int | None = None
 
     @property
@@ -122,6 +126,25 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class StoredState:
+    """Where what the nodes keep of the past lies.
+
+    Attributes:
+        cycle: the finished cycle as of which it is.
+        fingerprint: of topology and configuration that kept it.
+        slot: which of its two sets of tables.
+        rows: how many rows the tables hold.
+        frames: node and name of each frame.
+    """
+
+    cycle: int
+    fingerprint: str
+    slot: str
+    rows: int
+    frames: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class History:
     """What the ledger says of a pipeline at a driver's start."""
 
@@ -130,6 +153,7 @@ class History:
     plan: Plan | None = None
     done_cycle: int = 0
     fingerprints: frozenset[str] = frozenset()
+    state: StoredState | None = None
 
     @property
     def open_plan(self) -> Plan | None:
@@ -187,6 +211,7 @@ class Ledger:
                 rows["plan"]["cycle"] - 1 if "plan" in rows else 0,
             ),
             fingerprints=frozenset(name for found in newest for name in found["fingerprints"]),
+            state=_state(rows["state"]) if "state" in rows else None,
         )
 
     def ingests(self, spark: SparkSession, seq_from: int) -> list[Ingest]:
@@ -307,6 +332,13 @@ class Ledger:
         self._append(spark, self._row("done", cycle=cycle), "done", cycle)
         failpoint("finish.after")
 
+    def record_state(self, spark: SparkSession, state: StoredState) -> None:
+        """Says where what the nodes keep of the past lies from now on."""
+        options = {"slot": state.slot, "rows": str(state.rows), "frames": json.dumps(state.frames)}
+        row = self._row("state", cycle=state.cycle, fingerprint=state.fingerprint, options=options)
+        # of its epoch: what was lost, or is of another configuration, is stored anew as of the same cycle
+        self._append(spark, row, f"state/{self.epoch}", state.cycle)
+
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         """The rows, which can be written only while this epoch is the newest.
 
@@ -364,6 +396,12 @@ def _as_row(part: Range) -> dict[str, Any]:
 
 def _range(row: Row) -> Range:
     return Range(**row.asDict())
+
+
+def _state(row: Row) -> StoredState:
+    options = row["options"]
+    frames = tuple((node, name) for node, name in json.loads(options["frames"]))
+    return StoredState(row["cycle"], row["fingerprint"], options["slot"], int(options["rows"]), frames)
 
 
 def _ingest(row: Row) -> Ingest:

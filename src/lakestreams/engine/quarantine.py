@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -12,9 +12,10 @@ from lakestreams.engine.bronze import planned_rows
 from lakestreams.engine.dataflow import Rejected
 from lakestreams.engine.ingest import HEADERS_TYPE
 from lakestreams.engine.lake import Table
-from lakestreams.engine.ledger import Ledger, Plan
-from lakestreams.topology.graph import sources_of
-from lakestreams.topology.nodes import SelectKey, StreamTableJoin
+from lakestreams.engine.ledger import Ledger, Plan, Range
+from lakestreams.engine.sides import DETAIL
+from lakestreams.topology.graph import sources_of, takes_null_values
+from lakestreams.topology.nodes import Aggregate, FlatMap, Map, SelectKey, WindowedJoin, is_made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +29,11 @@ SCHEMA = (
     f"attempt int, key binary, value binary, headers {HEADERS_TYPE}, timestamp_ms bigint, timestamp_type int, "
     "event_time_ms bigint, stream_time_ms bigint, ingest_time_ms bigint, cycle bigint"
 )
-NULL_KEY, NULL_VALUE, EXPECTATION = "NULL_KEY", "NULL_VALUE", "EXPECTATION"
+NULL_KEY, NULL_VALUE, EXPECTATION, LATE = "NULL_KEY", "NULL_VALUE", "EXPECTATION", "LATE"
+_WORDS: Final = {
+    NULL_KEY: "the step has no use for a null key",
+    NULL_VALUE: "the step has no use for a null value",
+}
 
 
 def schema(spark: SparkSession) -> StructType:
@@ -54,38 +59,64 @@ def rows(
         rejected: what steps had no use for.
     """
     parts = [
-        _of_source(spark, ledger, source, plan)
+        _of_source(spark, ledger, source, plan, _refuses_null_values(source, topology))
         for source in topology.sources
-        if any(_suspect(source, part.bad, part.null_keys, part.null_values) for part in plan.of(source.topic))
+        if any(_suspect(source, part, topology) for part in plan.of(source.topic))
     ]
     for one in rejected:
         node = next(node for node in topology.nodes if node.name == one.node)
-        null_keys = sum(part.null_keys for source in _streams(node) for part in plan.of(source.topic))
-        if null_keys or _rekeyed(node):
-            parts.extend(_of_step(spark, ledger, source, plan, one) for source in _streams(node))
+        taken = [source for source in sources_of(node) if plan.of(source.topic)]
+        if _possible(one.code, node, taken, plan, topology):
+            parts.extend(_of_step(spark, ledger, source, plan, one) for source in taken)
     if not parts:
         return None
     return reduce(lambda left, right: left.unionByName(right), parts)
 
 
-def _suspect(source: Source, bad: int, null_keys: int, null_values: int) -> bool:
-    if source.kind == "table":
-        return bool(bad or null_keys)
-    return bool(
-        bad or (null_values and source.null_values == "quarantine") or (null_keys and source.keys_not_null == "drop")
-    )
+def _refuses_null_values(source: Source, topology: Topology) -> bool:
+    """Whether a stream's null values go to quarantine from the source: nothing behind it has a use for them."""
+    quarantined = source.kind == "stream" and source.null_values == "quarantine"
+    return quarantined and not takes_null_values(source, topology.nodes)
 
 
-def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan) -> DataFrame:
+def _suspect(source: Source, part: Range, topology: Topology) -> bool:
+    """Whether the counts of a stretch say that the source itself refuses some of it."""
+    if source.kind != "stream":
+        return bool(part.bad or part.null_keys)
+    nulls = part.null_values and _refuses_null_values(source, topology)
+    return bool(part.bad or nulls or (part.null_keys and source.keys_not_null == "drop"))
+
+
+def _possible(code: str, node: Node, taken: Sequence[Source], plan: Plan, topology: Topology) -> bool:
+    """Whether a step can have refused anything, as far as the plan's counts tell."""
+    parts = [part for source in taken for part in plan.of(source.topic)]
+    if code == LATE:
+        made = any(is_made(parent) for parent in node.parents)  # what a join made may be of any age
+        return made or max((part.lag_ms for part in parts if part.records), default=0) > _least_slack(node)
+    if code == NULL_KEY:
+        return any(part.null_keys for part in parts) or _rekeyed(node)
+    # null values: those of a source that refuses them are told by the source
+    told = all(_refuses_null_values(source, topology) for source in taken if source.kind == "stream")
+    return is_made(node) or (not told and any(part.null_values for part in parts))
+
+
+def _least_slack(node: Node) -> int:
+    """How far a record may lie behind the clock without being late, at least, ms."""
+    if isinstance(node, WindowedJoin):
+        return min(node.before_ms, node.after_ms) + node.grace_ms
+    return node.windows.grace_ms if isinstance(node, Aggregate) and node.windows is not None else 0
+
+
+def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, null_values: bool) -> DataFrame:
     """Unreadable records, and null keys and values that the source itself has no use for."""
     found = planned_rows(spark, ledger, source, [plan], readable=False)
     reason = F.when(F.col("error").isNotNull(), F.col("error"))
-    if source.kind == "table":
+    if source.kind != "stream":
         reason = reason.when(F.col("k").isNull(), _reason(NULL_KEY, "a table's record without a key has no row"))
     else:
         if source.keys_not_null == "drop":
             reason = reason.when(F.col("k").isNull(), _reason(EXPECTATION, "keys_not_null"))
-        if source.null_values == "quarantine":
+        if null_values:
             reason = reason.when(F.col("v").isNull(), _reason(NULL_VALUE, "a stream's null value gives no result"))
     judged = found.withColumn("reason", reason).where(F.col("reason").isNotNull())
     return _shaped(judged, ledger, plan, F.col("reason.code"), F.col("reason.message"), source.name)
@@ -93,17 +124,20 @@ def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan) 
 
 def _of_step(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, one: Rejected) -> DataFrame:
     """Records that a step had no use for, fetched again with their raw bytes."""
-    places = one.records.where(F.col("source") == source.topic).select(
-        *(F.col(name).alias(f"at_{name}") for name in ("partition", "offset", "attempt"))
+    said = F.col(DETAIL) if DETAIL in one.records.columns else F.lit(_WORDS.get(one.code, one.code))
+    # a record may be refused several times: late for each of several windows
+    places = (
+        one.records.where(F.col("source") == source.topic)
+        .groupBy(*(F.col(name).alias(f"at_{name}") for name in ("partition", "offset", "attempt")))
+        .agg(F.array_join(F.array_sort(F.collect_set(said)), "; ").alias(DETAIL))
     )
     found = planned_rows(spark, ledger, source, [plan]).join(
         places,
         (F.col("partition") == F.col("at_partition"))
         & (F.col("offset") == F.col("at_offset"))
         & (F.col("attempt") == F.col("at_attempt")),
-        "left_semi",
     )
-    return _shaped(found, ledger, plan, F.lit(one.code), F.lit("an inner join has no use for a null key"), one.node)
+    return _shaped(found, ledger, plan, F.lit(one.code), F.col(DETAIL), one.node)
 
 
 def _shaped(frame: DataFrame, ledger: Ledger, plan: Plan, code, message, node: str) -> DataFrame:  # type: ignore[no-untyped-def]  # noqa: ANN001 - Columns
@@ -122,13 +156,6 @@ def _reason(code: str, message: str):  # type: ignore[no-untyped-def]  # noqa: A
     return F.struct(F.lit(code).alias("code"), F.lit(message).alias("message"))
 
 
-def _streams(node: Node) -> list[Source]:
-    left = node.left if isinstance(node, StreamTableJoin) else node
-    return [source for source in sources_of(left) if source.kind == "stream"]
-
-
 def _rekeyed(node: Node) -> bool:
     """Whether a new key, which may be null, is made on the way to a step."""
-    if isinstance(node, SelectKey):
-        return True
-    return any(_rekeyed(parent) for parent in node.parents[:1])
+    return isinstance(node, SelectKey | Map | FlatMap) or any(_rekeyed(parent) for parent in node.parents)

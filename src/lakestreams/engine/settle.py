@@ -66,6 +66,7 @@ class Backlog:
                         bad=before.bad + part.bad,
                         null_keys=before.null_keys + part.null_keys,
                         null_values=before.null_values + part.null_values,
+                        lag_ms=max(before.lag_ms, part.lag_ms),
                     )
         return found, cut
 
@@ -85,7 +86,13 @@ def holding(stretches: Mapping[TopicPartition, Range], ends: Ends) -> dict[Topic
 
 
 def next_plan(
-    cycle: int, fingerprint: str, backlog: Backlog, ends: Ends, topic_ids: Mapping[str, str], cut: Cutter
+    cycle: int,
+    fingerprint: str,
+    backlog: Backlog,
+    ends: Ends,
+    topic_ids: Mapping[str, str],
+    cut: Cutter,
+    whole: frozenset[str] = frozenset(),
 ) -> Plan | None:
     """The next cycle, or None if nothing is settled.
 
@@ -96,14 +103,19 @@ def next_plan(
         ends: the topics' ends captured at the run's start; none of a partition that is read to its end.
         topic_ids: topic to Kafka's id.
         cut: asks bronze where a stretch reaches the frontier; called only if the frontier lies inside one.
+        whole: topics of global tables: nothing is settled before they are read to the ends, and they hold nothing back.
     """
     stretches, miscounted = backlog.stretches()
-    frontier = min(holding(stretches, ends).values(), default=None)
+    holds = holding(stretches, ends)
+    if any(topic in whole for topic, _ in holds):
+        return None
+    frontier = min(holds.values(), default=None)
     seq_from = min((ingest.seq_from for ingest in backlog.open_ingests()), default=0)
     asked = [
         part
         for part in stretches.values()
         if part.to_offset > part.from_offset
+        and part.topic not in whole
         and (part.at in miscounted or (frontier is not None and part.stream_time_ms >= frontier))
     ]
     taken = stretches | (dict(cut(asked, frontier, seq_from)) if asked else {})
@@ -114,12 +126,20 @@ def next_plan(
     if not any(part.records for part in taken.values()):
         return None
     clocks = dict(backlog.plan.clocks) if backlog.plan else {}
-    for part in taken.values():
+    clock_before = max(clocks.values(), default=NO_TIME)
+    for part in (one for one in taken.values() if one.topic not in whole):
         clocks[part.partition] = max(clocks.get(part.partition, NO_TIME), part.stream_time_ms)
     return Plan(
         cycle=cycle,
         fingerprint=fingerprint,
-        ranges=tuple(replace(taken[at], end_offset=ends.get(at)) for at in sorted(taken)),
+        ranges=tuple(
+            replace(
+                taken[at],
+                end_offset=ends.get(at),
+                lag_ms=max(taken[at].lag_ms, clock_before - before.get(at, NO_TIME)) if taken[at].records else 0,
+            )
+            for at in sorted(taken)
+        ),
         clocks=clocks,
         seq_from=seq_from,
         seq=max(ingest.seq for ingest in backlog.ingests),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.sides import Rejected, Scopes, Sides, key_names, types
+from lakestreams.engine.sides import Rejected, Scopes, Sides, key_names, late_by, types
 from lakestreams.engine.steps import names
 from lakestreams.joins import (
     fk_stream_table,
@@ -22,7 +22,7 @@ from lakestreams.joins.foreign import FOREIGN_KEY
 from lakestreams.joins.order import KEY, VALUE
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
-from lakestreams.joins.windows import PerTask, Windowed
+from lakestreams.joins.windows import CLOSED, PerTask, Windowed
 from lakestreams.topology.graph import is_interleaved, is_plural, meet_apart, overlap_of, sources_of
 from lakestreams.topology.nodes import (
     DropAbsentDeletes,
@@ -119,7 +119,7 @@ class Shapes(Sides):
             ascending=self._ascending(node),
         )
         if node.rules == "strict":
-            self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since))
+            self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since), late_by(F.col(CLOSED)))
         if self.keeps:
             self.kept[node.name] = dict(zip(("left", "right"), stream_stream.retain(mine, other, join), strict=True))
         return stream_stream.execute(mine, other, join, self.since)

@@ -16,11 +16,11 @@ from lakestreams.engine.steps import Steps, names, where
 from lakestreams.errors import InvalidExpression, KeyTypeMismatch
 from lakestreams.joins import validity, versioned
 from lakestreams.joins.foreign import FOREIGN_KEY
-from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE, key_types_differ
+from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE, is_new, key_types_differ
 from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
-from lakestreams.joins.windows import MOVES, PerTask
+from lakestreams.joins.windows import CLOCK, MOVES, PerTask
 from lakestreams.topology.graph import follows_partitions, key_source, sources_of
 from lakestreams.topology.nodes import Join, Node, WindowedJoin, history_of
 from lakestreams.topology.partitions import task_count
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Mapper
 
+DETAIL = "detail"
 _SCOPE = "_scope"
 _HASHED = "_hashed"
 
@@ -57,7 +58,7 @@ class Rejected:
     Attributes:
         node: the step's name.
         code: the reason, such as NULL_KEY.
-        records: columns `source, partition, offset, attempt`.
+        records: columns `source, partition, offset, attempt`, and `detail` (string) where there is more to say.
     """
 
     node: str
@@ -80,6 +81,7 @@ class Sides:
         scopes: set where many histories share the job.
         keeps: whether to note what each kernel needs of the past next time.
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
+        wanted: the first cycle whose rejected records are wanted.
     """
 
     topology: Topology
@@ -92,6 +94,7 @@ class Sides:
     scopes: Scopes | None = None
     keeps: bool = False
     raw: bool = False
+    wanted: int = 0
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
 
@@ -209,8 +212,10 @@ class Sides:
             return own
         return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))
 
-    def _reject(self, node: Node, code: str, rows: DataFrame) -> None:
-        coordinates = rows.select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+    def _reject(self, node: Node, code: str, rows: DataFrame, detail: Column | None = None) -> None:
+        said = [] if detail is None else [detail.alias(DETAIL)]
+        of_now = rows.where(is_new(self.wanted))
+        coordinates = of_now.select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES), *said)
         self.rejected.append(Rejected(node.name, code, coordinates))
 
     # --- scopes: histories that share a job are told apart by a column in front of every key -------------------------
@@ -251,6 +256,12 @@ def types(rows: DataFrame, column: str) -> list[str]:
     """The SQL types of a key's columns."""
     fields = rows.schema[column].dataType.fields  # type: ignore[attr-defined]
     return [one.dataType.simpleString() for one in fields if one.name != _SCOPE]
+
+
+def late_by(closed: Column) -> Column:
+    """What there is to say of a late record: by how much it is, from when its window closed and its clock."""
+    missed = F.col(CLOCK) - closed
+    return F.format_string("late by %d ms: its window closed at %d, the clock stood at %d", missed, closed, CLOCK)
 
 
 def own_key_names(rows: DataFrame) -> list[str]:

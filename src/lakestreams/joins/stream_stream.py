@@ -60,6 +60,7 @@ from lakestreams.joins.windows import (
     BY_LEFT,
     CLOCK,
     CLOCKS,
+    CLOSED,
     HASH,
     LEFT,
     LEFT_TIME,
@@ -174,9 +175,14 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, fe
 
 
 def late(left: DataFrame, right: DataFrame, join: Windowed, since: int) -> DataFrame:
-    """The new records that come too late under the rules `strict`: columns `arm, o, n, ts, clock`."""
+    """The new records that come too late under the rules `strict`: columns `arm, o, n, ts, clock, closed`.
+
+    `closed` is when their window closed, ms.
+    """
     both = with_clocks(arms(left, right, join), join)
-    return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(ARM, ORDER, PLACE, TIME, CLOCK)
+    return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(
+        ARM, ORDER, PLACE, TIME, CLOCK, close(join).alias(CLOSED)
+    )
 
 
 def explain(join: Windowed) -> str:

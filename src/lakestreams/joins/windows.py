@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON = "clock", "left_time", "right_time", "horizon"
 CLOCKS = (CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON)
 TIMES = ("before", "after", "grace")
+CLOSED = "closed"  # when a late record's window closed
 MOVES = "moves"  # what a row moves the clock to where that is more than its own time
 LEFT, RIGHT = 0, 1
 ARM, AT, PART, LEFT_VALUE, RIGHT_VALUE = "arm", "at", "part", "lv", "rv"

@@ -205,9 +205,9 @@ def _event_time(source: Source) -> Column:
     time = source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
     if source.kind == "stream":
         return time
-    # a tombstone has no field to take its time from
+    # a deletion has no field to take its time from
     own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
-    return F.when(F.col("value").isNull(), own).otherwise(time)
+    return F.when(F.col("v").isNull() & F.col("value_error").isNull(), own).otherwise(time)
 
 
 def _codes(source: Source) -> dict[str, Column]:

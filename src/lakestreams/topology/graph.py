@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakestreams.topology.nodes import (
     Aggregate,
+    DeltaSink,
     Filter,
     FlatMap,
     FlatMapValues,
@@ -24,6 +25,7 @@ from lakestreams.topology.nodes import (
     TableTableJoin,
     ToTable,
     WindowedJoin,
+    history_of,
     is_join,
     is_made,
     is_table,
@@ -151,6 +153,32 @@ def tells_each_change_once(node: Node, nodes: Sequence[Node]) -> bool:
         return once and all(tells_each_change_once(parent, nodes) for parent in node.parents)
     passes = is_table(node) and not isinstance(node, Source | Aggregate | ToTable)
     return not passes or tells_each_change_once(node.parents[0], nodes)
+
+
+def triggers_of(node: Node) -> tuple[Source, ...]:
+    """The sources whose records can cause rows of a node; a table that is only looked up causes none."""
+    if isinstance(node, StreamGlobalJoin | ForeignKeyStreamJoin):
+        return triggers_of(node.left)
+    if isinstance(node, StreamTableJoin) and node.grace_ms is None:
+        return triggers_of(node.left)
+    if isinstance(node, Source):
+        return (node,)
+    return tuple({one.name: one for parent in node.parents for one in triggers_of(parent)}.values())
+
+
+def only_looks_up(nodes: Sequence[Node]) -> bool:
+    """Whether all that a topology remembers are the rows of tables as their topics have them, for streams to look up."""
+    forgets = (
+        Source, MapValues, Filter, SelectKey, Map, FlatMap, FlatMapValues, Merge, Repartition, DeltaSink,
+    )  # fmt: skip
+    looks_up = (StreamTableJoin, StreamGlobalJoin, ForeignKeyStreamJoin)
+
+    def remembers(node: Node) -> bool:
+        if isinstance(node, looks_up):
+            return history_of(node.right) is not None
+        return not isinstance(node, forgets)
+
+    return not any(remembers(node) for node in nodes)
 
 
 def is_interleaved(join: Join) -> bool:

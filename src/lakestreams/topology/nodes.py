@@ -339,11 +339,13 @@ class DeltaSink(_OneInput):
         name: the table's name, such as `silver.enriched_page_views`.
         cluster_by, partition_by: how the table is laid out; at most one of the two.
         mode: `append` of a stream; of a table `merge` (its rows, kept up to date by key) or `changes` (its change log).
+        change_feed: whether Delta's change data feed is on.
     """
 
     cluster_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     mode: SinkMode = "append"
+    change_feed: bool = False
 
 
 Join: TypeAlias = (

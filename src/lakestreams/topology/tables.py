@@ -205,21 +205,21 @@ class KTable(_Table):
         mode: TableMode = "merge",
         cluster_by: Iterable[str] = (),
         partition_by: Iterable[str] = (),
+        change_feed: bool = False,
     ) -> None:
         """Writes the table to a Delta table, one commit a cycle, exactly once.
 
-        So far the test driver alone does; `check` and `run` refuse it (LS114).
-
-        The Delta table's columns: the key's (unless the value has a column of that name), the value's,
-        `event_time_ms` (the row's time by Kafka's rules) and the struct `_lineage`.
+        The Delta table's columns: the key's, the value's but for those of a key column's name, `event_time_ms` (the
+        row's time by Kafka's rules) and the struct `_lineage`. A row is found again by its key's columns.
 
         Args:
             table: such as `silver.customers`; one to three parts.
             mode: `merge` keeps one row a key and deletes what is deleted; `changes` appends every change.
             cluster_by: columns for liquid clustering.
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
+            change_feed: whether Delta keeps a change data feed of the table.
         """
-        self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode))
+        self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode, change_feed))
 
     def _join(
         self, how: OuterJoinKind, right: object, joiner: AnyJoiner | None, options: Mapping[str, object]

@@ -14,7 +14,6 @@ from lakestreams.errors import (
     InvalidOption,
     LakestreamsError,
     NoOutput,
-    NotRunnableYet,
     UnknownColumn,
     UnnamedNode,
     WrongKind,
@@ -30,7 +29,6 @@ from lakestreams.topology.nodes import (
     Emission,
     EmptyGroup,
     ExpectationAction,
-    Filter,
     FlatMap,
     FlatMapValues,
     ForeignKeyJoin,
@@ -38,7 +36,6 @@ from lakestreams.topology.nodes import (
     Join,
     JoinKind,
     Map,
-    MapValues,
     Merge,
     Node,
     NullValues,
@@ -100,7 +97,7 @@ _TAKES: dict[type[Join], tuple[str, str]] = {
 _OF_STREAMS = (SelectKey, Map, FlatMap, FlatMapValues, Repartition, Merge, ToTable)
 _OF_TABLES = (ToStream, Suppress)
 
-__all__ = ["co_partitioning", "not_runnable_yet", "structure"]
+__all__ = ["co_partitioning", "structure"]
 
 
 def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
@@ -116,29 +113,6 @@ def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
     if not any(isinstance(node, DeltaSink) for node in nodes):
         faults.append(NoOutput(f"pipeline {pipeline!r} has no output"))
     return faults
-
-
-def not_runnable_yet(nodes: Sequence[Node]) -> list[LakestreamsError]:
-    """What no job can run so far: each step of it is a fault; the TopologyTestDriver runs it."""
-    return [
-        NotRunnableYet(f"{what} runs in the TopologyTestDriver, not as a job yet", where=_where(node))
-        for node in nodes
-        if (what := _beyond_jobs(node))
-    ]
-
-
-def _beyond_jobs(node: Node) -> str | None:
-    if isinstance(node, Source):
-        return "a global table" if node.kind == "global_table" else None
-    if isinstance(node, DeltaSink):
-        return "the output of a table" if is_table(node.parent) else None
-    if isinstance(node, StreamTableJoin):
-        if history_of(node.right) is not None:
-            return "a join with a versioned table"
-        return None if node.grace_ms is None else "a join with a grace period"
-    if is_join(node):
-        return f"a {shape_of(node)} join"
-    return None if isinstance(node, MapValues | Filter | SelectKey) else kind_of(node)
 
 
 def _node_faults(node: Node) -> list[LakestreamsError]:

@@ -1,0 +1,83 @@
+"""Outputs: how each one's Delta table is made, and how a cycle's rows get into it, in one commit and exactly once.
+
+`append` and `changes` append all rows, under a transaction that Delta accepts once. `merge` keeps one row a key: the last
+one that the cycle gives; it changes only what an earlier cycle wrote, so that a repetition changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.dataflow import LINEAGE
+from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.joins.order import TOMBSTONE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from lakestreams.engine.lake import Lake
+    from lakestreams.topology.nodes import DeltaSink
+
+# A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
+_MERGED: Final = {"delta.enableDeletionVectors": "true"}
+_FEED: Final = {"delta.enableChangeDataFeed": "true"}
+_LATEST = "latest"
+
+
+def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType) -> None:
+    """Creates an output's table unless it is there; columns that it lacks are added.
+
+    Raises:
+        TableSchemaMismatch: if its columns differ in another way.
+    """
+    properties = (_MERGED if sink.mode == "merge" else {}) | (_FEED if sink.change_feed else {})
+    lake.output(sink.name).create(
+        spark,
+        schema,
+        cluster_by=sink.cluster_by,
+        partition_by=sink.partition_by,
+        properties=properties,
+        grows=True,
+    )
+
+
+def publish(
+    spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], cycle: int
+) -> None:
+    """Writes a cycle's rows to an output.
+
+    Args:
+        spark: the session.
+        ledger: of the running epoch.
+        sink: the output.
+        rows: as its table has them; deletions are of the kind `tombstone`.
+        key: the columns that say which row of a merged table it is.
+        cycle: the cycle.
+
+    Raises:
+        Fenced: if a newer driver runs the pipeline; nothing is written.
+    """
+    table = ledger.lake.output(sink.name)
+    failpoint("publish.before", sink.name)
+    with translated(ledger.pipeline):
+        if sink.mode == "merge":
+            table.merge(spark, ledger.fence(spark, latest(rows, key)), key, newer=f"{LINEAGE}.cycle", gone=_GONE)
+        else:
+            table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{sink.name}", cycle)
+    failpoint("publish.after", sink.name)
+
+
+_GONE = f"{LINEAGE}.kind = '{TOMBSTONE}'"
+
+
+def latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The last row of each key: one exchange by the key, no sort of whole rows beyond it."""
+    order = F.struct(*(F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")))
+    last = rows.groupBy(*key).agg(F.max_by(F.struct(*rows.columns), order).alias(_LATEST))
+    return last.select(*(F.col(_LATEST)[name].alias(name) for name in rows.columns))

@@ -1,0 +1,82 @@
+"""What the nodes of a topology keep of the past, stored as of a finished cycle: open windows, table rows, groups, buffers.
+
+A cache: it follows from bronze and the plans, and is made anew where it is missing, damaged or of another configuration.
+It has two slots: one is written while the other one is valid, and a ledger row says which it is. Where it lies behind the
+cycle at hand, the cycles between are evaluated again from bronze (decision 0012).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.lake import Table, plain
+from lakestreams.engine.ledger import Ledger, StoredState, translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SLOTS: Final = ("a", "b")
+_WRITERS = 4  # each waits for Delta's commits most of the time
+
+Frames = Mapping[str, Mapping[str, "DataFrame"]]
+"""Node to frame name to what it keeps (see `dataflow.Results.kept`)."""
+
+
+def there(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:
+    """Whether a stored state can be used: it is of this configuration, and all of its tables are there."""
+    if stored is None or stored.fingerprint != fingerprint:
+        return False
+    return all(table(ledger, node, name, stored.slot).exists(spark) for node, name in stored.frames)
+
+
+def load(spark: SparkSession, ledger: Ledger, stored: StoredState) -> dict[str, dict[str, DataFrame]]:
+    """What the nodes keep, as frames."""
+    found: dict[str, dict[str, DataFrame]] = {}
+    for node, name in stored.frames:
+        found.setdefault(node, {})[name] = table(ledger, node, name, stored.slot).read(spark)
+    return found
+
+
+def store(
+    spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerprint: str, before: StoredState | None
+) -> StoredState:
+    """Writes what the nodes keep into the slot that is not valid, and then says so.
+
+    Args:
+        spark: the session.
+        ledger: of the running epoch.
+        kept: what the nodes keep as of the end of the cycle.
+        cycle: the cycle, which is finished.
+        fingerprint: of topology and configuration.
+        before: what is valid until then.
+    """
+    slot = SLOTS[0] if before is None or before.slot == SLOTS[1] else SLOTS[1]
+    frames = tuple((node, name) for node, sides in kept.items() for name in sides)
+
+    def write(place: tuple[str, str]) -> int:
+        node, name = place
+        target = table(ledger, node, name, slot)
+        with translated(ledger.pipeline):
+            target.overwrite(ledger.fence(spark, kept[node][name]))
+        return target.read(spark).count()  # Delta knows without reading
+
+    failpoint("state.before")
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        rows = sum(pool.map(write, frames))
+    failpoint("state.written")
+    stored = StoredState(cycle, fingerprint, slot, rows, frames)
+    ledger.record_state(spark, stored)
+    failpoint("state.after")
+    return stored
+
+
+def table(ledger: Ledger, node: str, name: str, slot: str) -> Table:
+    """The table of one frame."""
+    own = plain(node)
+    if own != node:  # two names may differ in what a table's name cannot hold
+        own = f"{own}_{hashlib.sha256(node.encode()).hexdigest()[:6]}"
+    return ledger.lake.state(ledger.pipeline, f"{own}__{name}__{slot}")

@@ -1,0 +1,29 @@
+"""Entry point `correlation`: streams correlated in windows, once or at an interval. See `jobs.entry` and docs/cli.md."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from lakestreams.jobs.entry import run_job
+from lakestreams.topology.nodes import WindowedJoin
+
+if TYPE_CHECKING:
+    from lakestreams.topology.builder import Topology
+
+DEFAULT_PIPELINE: Final = "conf/correlation.yml"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the job; ends the process with its exit code unless that is 0."""
+    run_job("correlation", DEFAULT_PIPELINE, lacks_shape, sys.argv[1:] if argv is None else argv)
+
+
+def lacks_shape(topology: Topology) -> str | None:
+    """What a topology lacks for this job, or None."""
+    return None if any(isinstance(join, WindowedJoin) for join in topology.joins) else "stream-stream join"
+
+
+if __name__ == "__main__":
+    main()
