@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints, model_validator
 
-from lakestreams.config.models import Name, Sql, _exactly_one, _Model
+from lakestreams.config.parts import Model, Name, Sql, exactly_one
 
 At: TypeAlias = int | str
 Raw = Annotated[Any, Field(description="What the format holds; null; or bytes as {base64: ...} or {text: ...}.")]
 Kind = Literal["record", "matched", "unmatched", "tombstone"]
 
 
-class GivenSpec(_Model):
+class GivenSpec(Model):
     """A record that goes in."""
 
     to: Name = Field(description="The name of the source.")
@@ -23,7 +23,7 @@ class GivenSpec(_Model):
     partition: int = Field(default=0, ge=0, description="The partition of the source's topic.")
 
 
-class ExpectedSpec(_Model):
+class ExpectedSpec(Model):
     """A record that comes out."""
 
     key: Any = Field(description="The key's only column, or a mapping of its columns; null is a null key.")
@@ -35,21 +35,21 @@ class ExpectedSpec(_Model):
     )
 
 
-class RefusedSpec(_Model):
+class RefusedSpec(Model):
     """A given record that some step has no use for."""
 
     record: int = Field(ge=1, description="Its number, from 1.")
     code: Name = Field(description="The reason, such as MALFORMED_VALUE, NULL_KEY or LATE.")
 
 
-class RowSpec(_Model):
+class RowSpec(Model):
     """A row of a table at the end."""
 
     key: Any = Field(description="The key's only column, or a mapping of its columns.")
     value: dict[str, Any] = Field(description="All columns of the value.")
 
 
-class CaseSpec(_Model):
+class CaseSpec(Model):
     """A case: records that go in, in this order, and what should come out. What is not mentioned is not compared."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(description="What it shows.")
@@ -65,7 +65,7 @@ class CaseSpec(_Model):
     )
 
 
-class CasesFile(_Model):
+class CasesFile(Model):
     """A file of `lakestreams test`: cases of one topology."""
 
     pipeline: Sql | None = Field(default=None, description="The pipeline's file, seen from this file's folder.")
@@ -82,7 +82,7 @@ class CasesFile(_Model):
 
     @model_validator(mode="after")
     def _one_way(self) -> CasesFile:
-        _exactly_one(self, ("pipeline", "topology"), "a file of cases")
+        exactly_one(self, ("pipeline", "topology"), "a file of cases")
         if self.sources is not None and self.pipeline is None:
             msg = "sources stands beside pipeline; a topology of Python has none"
             raise ValueError(msg)

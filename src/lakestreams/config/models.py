@@ -1,52 +1,24 @@
 """The two configuration files as types: what `conf/sources.yml` and a pipeline's file may say.
 
 The choices come from the topology's own types, so that file, Python and messages cannot drift apart. JSON Schemas for
-editors are generated from here (`python -m lakestreams.config.schema`).
+editors are generated from here (`python -m lakestreams.config.schema`). What a step may say stands in `verbs`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from lakestreams.formats import Json, Long, RegistryJson, Text
+from lakestreams.config.parts import Duration, Model, Name, Sql, exactly_one
+from lakestreams.config.verbs import StepSpec
+from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
 from lakestreams.formats.base import Format
-from lakestreams.topology.nodes import (
-    CoPartitioning,
-    ExpectationAction,
-    NullValues,
-    Source,
-    StreamTableJoin,
-)
-
-TopicKind = Literal["stream", "table"]  # global tables are declared in Python so far
-OutputMode = Literal["append"]
-
-Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=249)]
-Sql: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]  # also schemas: any longer text
-Select: TypeAlias = Annotated[dict[Name, Sql], Field(min_length=1)]
-
-_JOINS: Final = ("join", "left_join")
-_STEPS: Final = ("join", "left_join", "filter", "map_values", "select_key")
+from lakestreams.topology.nodes import ExpectationAction, NullValues, SinkMode, Source, SourceKind
 
 
-class _Model(BaseModel):
-    """What all parts share: they do not change, and unknown keys are faults."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
-
-
-def _exactly_one(spec: _Model, names: tuple[str, ...], what: str) -> None:
-    keys = {name: info.alias or name for name, info in type(spec).model_fields.items()}
-    given = [keys[name] for name in names if getattr(spec, name) is not None]
-    if len(given) != 1:
-        found = f", not {' and '.join(given)} together" if given else ""
-        msg = f"{what} has exactly one of {', '.join(keys[name] for name in names)}{found}"
-        raise ValueError(msg)
-
-
-class FormatSpec(_Model):
+class FormatSpec(Model):
     """How bytes are read: exactly one of the formats."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
@@ -57,10 +29,17 @@ class FormatSpec(_Model):
         default=None, alias="json", description="A JSON object with these columns, such as 'ms bigint, page string'."
     )
     registry_json: Sql | None = Field(default=None, description="The same behind a schema registry's five-byte prefix.")
+    connect_json: Sql | None = Field(
+        default=None, description="The same in the wrapper of Connect's JsonConverter: schema and payload."
+    )
+    debezium_json: Sql | None = Field(
+        default=None,
+        description="Of a table's value: the row of a Debezium change event, with or without that wrapper.",
+    )
 
     @model_validator(mode="after")
     def _one(self) -> FormatSpec:
-        _exactly_one(self, ("text", "long", "json_", "registry_json"), "a format")
+        exactly_one(self, tuple(_FORMATS), "a format")
         return self
 
     def build(self) -> Format:
@@ -69,18 +48,23 @@ class FormatSpec(_Model):
         Raises:
             InvalidFormat: if the column name or the schema cannot be used.
         """
-        if self.text is not None:
-            fmt: Format = Text(self.text)
-            fmt.fields  # noqa: B018 - a name that tables cannot carry is refused here, where its place is known
-            return fmt
-        if self.long is not None:
-            fmt = Long(self.long)
-            fmt.fields  # noqa: B018 - as above
-            return fmt
-        return Json(self.json_) if self.json_ is not None else RegistryJson(self.registry_json or "")
+        name = next(name for name in _FORMATS if getattr(self, name) is not None)
+        fmt = _FORMATS[name](getattr(self, name))
+        fmt.fields  # noqa: B018 - a name that tables cannot carry is refused here, where its place is known
+        return fmt
 
 
-class EventTimeSpec(_Model):
+_FORMATS: Final[dict[str, Callable[[str], Format]]] = {
+    "text": Text,
+    "long": Long,
+    "json_": Json,
+    "registry_json": RegistryJson,
+    "connect_json": ConnectJson,
+    "debezium_json": DebeziumJson,
+}
+
+
+class EventTimeSpec(Model):
     """Where the event time comes from."""
 
     field: Name = Field(description="A column of the value: bigint (ms since the epoch) or timestamp.")
@@ -93,7 +77,7 @@ def _event_time(given: object) -> object:
     return {"field": given} if isinstance(given, str) else given
 
 
-class ExpectationsSpec(_Model):
+class ExpectationsSpec(Model):
     """What is expected of a stream's records, and what happens to those that differ."""
 
     keys_not_null: ExpectationAction = Field(
@@ -101,10 +85,13 @@ class ExpectationsSpec(_Model):
     )
 
 
-class TopicSpec(_Model):
-    """A topic as a stream or as a table."""
+class TopicSpec(Model):
+    """A topic as a stream, as a table or as a global table."""
 
-    kind: TopicKind = Field(description="stream: records are points; table: records are versions of their key.")
+    kind: SourceKind = Field(
+        description="stream: records are points; table: records are versions of their key; global_table: the same, held "
+        "whole by every task."
+    )
     topic: Name | None = Field(default=None, description="The Kafka topic; by default the source's name.")
     key: FormatSpec = Field(description="How the key's bytes are read.")
     value: FormatSpec = Field(description="How the value's bytes are read.")
@@ -114,23 +101,32 @@ class TopicSpec(_Model):
         default=None,
         description="A column of the value, with the record's own timestamp as fallback; by default the latter alone.",
     )
-    max_future: Name = Field(default="1 day", description="Records dated further past their ingest are quarantined.")
+    max_future: Duration = Field(
+        default="1 day", description="Records dated further past their ingest are quarantined."
+    )
+    history: Duration | None = Field(
+        default=None,
+        description="How far back a table's rows are kept: then it is versioned, and streams meet the row that was valid "
+        "at their own time.",
+    )
     null_values: NullValues | None = Field(
         default=None, description="What happens to a stream's null values; quarantine by default."
     )
     expectations: ExpectationsSpec | None = Field(default=None, description="Expectations of a stream's records.")
 
     @model_validator(mode="after")
-    def _of_a_stream(self) -> TopicSpec:
-        if self.kind == "table":
-            given = [name for name in ("null_values", "expectations") if getattr(self, name) is not None]
-            if given:
-                msg = f"{' and '.join(given)}: a table has none (a null value deletes a row, a null key is quarantined)"
-                raise ValueError(msg)
+    def _of_its_kind(self) -> TopicSpec:
+        given = [name for name in ("null_values", "expectations") if getattr(self, name) is not None]
+        if self.kind != "stream" and given:
+            msg = f"{' and '.join(given)}: a table has none (a null value deletes a row, a null key is quarantined)"
+            raise ValueError(msg)
+        if self.kind != "table" and self.history is not None:
+            msg = f"history: a {self.kind.replace('_', ' ')} has none; only kind: table can be versioned"
+            raise ValueError(msg)
         return self
 
 
-class KafkaSpec(_Model):
+class KafkaSpec(Model):
     """How Kafka is reached."""
 
     bootstrap_servers: Sql = Field(description="host:port, several joined by commas.")
@@ -140,14 +136,14 @@ class KafkaSpec(_Model):
     )
 
 
-class SourcesFile(_Model):
+class SourcesFile(Model):
     """conf/sources.yml: Kafka and its topics, once for all pipelines."""
 
     kafka: KafkaSpec
     topics: Annotated[dict[Name, TopicSpec], Field(min_length=1)]
 
 
-class SettingsSpec(_Model):
+class SettingsSpec(Model):
     """How much a cycle takes in, and when it stops."""
 
     max_offsets_per_trigger: int = Field(
@@ -159,81 +155,23 @@ class SettingsSpec(_Model):
     snapshot_every: int = Field(default=16, ge=1, description="Cycles between two snapshots of a table's state.")
 
 
-class JoinSpec(_Model):
-    """A stream, and the table in which each of its records looks up its key."""
+class OutputSpec(Model):
+    """A Delta table that a stream or a table is written to."""
 
-    left: Name = Field(description="A stream: a source or a step.")
-    right: Name = Field(description="A table: a source or a step.")
-    co_partitioning: CoPartitioning = Field(
-        default=StreamTableJoin.co_partitioning, description="What unequal partition counts of the two topics mean."
+    from_: Name = Field(alias="from", description="A stream or a table: a source or a step.")
+    mode: SinkMode | None = Field(
+        default=None,
+        description="Of a stream append; of a table merge (its rows, kept up to date by key: the default) or changes (its "
+        "change log).",
     )
-
-
-class FilterSpec(_Model):
-    """The records for which an expression is true."""
-
-    from_: Name = Field(alias="from", description="A source or a step.")
-    where: Sql = Field(description="A SQL expression over the columns of the input.")
-
-
-class SelectSpec(_Model):
-    """New columns for each record."""
-
-    from_: Name = Field(alias="from", description="A source or a step.")
-    select: Select = Field(description="Column names with their SQL expressions.")
-
-
-class StepSpec(_Model):
-    """A step: exactly one of the verbs; a join may have a `select` beside it."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "oneOf": [{"required": [verb]} for verb in _STEPS],
-            "dependentSchemas": {"select": {"anyOf": [{"required": [verb]} for verb in _JOINS]}},
-        }
-    )
-
-    join: JoinSpec | None = Field(default=None, description="Records with a row of their key; others give no result.")
-    left_join: JoinSpec | None = Field(default=None, description="Records with the row of their key, or with nulls.")
-    filter: FilterSpec | None = Field(default=None, description="Records for which an expression is true.")
-    map_values: SelectSpec | None = Field(default=None, description="New values; key, time and order stay.")
-    select_key: SelectSpec | None = Field(default=None, description="A new key; value, time and order stay.")
-    select: Select | None = Field(
-        default=None, description="The columns of a join's result; by default all of both sides."
-    )
-
-    @model_validator(mode="after")
-    def _one(self) -> StepSpec:
-        _exactly_one(self, _STEPS, "a step")
-        if self.select is not None and self.join is None and self.left_join is None:
-            msg = "select stands beside join or left_join; map_values and select_key have it inside"
-            raise ValueError(msg)
-        return self
-
-    @property
-    def inputs(self) -> tuple[tuple[str, str], ...]:
-        """The names it refers to, each with the path to it inside the step."""
-        for verb in _JOINS:
-            join: JoinSpec | None = getattr(self, verb)
-            if join is not None:
-                return ((f"{verb}.left", join.left), (f"{verb}.right", join.right))
-        one = self.filter or self.map_values or self.select_key
-        verb = next(verb for verb in _STEPS if getattr(self, verb) is not None)
-        return ((f"{verb}.from", one.from_),) if one is not None else ()
-
-
-class OutputSpec(_Model):
-    """A Delta table that a stream is written to."""
-
-    from_: Name = Field(alias="from", description="A stream: a source or a step.")
-    mode: OutputMode = Field(default="append", description="append: one append a cycle.")
+    change_feed: bool = Field(default=False, description="Of a table: whether Delta keeps a change data feed.")
     cluster_by: tuple[Name, ...] = Field(default=(), description="Columns for liquid clustering.")
     partition_by: tuple[Name, ...] = Field(
         default=(), description="Columns for partitions; not together with cluster_by."
     )
 
 
-class PipelineFile(_Model):
+class PipelineFile(Model):
     """One pipeline: its steps and outputs, or the Python function that declares them."""
 
     model_config = ConfigDict(
@@ -244,7 +182,7 @@ class PipelineFile(_Model):
     settings: SettingsSpec = SettingsSpec()
     steps: dict[Name, StepSpec] | None = Field(default=None, description="Step names with what they do, in any order.")
     outputs: dict[Name, OutputSpec] | None = Field(
-        default=None, description="Table names with the stream that is written to them."
+        default=None, description="Table names with the stream or table that is written to them."
     )
     topology: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")] | None = (
         Field(default=None, description="module:function of a Python topology, instead of steps and outputs.")

@@ -1,4 +1,4 @@
-"""Writes what is generated from the configuration's types: JSON Schemas for editors, and the lists in two docs pages.
+"""Writes what is generated from the configuration's types: JSON Schemas for editors, and the lists in three docs pages.
 
 Run it in the project's folder: `python -m lakestreams.config.schema`.
 """
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from lakestreams.config import cases, functions, kafka, models
+from lakestreams.config import cases, functions, kafka, models, reference
 
 SCHEMAS: Final[dict[str, type[BaseModel]]] = {
     "sources": models.SourcesFile,
@@ -74,7 +74,11 @@ def page(text: str, part: str) -> str:
     return f"{head}{BEGIN}\n\n{part}\n{END}{rest.partition(END)[2]}"
 
 
-PAGES: Final = {"docs/expressions.md": expressions_part, "docs/kafka-options.md": kafka_part}
+PAGES: Final = {
+    "docs/expressions.md": expressions_part,
+    "docs/kafka-options.md": kafka_part,
+    "docs/pipelines.md": reference.pipelines_part,
+}
 
 
 def main(root: Path) -> None:

@@ -1,0 +1,62 @@
+"""What the types of all configuration files are made of: names, expressions, durations, and models that refuse the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+Name: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=249)]
+Sql: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]  # also schemas: any longer text
+Select: TypeAlias = Annotated[dict[Name, Sql], Field(min_length=1)]
+
+
+def _duration(given: object) -> object:
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        msg = f"{given} has no unit; a duration is written like 5 minutes or 250 ms"
+        raise ValueError(msg)  # noqa: TRY004 - what pydantic collects
+    return given
+
+
+def _columns(given: object) -> object:
+    """One name is a list of one; whatever is none of the three forms is refused in one sentence."""
+    parts: list[Any] = [given] if isinstance(given, str) else []
+    if isinstance(given, Mapping):
+        parts = [part for pair in given.items() for part in pair]
+    elif isinstance(given, list):
+        parts = given
+    if not parts or not all(isinstance(part, str) and part for part in parts):
+        msg = "it is a column's name, a list of names, or a mapping of names to SQL expressions"
+        raise ValueError(msg)
+    return given if isinstance(given, Mapping) else tuple(parts)
+
+
+# Judged where it is used, by the rules of the Python DSL; only a number, which YAML invites to, is refused here.
+Duration: TypeAlias = Annotated[
+    str, BeforeValidator(_duration, json_schema_input_type=str), StringConstraints(min_length=1, max_length=100)
+]
+# Columns that make a key: by their names, or each computed.
+Columns: TypeAlias = Annotated[
+    tuple[Name, ...] | Select, BeforeValidator(_columns, json_schema_input_type=Name | tuple[Name, ...] | Select)
+]
+
+
+class Model(BaseModel):
+    """What all parts share: they do not change, and unknown keys are faults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
+
+
+def exactly_one(spec: Model, names: tuple[str, ...], what: str) -> None:
+    """Refuses a part that has none, or several, of keys that exclude each other.
+
+    Raises:
+        ValueError: in the words of the file.
+    """
+    keys = {name: info.alias or name for name, info in type(spec).model_fields.items()}
+    given = [keys[name] for name in names if getattr(spec, name) is not None]
+    if len(given) != 1:
+        found = f", not {' and '.join(given)} together" if given else ""
+        msg = f"{what} has exactly one of {', '.join(keys[name] for name in names)}{found}"
+        raise ValueError(msg)

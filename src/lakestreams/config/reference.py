@@ -1,0 +1,101 @@
+"""Every key of the two files as tables for `docs/pipelines.md`, from the types that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from lakestreams.config import models, parts, verbs
+
+_TABLES: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
+    ("`sources.yml`", models.SourcesFile),
+    ("`kafka`", models.KafkaSpec),
+    ("A topic", models.TopicSpec),
+    ("A format: `key` and `value` of a topic", models.FormatSpec),
+    ("`event_time`", models.EventTimeSpec),
+    ("`expectations`", models.ExpectationsSpec),
+    ("A pipeline's file", models.PipelineFile),
+    ("`settings`", models.SettingsSpec),
+    ("A step", verbs.StepSpec),
+    ("`join`, `left_join`, `outer_join`", verbs.JoinSpec),
+    ("`filter`", verbs.FilterSpec),
+    ("`map_values`, `select_key`", verbs.SelectSpec),
+    ("`map`", verbs.MapSpec),
+    ("`flat_map_values`", verbs.FlatMapValuesSpec),
+    ("`merge`", verbs.MergeSpec),
+    ("`repartition`", verbs.RepartitionSpec),
+    ("`to_table`, `to_stream`, `drop_absent_deletes`", verbs.FromSpec),
+    ("`count`", verbs.CountSpec),
+    ("`aggregate`", verbs.AggregateSpec),
+    ("`windows`", verbs.WindowsSpec),
+    ("An aggregate's column", verbs.AggregatorSpec),
+    ("`suppress`", verbs.SuppressSpec),
+    ("An output", models.OutputSpec),
+)
+# Types whose names say more than what they are made of.
+_NAMED: Final[tuple[tuple[Any, str], ...]] = (
+    (parts.Duration, "duration"),
+    (parts.Columns, "column, columns, or names to SQL"),
+    (parts.Select, "names to SQL"),
+    (parts.Sql, "text"),
+    (parts.Name, "text"),
+)
+_PLAIN: Final = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
+
+
+def pipelines_part() -> str:
+    """A table for each part of the files: key, what it takes, what it says."""
+    lines: list[str] = []
+    for title, model in _TABLES:
+        lines += [f"### {title}", "", f"{model.__doc__ or ''}".splitlines()[0], ""]
+        lines += ["| key | takes | |", "| --- | --- | --- |", *_rows(model), ""]
+    return "\n".join(lines)
+
+
+def _rows(model: type[BaseModel]) -> Iterator[str]:
+    for name, info in model.model_fields.items():
+        more = " **Required.**" if info.is_required() else _default(info.default)
+        annotation = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+        what = info.description or next((f"{one.__doc__}".splitlines()[0] for one in _models(info.annotation)), "")
+        yield f"| `{info.alias or name}` | {_takes(annotation)} | {_cell(what)}{more} |"
+
+
+def _default(value: Any) -> str:
+    if value is None or isinstance(value, BaseModel) or value in ((), {}) or value is PydanticUndefined:
+        return ""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f" Default `{text}`."
+
+
+def _takes(annotation: Any) -> str:
+    """The words for what a key takes."""
+    for named, words in _NAMED:
+        if annotation == named:
+            return words
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _takes(inner[0])
+    if origin is Literal:
+        return ", ".join(f"`{choice}`" for choice in inner)
+    if origin in (Union, UnionType):
+        return ", ".join(dict.fromkeys(_takes(one) for one in inner if one is not NoneType))
+    if origin is tuple:
+        return "list of names"
+    if origin is dict:
+        return "names to SQL" if inner[1] == parts.Sql else f"names to {_takes(inner[1])}"
+    return _PLAIN.get(annotation, "keys")
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

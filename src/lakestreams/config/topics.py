@@ -1,0 +1,58 @@
+"""Declares the topics of `conf/sources.yml` on a builder."""
+
+from __future__ import annotations
+
+from lakestreams.config.load import Document, KeyPath
+from lakestreams.config.models import TopicSpec
+from lakestreams.config.wording import placed
+from lakestreams.errors import LakestreamsError
+from lakestreams.formats.time import EventTime
+from lakestreams.topology.builder import StreamsBuilder
+from lakestreams.topology.durations import to_ms
+from lakestreams.topology.nodes import Source
+from lakestreams.topology.streams import KStream
+from lakestreams.topology.tables import GlobalKTable, KTable
+
+
+def declare_topic(
+    builder: StreamsBuilder, name: str, spec: TopicSpec, document: Document
+) -> KStream | KTable | GlobalKTable | None:
+    """The handle of a topic; None if a fault is in the way, which is noted in the document.
+
+    Args:
+        builder: collects it.
+        name: the source's name.
+        spec: what the file says of it.
+        document: the file.
+    """
+    path: KeyPath = ("topics", name)
+    formats = {}
+    for side, given in (("key", spec.key), ("value", spec.value)):
+        try:
+            formats[side] = given.build()
+        except LakestreamsError as fault:
+            fault.where = document.where((*path, side))
+            document.faults.append(fault)
+    try:
+        to_ms(spec.max_future, "max_future")
+        if len(formats) < 2:
+            return None
+        key, value, topic = formats["key"], formats["value"], spec.topic or name
+        time = EventTime(spec.event_time.field, spec.event_time.fallback) if spec.event_time else None
+        if spec.kind == "global_table":
+            return builder.global_table(
+                topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future
+            )
+        if spec.kind == "table":
+            return builder.table(
+                topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future,
+                as_of=spec.history is not None, history=spec.history,
+            )  # fmt: skip
+        return builder.stream(
+            topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future,
+            null_values=spec.null_values or Source.null_values,
+            keys_not_null=spec.expectations.keys_not_null if spec.expectations else Source.keys_not_null,
+        )  # fmt: skip
+    except LakestreamsError as fault:
+        document.faults.append(placed(fault, document, path))
+        return None
