@@ -55,7 +55,8 @@ def test_the_runtime_keeps_its_own_spark(wheel: Path) -> None:
 def test_it_brings_types_entry_points_and_licence(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {"lakestreams/py.typed", "lakestreams/conf/enrichment.yml", "lakestreams/conf/sources.yml"} <= set(names)
+    ready = {file.name for file in (ROOT / "conf").glob("*.yml")} - {"deployment.yml"}
+    assert {"lakestreams/py.typed", *(f"lakestreams/conf/{name}" for name in ready)} <= set(names)
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     scripts = ConfigParser()
     scripts.read_string(text_of(wheel, "entry_points.txt"))
