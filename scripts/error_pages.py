@@ -72,10 +72,12 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.ConfigUnreadable("this is not YAML: expected ',' or '}', but got '{'", where="conf/enrichment.yml:5"),
     errors.UnknownKey(
         "there is no key 'kye'",
-        hint="did you mean 'key'? known here: kind, topic, key, value, event_time, max_future, null_values, expectations",
+        hint="did you mean 'key'? known here: kind, topic, key, value, event_time, max_future, history, null_values, expectations",
         where='conf/sources.yml:6  source "PageViews"',
     ),
-    errors.ConfigInvalid("kind is 'strem'; it is one of stream, table", where='conf/sources.yml:6  source "PageViews"'),
+    errors.ConfigInvalid(
+        "kind is 'strem'; it is one of stream, table, global_table", where='conf/sources.yml:6  source "PageViews"'
+    ),
     errors.ExpressionRefused(
         "the function 'reflect' at character 1 is not on the allow-list, in \"reflect('java.lang.System', 'exit')\"",
         where='conf/enrichment.yml:6  step "enriched"  select.page',

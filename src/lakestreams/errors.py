@@ -116,6 +116,8 @@ class CoPartitioningRequired(LakestreamsError):
     Joins here are by key whatever the partition, so the result would be right; but the partition decides the task,
     that is clock and order, and a Kafka Streams consumer of the same topics would refuse them. Hence Kafka's rule is
     the default. `co_partitioning="warn"` or `"off"` on the join accepts unequal counts.
+    A table that is read as a global one (`kind: global_table`, `builder.global_table`) has no partitions to compare;
+    the stream's join with it then says `left_on`.
     """
 
     code = "LS104"
