@@ -9,15 +9,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 import yaml
 from tests.docs import test_scenario_pages as scenarios
 from tests.docs.blocks import blocks
 
 from lakestreams.config import load_pipeline
-from lakestreams.config.load import keys_at
+from lakestreams.config.load import keys_at, read
 from lakestreams.config.models import PipelineFile, SourcesFile
 from lakestreams.config.reference import _TABLES
+from lakestreams.config.schema import json_schema
 from lakestreams.engine.dataflow import require_valid
 
 if TYPE_CHECKING:
@@ -57,6 +59,12 @@ def test_an_example_loads_and_leaves_no_step_without_use(name: str, folder: Path
     sinks = {node.name for node in nodes if node.name.startswith("silver.")}
     assert sinks
     assert {node.name for node in nodes} - used == sinks
+
+
+@pytest.mark.parametrize("name", ["sources", *NAMES])
+def test_an_editor_that_knows_the_schema_agrees(name: str, folder: Path) -> None:
+    known = json_schema("sources" if name == "sources" else "pipeline")
+    jsonschema.Draft202012Validator(known).validate(read(folder / f"{name}.yml").written)
 
 
 def used_keys(model: type[BaseModel], data: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
