@@ -208,17 +208,6 @@ class WrongKind(LakestreamsError):
     hint = "declare the topic as what the step takes: stream(...), table(...) or global_table(...)"
 
 
-class NotRunnableYet(LakestreamsError):
-    """A step of the topology runs in the TopologyTestDriver, but not as a job yet.
-
-    The topology itself is sound; nothing was started.
-    """
-
-    code = "LS114"
-    name = "NOT_RUNNABLE_YET"
-    hint = "test it with the TopologyTestDriver; leave the step out of what runs as a job"
-
-
 # --- LS2xx: configuration ------------------------------------------------------------------------------------------
 
 

@@ -89,11 +89,13 @@ class Bench:
         return [tuple(row) for row in rows.select("user", "page", "region").collect()]
 
 
-def fresh_topics(broker: Broker, partitions: int | Sequence[int] = 1) -> tuple[str, str]:
-    """A pair of topics that no other test uses: views, users."""
+def fresh_topics(
+    broker: Broker, partitions: int | Sequence[int] = 1, topics: tuple[str, str] = ("PageViews", "UserProfiles")
+) -> tuple[str, str]:
+    """A pair of topics that no other test uses, by default views and users."""
     number = next(_numbers)
     counts = [partitions, partitions] if isinstance(partitions, int) else list(partitions)
-    names = f"PageViews{number}", f"UserProfiles{number}"
+    names = f"{topics[0]}{number}", f"{topics[1]}{number}"
     for name, count in zip(names, counts, strict=True):
         broker.create_topic(name, count)
     return names
@@ -101,16 +103,17 @@ def fresh_topics(broker: Broker, partitions: int | Sequence[int] = 1) -> tuple[s
 
 def facts(bench: Bench) -> dict[str, list[tuple[Any, ...]]]:
     """Everything that must be equal however often a run was interrupted: bronze without ingest time and sequence,
-    silver and quarantine without cycle numbers."""
+    outputs and quarantine without cycle numbers."""
     bronze_columns = ("topic", "partition", "offset", "attempt", "key", "value", "timestamp_ms", "timestamp_type",
                       "event_time_ms", "stream_time_ms", "error", "k", "v")  # fmt: skip
     found = {
         source.topic: _rows(bench.bronze(source.topic).select(*bronze_columns)) for source in bench.topology.sources
     }
-    silver = bench.silver()
-    plain = [name for name in silver.columns if name != "_lineage"]
-    lineage = [f"_lineage.{name}" for name in ("trigger", "n", "kind", "contributors")]
-    found["silver"] = _rows(silver.select(*plain, *lineage))
+    for sink in bench.topology.sinks:
+        silver = bench.silver(sink.name)
+        plain = [name for name in silver.columns if name != "_lineage"]
+        lineage = [f"_lineage.{name}" for name in ("trigger", "n", "kind", "contributors")]
+        found[sink.name] = _rows(silver.select(*plain, *lineage))
     found["quarantine"] = _rows(bench.quarantine().drop("cycle", "ingest_time_ms"))
     return found
 

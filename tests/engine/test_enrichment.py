@@ -262,7 +262,7 @@ def test_silver_does_not_depend_on_how_the_log_is_read(spark: SparkSession, brok
         bench = Bench(spark, broker, tmp_path / str(size), page_views(*names))
         summary = bench.run(max_offsets_per_trigger=size)
         assert summary.records == 36
-        found[size] = facts(bench)["silver"]
+        found[size] = facts(bench)[SILVER]
         assert_ledger_sound(bench)
     assert len(found[1_000]) == 24
     assert found[1] == found[17] == found[1_000]

@@ -1,11 +1,11 @@
-"""A driver in a process of its own, to be killed or stopped: `python -m tests.engine.victim ROOT SERVERS VIEWS USERS`."""
+"""A driver in a process of its own, to be killed or stopped: `python -m tests.engine.victim ROOT SERVERS JOB TOPICS...`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from tests.engine.harness import page_views
+from tests.engine.jobs import JOBS
 
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
@@ -17,7 +17,7 @@ BATCH = 70
 
 
 def main() -> int:
-    root, servers, views, users = sys.argv[1:5]
+    root, servers, job, *topics = sys.argv[1:]
     spark = spark_session(quick=True)
     Path(root, "ready").touch()
     settings = RunSettings(
@@ -26,7 +26,7 @@ def main() -> int:
         snapshot_every=1,
     )
     try:
-        Driver(spark, page_views(views, users), Lake(root), settings).run()
+        Driver(spark, JOBS[job].build(*topics), Lake(root), settings).run()
     except Fenced as error:
         print(error, flush=True)  # noqa: T201  # shown by pytest -s and in the log
         return 3

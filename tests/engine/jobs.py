@@ -1,0 +1,156 @@
+"""The three jobs as the crash tests run them: a topology each, old data, and new data that arrives before a restart."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import ZERO, page_views
+
+from lakestreams import Json, StreamsBuilder, Text, Topology, agg
+
+Record = tuple[str | None, str | bytes | None, int]
+USERS = 12
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job under test.
+
+    Attributes:
+        topics: what it reads.
+        build: its topology on topics of these names, in that order.
+        old, new: the records of each topic.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    build: Callable[..., Topology]
+    old: Callable[[], Mapping[str, Sequence[Record]]]
+    new: Callable[[], Mapping[str, Sequence[Record]]]
+
+
+# --- enrichment ------------------------------------------------------------------------------------------------------
+
+
+def _old_views() -> dict[str, list[Record]]:
+    """Views and profiles with updates, tombstones and bad records; event times ascend but for a few."""
+    chance = random.Random(7)
+    views: list[Record] = []
+    users: list[Record] = []
+    for number in range(90):
+        user = f"u{chance.randrange(USERS)}"
+        late = chance.choice([0, 0, 0, 15])
+        views.append((user, f"/{number}", ZERO + 10 * number + 5 - late))
+        if number % 3 == 0:
+            users.append((user, None if number % 12 == 0 else f"r{number}", ZERO + 10 * number))
+    views.insert(20, ("u1", b"\xff\xfe", ZERO + 100))
+    views.insert(40, ("u1", None, ZERO + 200))
+    users.insert(10, (None, "nobody", ZERO + 100))
+    return {"PageViews": views, "UserProfiles": users}
+
+
+def _new_views() -> dict[str, list[Record]]:
+    """Dated after all old data."""
+    return {
+        "PageViews": [(f"u{number % USERS}", f"/new{number}", ZERO + 5_000 + number) for number in range(10)],
+        "UserProfiles": [(f"u{number}", f"new{number}", ZERO + 4_990 + number) for number in range(5)],
+    }
+
+
+# --- correlation -----------------------------------------------------------------------------------------------------
+
+
+def order_payments(orders: str, payments: str) -> Topology:
+    """An outer join with grace, whose unmatched rows wait, and a table of counts made of its rows."""
+    builder = StreamsBuilder("order_payments")
+    left = builder.stream(orders, key=Text("order_id"), value=Text("amount"), name="orders")
+    right = builder.stream(payments, key=Text("order_id"), value=Text("reference"), name="payments")
+    both = left.outer_join(right, within="100 ms", grace="20 ms", name="both")
+    both.to_delta("silver.order_payments")
+    counted = both.group_by_key().count(name="results")
+    counted.to_delta("silver.results_per_order")
+    return builder.build()
+
+
+def _old_orders() -> dict[str, list[Record]]:
+    """Most orders are paid in time, some late, some never; records come out of order, a few too late for any window."""
+    chance = random.Random(11)
+    orders: list[Record] = []
+    payments: list[Record] = []
+    for number in range(80):
+        time = ZERO + 20 * number
+        orders.append((f"o{number}", str(number), max(1, time - chance.choice([0, 0, 0, 15, 400]))))
+        if number % 4:
+            payments.append((f"o{number}", f"p{number}", time + chance.choice([5, 40, 99, 100, 101, 300])))
+    payments.sort(key=lambda one: one[2] + chance.randrange(60))
+    orders.insert(30, ("o30", b"\xff", ZERO + 500))
+    payments.insert(20, (None, "p?", ZERO + 400))
+    orders.insert(50, ("o50", None, ZERO + 900))
+    return {"Orders": orders, "Payments": payments}
+
+
+def _new_orders() -> dict[str, list[Record]]:
+    return {
+        "Orders": [(f"n{number}", "1", ZERO + 5_000 + 10 * number) for number in range(10)],
+        "Payments": [(f"n{number}", f"q{number}", ZERO + 5_050 + 30 * number) for number in range(8)],
+    }
+
+
+# --- foreign keys ----------------------------------------------------------------------------------------------------
+
+
+def customer_orders(orders: str, customers: str) -> Topology:
+    """A foreign-key join into a merged table and a change log, and totals of its rows into another merged table."""
+    builder = StreamsBuilder("customer_orders")
+    left = builder.table(orders, key=Text("order_id"), value=Json("customer string, amount bigint"), name="orders")
+    right = builder.table(customers, key=Text("customer_id"), value=Text("name"), name="customers")
+    named = left.left_join(
+        right,
+        lambda order, customer: {"customer": order.customer, "amount": order.amount, "name": customer.name},
+        left_on=lambda order: {"customer_id": order.customer},
+        name="named",
+    )
+    named.to_delta("silver.named_orders")
+    named.to_delta("silver.named_order_changes", mode="changes")
+    totals = named.group_by(lambda row: {"name": F.coalesce(row.name, F.lit("?"))}).aggregate(
+        lambda row: {"amount": agg.sum(row.amount), "most": agg.max(row.amount)}, name="totals"
+    )
+    totals.to_delta("silver.totals_per_name")
+    return builder.build()
+
+
+def _old_rows() -> dict[str, list[Record]]:
+    """Orders that are placed, moved to another customer and deleted; customers that come, change their name and go."""
+    chance = random.Random(13)
+    orders: list[Record] = []
+    customers: list[Record] = []
+    for number in range(80):
+        time = ZERO + 20 * number
+        customer, amount = f"c{chance.randrange(6)}", chance.randrange(100)
+        value = f'{{"customer": "{customer}", "amount": {amount}}}'
+        orders.append((f"o{chance.randrange(25)}", None if number % 9 == 8 else value, time))
+        if number % 4 == 0:
+            customers.append((f"c{chance.randrange(6)}", None if number % 16 == 8 else f"n{number}", time - 5))
+    orders.insert(10, ("o1", b"{", ZERO + 150))
+    customers.insert(5, (None, "nobody", ZERO + 300))
+    return {"OrderRows": orders, "Customers": customers}
+
+
+def _new_rows() -> dict[str, list[Record]]:
+    return {
+        "OrderRows": [(f"o{number}", '{"customer": "c1", "amount": 7}', ZERO + 5_000 + number) for number in range(5)],
+        "Customers": [(f"c{number}", f"new{number}", ZERO + 4_990 + number) for number in range(4)],
+    }
+
+
+JOBS = {
+    job.name: job
+    for job in (
+        Job("enrichment", ("PageViews", "UserProfiles"), page_views, _old_views, _new_views),
+        Job("correlation", ("Orders", "Payments"), order_payments, _old_orders, _new_orders),
+        Job("fk_join", ("OrderRows", "Customers"), customer_orders, _old_rows, _new_rows),
+    )
+}
