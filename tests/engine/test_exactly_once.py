@@ -22,6 +22,7 @@ from tests.engine.victim import BATCH
 
 from lakestreams.engine import failpoints
 from lakestreams.errors import Fenced
+from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +75,13 @@ def log(
     return Log(spark, broker, tmp_path_factory.mktemp("log"), JOBS[request.param])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _small(spark: SparkSession) -> Iterator[None]:
+    """The runs are many and the data is little."""
+    with small(spark):
+        yield
+
+
 @pytest.fixture
 def armed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Arms failpoints; disarms them at the end."""
@@ -97,10 +105,19 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+def _failures() -> Iterator[Any]:
+    """Each job with each failpoint that it passes. What ingest and ledger do is the same for all jobs: of the second and
+    third one only what is theirs is tried in `make test`, the rest in `make soak`."""
+    own = ("plan.after", "publish.", "quarantine.", "state.", "finish.after")
+    for job in JOBS:
+        for name in NAMES:
+            if not name.startswith("snapshot." if job != "enrichment" else "state."):
+                first = job == "enrichment" or name.startswith(own)
+                yield pytest.param(job, name, marks=[] if first else [pytest.mark.soak])
+
+
+@pytest.mark.parametrize(("log", "name"), list(_failures()), indirect=["log"])
 def test_a_failure_at_every_step_leaves_equal_tables(log: Log, tmp_path: Path, armed: Any, name: str) -> None:
-    if name.startswith(("snapshot.", "state.")[log.job.name == "enrichment"]):
-        pytest.skip("this job stores its past in another way")
     first, second = log.topics
     point = name.replace("/first", f"/{first}").replace("/second", f"/{second}")
     bench = log.bench(tmp_path)
@@ -114,7 +131,11 @@ def test_a_failure_at_every_step_leaves_equal_tables(log: Log, tmp_path: Path, a
     assert_ledger_sound(bench)
 
 
-@pytest.mark.parametrize("point", ["publish.after", "plan.after", "ingest.before"])
+@pytest.mark.parametrize(
+    ("log", "point"),
+    [("enrichment", "plan.after"), ("enrichment", "ingest.before"), *((job, "publish.after") for job in JOBS)],
+    indirect=["log"],
+)
 def test_a_second_failure_during_the_repetition(log: Log, tmp_path: Path, armed: Any, point: str) -> None:
     bench = log.bench(tmp_path)
     for spec in (f"{point}:1:raise", "publish.after:1:raise"):
@@ -216,11 +237,13 @@ def aged(
 
 
 @pytest.mark.timeout(900)  # the first one prepares them all
-@pytest.mark.parametrize("kind", [*DAMAGE, BETWEEN])
+@pytest.mark.parametrize(
+    ("aged", "kind"),
+    [(job, kind) for job in JOBS for kind in ([*DAMAGE, BETWEEN] if job == "enrichment" else OF_ALL_JOBS)],
+    indirect=["aged"],
+)
 def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, kind: str) -> None:
     """A scheme that trusts the checkpoint, the batch id or the batch's content loses or doubles rows here."""
-    if kind not in aged.kinds:
-        pytest.skip("of ingest, which is the same for all jobs")
     bench = aged.bench(kind)
     bench.run(max_offsets_per_trigger=BATCH)
     found = facts(bench)
@@ -229,7 +252,14 @@ def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, k
     assert_ledger_sound(bench)
 
 
-@pytest.mark.parametrize("moment", ["claimed", "ingested", "planned", "published"])
+@pytest.mark.parametrize(
+    ("log", "moment"),
+    [
+        *(("enrichment", moment) for moment in ("claimed", "ingested", "planned", "published")),
+        *((job, "planned") for job in JOBS if job != "enrichment"),
+    ],
+    indirect=["log"],
+)
 def test_a_second_driver_takes_over_while_the_first_is_alive(log: Log, tmp_path: Path, moment: str) -> None:
     """Both in one JVM, interleaved at a fixed place: the older one stops, and changes nothing any more."""
     second = log.bench(tmp_path)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import dataflow, quarantine, sinks
 from lakestreams.engine.bronze import planned_rows
-from lakestreams.engine.dataflow import Inputs
+from lakestreams.engine.dataflow import Inputs, Results
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
 from lakestreams.engine.steps import names
@@ -56,8 +56,8 @@ class RunCounts:
             raise TooManyBadRecords(message)
 
 
-def execute(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan, inputs: Inputs) -> None:
-    """Publishes a plan's results and quarantine, each in one commit.
+def execute(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan, inputs: Inputs) -> Results:
+    """Publishes a plan's results and quarantine, each in one commit; gives what was evaluated.
 
     Args:
         spark: the session.
@@ -79,6 +79,7 @@ def execute(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan,
         with translated(ledger.pipeline):
             quarantine.table(ledger).append(ledger.fence(spark, refused), f"{ledger.pipeline}/quarantine", plan.cycle)
         failpoint("quarantine.after")
+    return results
 
 
 def _expect(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> None:

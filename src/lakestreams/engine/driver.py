@@ -232,7 +232,9 @@ class Driver:
         self._open = history.open_plan is not None
         if self._plan is not None or history.ingest is not None or found is not None:
             self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
-        self._past = past.of(self._spark, self._ledger, self._topology, self._fingerprint)
+        self._past = past.of(
+            self._spark, self._ledger, self._topology, self._fingerprint, self._settings.snapshot_every
+        )
         self._past.resume(history)
         if self._open and self._plan is not None and self._plan.fingerprint != self._fingerprint:
             self._replan(self._plan)
@@ -368,7 +370,8 @@ class Driver:
         self._counts.add(plan)
         self._counts.require_share(self._settings.max_bad_share)
         with self._timed("join"):
-            cycle.execute(self._spark, self._ledger, self._topology, plan, self._past.inputs(plan))
+            inputs = self._past.inputs(plan)
+            self._past.executed(plan, cycle.execute(self._spark, self._ledger, self._topology, plan, inputs))
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         self._summary.records += records
@@ -394,7 +397,7 @@ class Driver:
     def _refresh(self) -> None:
         """Stores of the past what is due."""
         with self._timed("snapshot"):
-            for name, rows in self._past.refresh(self._settings.snapshot_every):
+            for name, rows in self._past.refresh():
                 self._tell(Event("snapshot", {"source": name, "rows": rows}))
 
     def _timed(self, stage: str) -> Timer:

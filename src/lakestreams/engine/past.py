@@ -7,15 +7,16 @@ stored as of some finished cycle, and the cycles since then, which are evaluated
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, snapshots, state
+from lakestreams.engine import snapshots, state
 from lakestreams.engine.bronze import planned_rows, row_cycle
-from lakestreams.engine.dataflow import Inputs
+from lakestreams.engine.dataflow import Inputs, Results
 from lakestreams.engine.ledger import History, Ledger, Plan, StoredState
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.joins.order import ORDER, STREAM_SIDE, TABLE_SIDE, records
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
 
+# Stored rows that are held in memory while a cycle reads them; of more, filters leave most where they lie.
+_WORTH_HOLDING = 1_000_000
 # Below so many records evaluated again since the last storing, storing costs more than it saves.
 _WORTH_STORING = 200_000
 # A global table is there before anything else: its rows come first in their cycle.
@@ -43,25 +46,29 @@ class Past(Protocol):
     def inputs(self, plan: Plan) -> Inputs:
         """What a cycle is evaluated over."""
 
+    def executed(self, plan: Plan, results: Results) -> None:
+        """Takes note of what a cycle has given; its inputs are needed no more."""
+
     def finished(self, plan: Plan) -> None:
         """Takes note of a plan that is finished."""
 
-    def refresh(self, every: int) -> list[tuple[str, int]]:
-        """Stores what is due.
-
-        Args:
-            every: the most cycles that may lie behind what is stored.
-
-        Returns:
-            What was stored, and how many rows it has.
-        """
+    def refresh(self) -> list[tuple[str, int]]:
+        """Stores what is due: what was stored, and how many rows it has."""
 
 
-def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str) -> Past:
-    """The past as this topology needs it."""
+def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str, every: int) -> Past:
+    """The past as this topology needs it.
+
+    Args:
+        spark: the session.
+        ledger: of the running epoch.
+        topology: the pipeline.
+        fingerprint: of topology and configuration.
+        every: the most cycles that may lie behind what is stored.
+    """
     if only_looks_up(topology.nodes):
-        return OfTables(spark, ledger, topology)
-    return OfNodes(spark, ledger, topology, fingerprint)
+        return OfTables(spark, ledger, topology, every)
+    return OfNodes(spark, ledger, topology, fingerprint, every)
 
 
 @dataclass
@@ -71,6 +78,7 @@ class OfTables:
     spark: SparkSession
     ledger: Ledger
     topology: Topology
+    every: int
     tail: list[Plan] = field(default_factory=list)  # finished, with table records that some snapshot does not cover
     standing: dict[str, Snapshot] = field(default_factory=dict)
 
@@ -103,23 +111,49 @@ class OfTables:
                 counts[source.name], changes[source.name] = rows_about, changed
         return Inputs(streams, tables, plan.cycle, counts, changes, partitions_of([plan]))
 
+    def executed(self, plan: Plan, results: Results) -> None:
+        """Nothing to note."""
+
     def finished(self, plan: Plan) -> None:
         """Keeps a plan with table records."""
         if any(plan.records(source.topic) for source in self._tables):
             self.tail.append(plan)
 
-    def refresh(self, every: int) -> list[tuple[str, int]]:
+    def refresh(self) -> list[tuple[str, int]]:
         """Folds finished cycles into the snapshots that are due, and forgets plans that all of them cover."""
         stored = []
         for source in self._tables:
             standing = self.standing.get(source.name, Snapshot())
-            if self.tail and snapshots.due(source, standing, self.tail, every):
+            if self.tail and snapshots.due(source, standing, self.tail, self.every):
                 snapshots.refresh(self.spark, self.ledger, source, standing, self.tail)
                 self.standing[source.name] = snapshots.find(self.spark, self.ledger, source)
                 stored.append((source.name, self.standing[source.name].rows))
         covered = min((snapshot.cycle for snapshot in self.standing.values()), default=None)
         self.tail = [] if covered is None else [plan for plan in self.tail if plan.cycle > covered]
         return stored
+
+
+class Held:
+    """Frames that are kept in memory while a cycle reads them in several places.
+
+    A plan that reads a Delta table in ten places looks ten times for the files that it needs, which is most of what a
+    small cycle costs. Where compute refuses to keep frames (serverless) they are read as often as they are needed.
+    """
+
+    def __init__(self) -> None:
+        self._frames: list[DataFrame] = []
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        """The frame, kept from its first use on."""
+        with contextlib.suppress(Exception):
+            rows = rows.persist()
+            self._frames.append(rows)
+        return rows
+
+    def release(self) -> None:
+        """Keeps them no longer."""
+        while self._frames:
+            self._frames.pop().unpersist()
 
 
 @dataclass
@@ -130,9 +164,12 @@ class OfNodes:
     ledger: Ledger
     topology: Topology
     fingerprint: str
+    every: int
     stored: StoredState | None = None
     tail: list[Plan] = field(default_factory=list)
     _again: int = 0  # records that were evaluated once more because they lie behind what is stored
+    _held: Held = field(default_factory=Held)
+    _kept: tuple[int, state.Frames] | None = None  # a cycle, and what the nodes keep after it
 
     def resume(self, history: History) -> None:
         """Finds the stored state and the finished plans since; without one all plans are since."""
@@ -143,36 +180,47 @@ class OfNodes:
         after = self.stored.cycle if self.stored else 0
         plans = self.ledger.plans(self.spark, after + 1, [source.topic for source in self.topology.sources])
         self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
-        self._again = sum(_records(plan) for plan in self.tail)
 
     def inputs(self, plan: Plan) -> Inputs:
-        """All records since the stored state; only the cycle's own results are wanted."""
+        """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due."""
         self._again += sum(_records(one) for one in self.tail)
-        return self._since([*self.tail, plan], results_from=plan.cycle)
+        return self._since([*self.tail, plan], results_from=plan.cycle, keeps=self._due(plan))
+
+    def executed(self, plan: Plan, results: Results) -> None:
+        """Notes what the nodes keep now, if it is to be stored when the cycle is finished."""
+        if results.kept:
+            self._kept = plan.cycle, results.kept
+        else:
+            self._held.release()
 
     def finished(self, plan: Plan) -> None:
         """Keeps the plan."""
         self.tail.append(plan)
 
-    def refresh(self, every: int) -> list[tuple[str, int]]:
-        """Stores what the nodes keep now, if evaluating the cycles since has cost about as much as storing does."""
-        rows = self.stored.rows if self.stored else 0
-        if not self.tail or (len(self.tail) < every and self._again < max(rows, _WORTH_STORING)):
+    def refresh(self) -> list[tuple[str, int]]:
+        """Stores what the nodes keep after the last finished cycle, if that was found to be due when it began."""
+        if self._kept is None or not self.tail or self._kept[0] != self.tail[-1].cycle:
             return []
-        self.store()
-        return [("state", self.stored.rows if self.stored else 0)]
+        cycle, kept = self._kept
+        self.stored = state.store(self.spark, self.ledger, kept, cycle, self.fingerprint, self.stored)
+        self.tail, self._again, self._kept = [], 0, None
+        self._held.release()
+        return [("state", self.stored.rows)]
 
-    def store(self) -> None:
-        """Stores what the nodes keep as of the last finished cycle."""
-        kept = dataflow.run(self.topology, self._since(self.tail, keeps=True)).kept
-        last = self.tail[-1].cycle
-        self.stored = state.store(self.spark, self.ledger, kept, last, self.fingerprint, self.stored)
-        self.tail, self._again = [], 0
+    def _due(self, plan: Plan) -> bool:
+        """Whether evaluating the cycles since has cost about as much as storing does."""
+        rows = self.stored.rows if self.stored else 0
+        return len(self.tail) + 1 >= self.every or self._again + _records(plan) >= max(rows, _WORTH_STORING)
 
-    def _since(self, plans: Sequence[Plan], *, results_from: int | None = None, keeps: bool = False) -> Inputs:
+    def _since(self, plans: Sequence[Plan], *, results_from: int, keeps: bool) -> Inputs:
         retained = state.load(self.spark, self.ledger, self.stored) if self.stored else {}
         known = self.stored.rows if self.stored else 0
-        return over(self.spark, self.ledger, self.topology, plans, retained, known, results_from, keeps=keeps)
+        self._held.release()
+        if known <= _WORTH_HOLDING:
+            retained = {node: {name: self._held(rows) for name, rows in own.items()} for node, own in retained.items()}
+        return over(
+            self.spark, self.ledger, self.topology, plans, retained, known, results_from, keeps=keeps, hold=self._held
+        )
 
 
 def over(
@@ -185,6 +233,7 @@ def over(
     results_from: int | None = None,
     *,
     keeps: bool = False,
+    hold: Callable[[DataFrame], DataFrame] = lambda rows: rows,
 ) -> Inputs:
     """The records that some plans take, in one evaluation.
 
@@ -197,6 +246,7 @@ def over(
         retained_rows: about how many rows that is.
         results_from: the first cycle whose results are wanted; by default all.
         keeps: whether what the nodes keep is wanted.
+        hold: keeps a frame that is read several times.
     """
     streams, tables, counts, changes = {}, {}, {}, {}
     for source in topology.sources:
@@ -205,11 +255,11 @@ def over(
         cycle = row_cycle(source.topic, taken) if taken else F.lit(plans[-1].cycle)
         count = sum(plan.records(source.topic) for plan in taken)
         if source.kind == "stream":
-            streams[source.name] = records(rows, source.topic, STREAM_SIDE, cycle)
+            streams[source.name] = hold(records(rows, source.topic, STREAM_SIDE, cycle))
             counts[source.name] = count
         else:
-            side = TableSide(None, records(rows, source.topic, TABLE_SIDE, cycle))
-            tables[source.name] = side.each(_first) if source.kind == "global_table" else side
+            made = records(rows, source.topic, TABLE_SIDE, cycle)
+            tables[source.name] = TableSide(None, hold(_first(made) if source.kind == "global_table" else made))
             counts[source.name], changes[source.name] = retained_rows + count, count
     return Inputs(
         streams,

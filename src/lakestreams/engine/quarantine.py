@@ -15,7 +15,7 @@ from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger, Plan, Range
 from lakestreams.engine.sides import DETAIL
 from lakestreams.topology.graph import sources_of, takes_null_values
-from lakestreams.topology.nodes import Aggregate, FlatMap, Map, SelectKey, WindowedJoin, is_made
+from lakestreams.topology.nodes import Aggregate, FlatMap, Map, SelectKey, ToStream, WindowedJoin, is_made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +97,7 @@ def _possible(code: str, node: Node, taken: Sequence[Source], plan: Plan, topolo
         return any(part.null_keys for part in parts) or _rekeyed(node)
     # null values: those of a source that refuses them are told by the source
     told = all(_refuses_null_values(source, topology) for source in taken if source.kind == "stream")
-    return is_made(node) or (not told and any(part.null_values for part in parts))
+    return _may_delete(node) or (not told and any(part.null_values for part in parts))
 
 
 def _least_slack(node: Node) -> int:
@@ -154,6 +154,11 @@ def _shaped(frame: DataFrame, ledger: Ledger, plan: Plan, code, message, node: s
 
 def _reason(code: str, message: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a Column
     return F.struct(F.lit(code).alias("code"), F.lit(message).alias("message"))
+
+
+def _may_delete(node: Node) -> bool:
+    """Whether a table's deletions, which are null values, come to a step as a stream."""
+    return isinstance(node, ToStream) or any(_may_delete(parent) for parent in node.parents)
 
 
 def _rekeyed(node: Node) -> bool:
