@@ -66,9 +66,6 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         "the right side of a stream-global join is UserProfiles, a table; it takes a global table",
         where='left_join "enriched"',
     ),
-    errors.NotRunnableYet(
-        "a stream-stream join runs in the TopologyTestDriver, not as a job yet", where='join "matched"'
-    ),
     errors.ConfigUnreadable("this is not YAML: expected ',' or '}', but got '{'", where="conf/enrichment.yml:5"),
     errors.UnknownKey(
         "there is no key 'kye'",
@@ -118,6 +115,8 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.TableNameCollision(
         "topic page-views of clicks and topic page_views of clicks would both be written to bronze.clicks__page_views"
     ),
+    errors.NothingToVerify("pipeline page_views has finished cycles 1 to 3; asked: 4 to 3"),
+    errors.NoSuchRecord("bronze of page_views holds no record with the key 'zoe'"),
     errors.JavaMissing("JAVA_HOME is not set and there is no java on PATH"),
     errors.JavaTooOld("java is version 11; Spark 4 and the broker need 17 or newer"),
     errors.JarsUnresolved("the Spark 4.2.0 connectors jars could not be resolved:\nconnection timed out"),

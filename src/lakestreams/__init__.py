@@ -1,5 +1,8 @@
 """lakestreams: Kafka Streams' joins for the lakehouse, in Python on Spark."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from lakestreams.errors import LakestreamsError
 from lakestreams.formats import ConnectJson, DebeziumJson, EventTime, Json, Long, RegistryJson, Text
 from lakestreams.topology import aggregators as agg
@@ -9,7 +12,31 @@ from lakestreams.topology.grouped import KGroupedStream, KGroupedTable, TimeWind
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import GlobalKTable, KTable
 
+if TYPE_CHECKING:
+    from lakestreams.jobs.opened import Opened
+
 __version__ = "0.1.0"
+
+
+def open(  # noqa: A001 - read as lakestreams.open
+    pipeline: str | Path | Topology,
+    *,
+    root: str | None = None,
+    catalog: str | None = None,
+    sources: str | Path | None = None,
+) -> "Opened":
+    """A pipeline's tables as DataFrames, and the fate of its records: for notebooks.
+
+    Args:
+        pipeline: its file, such as `conf/enrichment.yml`, or its topology.
+        root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
+        catalog: the Unity Catalog catalog.
+        sources: the sources' file; by default `sources.yml` beside the pipeline's.
+    """
+    from lakestreams.jobs.opened import open_pipeline  # noqa: PLC0415 - what only runs pipelines need not pay for
+
+    return open_pipeline(pipeline, root=root, catalog=catalog, sources=sources)
+
 
 __all__ = [
     "ConnectJson",
@@ -33,4 +60,5 @@ __all__ = [
     "__version__",
     "agg",
     "is_missing",
+    "open",
 ]

@@ -390,6 +390,25 @@ class TableNameCollision(LakestreamsError):
     hint = "rename one of them"
 
 
+class NothingToVerify(LakestreamsError):
+    """No cycle of the pipeline is finished, or none of those that were asked for."""
+
+    code = "LS508"
+    name = "NOTHING_TO_VERIFY"
+    hint = "run the pipeline first; lakestreams status shows its cycles"
+
+
+class NoSuchRecord(LakestreamsError):
+    """Bronze holds no record of this key or at this place.
+
+    Keys are compared as the bytes' text. A record that was not ingested yet is not in bronze.
+    """
+
+    code = "LS509"
+    name = "NO_SUCH_RECORD"
+    hint = "check topic, partition and offset; lakestreams status shows how far each topic was ingested"
+
+
 # --- LS6xx: local parts --------------------------------------------------------------------------------------------
 
 

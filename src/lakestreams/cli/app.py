@@ -170,6 +170,50 @@ def status(
 
 @app.command()
 @command
+def verify(
+    pipeline: Pipelines,
+    sources: Sources = None,
+    root: Root = None,
+    catalog: Catalog = None,
+    from_cycle: Annotated[int | None, typer.Option("--from", min=1, help="The first cycle to compare.")] = None,
+    to_cycle: Annotated[int | None, typer.Option("--to", min=1, help="The last cycle to compare.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Recomputes what finished cycles gave, from bronze in one batch, and compares it with the tables, row for row.
+
+    Exit codes: 0 equal, 1 something differs.
+    """
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.cli.verify import run  # noqa: PLC0415
+    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+
+    return run(Screen(as_json=as_json), RunOptions(tuple(pipeline), sources, root, catalog), from_cycle, to_cycle)
+
+
+@app.command()
+@command
+def why(
+    pipeline: Annotated[Path, typer.Argument(help="The pipeline's file.", show_default=False)],
+    key: Annotated[str | None, typer.Option(help="All records of this key.")] = None,
+    place: Annotated[str | None, typer.Option("--at", metavar="TOPIC-PARTITION@OFFSET", help="One record.")] = None,
+    sources: Sources = None,
+    root: Root = None,
+    catalog: Catalog = None,
+    as_json: AsJson = False,
+) -> int:
+    """What became of a record, and where results come from.
+
+    Exit codes: 0 told, 1 there is no such record.
+    """
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.cli.why import run  # noqa: PLC0415
+    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+
+    return run(Screen(as_json=as_json), RunOptions((pipeline,), sources, root, catalog), key, place)
+
+
+@app.command()
+@command
 def schema(
     file: Annotated[Literal["pipeline", "sources", "cases"], typer.Argument(help="Which file's schema.")] = "pipeline",
     as_json: AsJson = False,  # noqa: ARG001 - it is JSON either way

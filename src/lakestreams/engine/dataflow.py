@@ -120,12 +120,14 @@ class Results:
         records: sink to the records frame it takes them from, new rows only.
         rejected: records that steps had no use for.
         kept: node to what it needs of the past next time.
+        nodes: node to its rows, for those who look inside.
     """
 
     outputs: dict[str, DataFrame] = field(default_factory=dict)
     records: dict[str, DataFrame] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
+    nodes: dict[str, DataFrame | TableSide] = field(default_factory=dict)
 
 
 def run(topology: Topology, inputs: Inputs) -> Results:
@@ -215,6 +217,7 @@ class _Walk:
                 continue
             if len(self.faults) == noted:
                 self._frames[node.name] = frame
+        self._results.nodes = self._frames
         return self._results
 
     def _evaluate(self, node: Node) -> DataFrame | TableSide:

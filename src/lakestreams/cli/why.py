@@ -1,0 +1,48 @@
+"""`lakestreams why`: the fate of a record, and where the results of a key come from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from lakestreams.cli.screen import Screen
+from lakestreams.errors import InvalidOption
+from lakestreams.jobs import report
+from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakestreams.engine.why import Fate
+
+
+def run(screen: Screen, options: RunOptions, key: str | None, place: str | None) -> int:
+    """Tells what became of the records; returns the exit code."""
+    if (key is None) == (place is None):
+        msg = "why needs a key or a place" if key is None else "a key and a place are both given"
+        raise InvalidOption(msg, hint="--key alice, or --at PageViews-0@17")
+    lake, pipelines = open_lake(options), load(options)
+    with screen.working("starting Spark"):
+        spark = open_session(quick=True, progress=screen.say)
+    from lakestreams.engine.why import at, why  # noqa: PLC0415 - needs pyspark
+
+    wanted = at(place) if place is not None else None
+    fates = why(spark, lake, pipelines[0].topology, key=key, place=wanted)
+    show(screen, fates)
+    screen.result({"pipeline": pipelines[0].topology.name, "records": [asdict(fate) for fate in fates]})
+    return report.OK
+
+
+def show(screen: Screen, fates: Iterable[Fate]) -> None:
+    """A record a line, and under it what became of it."""
+    for fate in fates:
+        head = f"{fate.topic}-{fate.partition}@{fate.offset}"
+        cycle = "" if fate.cycle is None else f"  cycle {fate.cycle}"
+        screen.say(Text.assemble((head, "bold"), f"  {fate.key} -> {fate.value}  at {fate.event_time_ms}{cycle}"))
+        for sentence in fate.told:
+            screen.say(Text(f"  {sentence}", style="green" if sentence.startswith("gave ") else "yellow"))
+        for row in fate.results:
+            shown = ", ".join(f"{name}={value}" for name, value in row.items() if name not in ("output", "_lineage"))
+            screen.say(Text(f"    {row['output']}  {shown}", style="dim"))

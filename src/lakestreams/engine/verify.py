@@ -1,0 +1,216 @@
+"""Proof after the fact: what is in the tables is what bronze and the recorded plans give, row for row.
+
+All finished cycles are evaluated again in one batch, which knows nothing of how the runs were cut, where they crashed or
+what they stored; and what bronze says of itself (stream time, no gap, no offset twice) is computed from its raw columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine import dataflow, past, sinks
+from lakestreams.engine.dataflow import LINEAGE
+from lakestreams.engine.ledger import NO_TIME, Ledger, Plan
+from lakestreams.engine.steps import names
+from lakestreams.errors import NothingToVerify
+from lakestreams.joins.order import KEY, TOMBSTONE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.engine.lake import Lake
+    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.nodes import DeltaSink, Source
+
+_EXAMPLES = 5
+_HERE, _THERE = "computed", "in the table"
+_SIDE = "_side"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was compared, and how it differs.
+
+    Attributes:
+        what: an output, or what was looked at in bronze or in the ledger.
+        compared: how many rows.
+        differs: how many of them differ; 0: equal.
+        examples: some of those that differ, as text.
+    """
+
+    what: str
+    compared: int
+    differs: int = 0
+    examples: tuple[str, ...] = ()
+
+
+@dataclass
+class Verdict:
+    """The result of a verification.
+
+    Attributes:
+        pipeline: whose.
+        from_cycle, to_cycle: what was compared, both inclusive.
+        findings: one for each thing that was looked at.
+        notes: what could not be compared, and why.
+    """
+
+    pipeline: str
+    from_cycle: int
+    to_cycle: int
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+        return not any(one.differs for one in self.findings)
+
+
+def verify(
+    spark: SparkSession, lake: Lake, topology: Topology, *, from_cycle: int | None = None, to_cycle: int | None = None
+) -> Verdict:
+    """Recomputes what finished cycles gave, and compares.
+
+    Args:
+        spark: the session.
+        lake: where the tables are.
+        topology: the pipeline, as it ran.
+        from_cycle, to_cycle: of appended outputs, the cycles to compare; by default all that are finished. A merged
+            table is compared as it is after the last finished cycle.
+
+    Raises:
+        NothingToVerify: if no cycle is finished, or none of those asked for.
+    """
+    ledger = Ledger(lake, topology.name)
+    history = ledger.history(spark)
+    topics = [source.topic for source in topology.sources]
+    plans = [plan for plan in ledger.plans(spark, 1, topics) if plan.cycle <= history.done_cycle]
+    first, last = from_cycle or 1, min(to_cycle or history.done_cycle, history.done_cycle)
+    if not plans or first > last:
+        message = f"pipeline {topology.name} has finished cycles 1 to {history.done_cycle}; asked: {first} to {last}"
+        raise NothingToVerify(message)
+    found = Verdict(topology.name, first, last)
+    found.findings.append(_plans_follow_each_other(plans))
+    for source in topology.sources:
+        found.findings += _bronze(spark, ledger, source, plans)
+    of_other = sorted({plan.fingerprint for plan in plans} - {plans[-1].fingerprint})
+    if of_other:
+        own = min(plan.cycle for plan in plans if plan.fingerprint == plans[-1].fingerprint)
+        found.notes.append(f"cycles before {own} were planned under other configurations ({', '.join(of_other)})")
+        found.from_cycle = max(first, own)
+    results = dataflow.run(topology, past.over(spark, ledger, topology, plans, {}))
+    for sink in topology.sinks:
+        key = names(results.records[sink.name], KEY)
+        if sink.mode == "merge" and of_other:
+            found.notes.append(f"{sink.name}: rows of other configurations may be left in it; not compared")
+            continue
+        found.findings.append(_output(spark, ledger, sink, results.outputs[sink.name], key, found))
+    return found
+
+
+# --- outputs ---------------------------------------------------------------------------------------------------------
+
+
+def _output(
+    spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], within: Verdict
+) -> Finding:
+    there = ledger.lake.output(sink.name).read(spark).select(*rows.columns)
+    if sink.mode == "merge":
+        rows = sinks.latest(rows, key).where(F.col(LINEAGE)["kind"] != TOMBSTONE)
+        return _compared(sink.name, rows, there, key)
+    cycle = F.col(LINEAGE)["cycle"].between(within.from_cycle, within.to_cycle)
+    place = {f"_{name}": F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")}
+    computed, found = (side.where(cycle).withColumns(place) for side in (rows, there))
+    return _compared(sink.name, computed, found, list(place))
+
+
+def _compared(what: str, computed: DataFrame, there: DataFrame, key: Sequence[str]) -> Finding:
+    """Rows that stand on one side only, or more often on one: by the place they have in both."""
+    columns = computed.columns
+    both = computed.withColumn(_SIDE, F.lit(0)).unionByName(there.select(*columns).withColumn(_SIDE, F.lit(1)))
+    # a row as text: any type can be compared so, maps too
+    as_text = F.to_json(F.struct(*(name for name in columns if name not in key or not name.startswith("_"))))
+    told = both.select(*key, _SIDE, as_text.alias("row"))
+    by_place = told.groupBy(*key).agg(
+        F.sort_array(F.collect_list(F.when(F.col(_SIDE) == 0, F.col("row")))).alias(_HERE),
+        F.sort_array(F.collect_list(F.when(F.col(_SIDE) == 1, F.col("row")))).alias(_THERE),
+    )
+    differs = F.col(_HERE) != F.col(_THERE)
+    (total,) = by_place.agg(F.count("*").alias("all"), F.count_if(differs).alias("differ")).collect()
+    examples = by_place.where(differs).orderBy(*key).limit(_EXAMPLES).collect() if total["differ"] else []
+    return Finding(what, total["all"], total["differ"], tuple(_shown(row, key) for row in examples))
+
+
+def _shown(row: Any, key: Sequence[str]) -> str:
+    place = ", ".join(f"{name.lstrip('_')}={_plain(row[name])}" for name in key)
+    return f"{place}\n  computed      {_or_nothing(row[_HERE])}\n  in the table  {_or_nothing(row[_THERE])}"
+
+
+def _plain(value: Any) -> str:
+    if hasattr(value, "asDict"):
+        return f"{value['source']}-{value['partition']}@{value['offset']}"
+    return str(value)
+
+
+def _or_nothing(rows: Sequence[str]) -> str:
+    return "; ".join(rows) or "nothing"
+
+
+# --- bronze and ledger -----------------------------------------------------------------------------------------------
+
+
+def _plans_follow_each_other(plans: Sequence[Plan]) -> Finding:
+    """Each plan takes a partition up where the one before has left it; cycles ascend by one."""
+    wrong = []
+    position: dict[tuple[str, int], int] = {}
+    for plan in plans:
+        for part in plan.ranges:
+            at = position.get(part.at)
+            if at is not None and part.from_offset != at:
+                wrong.append(
+                    f"cycle {plan.cycle}: {part.topic}-{part.partition} from {part.from_offset}, not from {at}"
+                )
+            position[part.at] = part.to_offset
+    return Finding("plans", len(plans), len(wrong), tuple(wrong[:_EXAMPLES]))
+
+
+def _bronze(spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan]) -> list[Finding]:
+    """Stream time anew from the raw columns; no offset twice; as many rows as the plans took."""
+    ends = {part.partition: part.to_offset for part in plans[-1].ranges if part.topic == source.topic}
+    if not ends:
+        return []
+    wanted = reduce(
+        lambda column, one: column | ((F.col("partition") == one[0]) & (F.col("offset") < one[1])),
+        sorted(ends.items()),
+        F.lit(False),
+    )
+    rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(wanted)
+    in_order = Window.partitionBy("partition").orderBy("offset", "attempt")
+    moves = F.when(F.col("error").isNull(), F.col("event_time_ms"))
+    expected = F.coalesce(F.max(moves).over(in_order.rowsBetween(Window.unboundedPreceding, 0)), F.lit(NO_TIME))
+    twice = F.lag("offset").over(in_order) == F.col("offset")
+    judged = rows.withColumns({"_expected": expected, "_twice": F.coalesce(twice, F.lit(False))})
+    wrong = (F.col("_expected") != F.col("stream_time_ms")) | F.col("_twice")
+    (total,) = judged.agg(F.count("*").alias("all"), F.count_if(wrong).alias("wrong")).collect()
+    examples = judged.where(wrong).orderBy("partition", "offset").limit(_EXAMPLES).collect() if total["wrong"] else []
+    texts = tuple(
+        f"{source.topic}-{row['partition']}@{row['offset']}: "
+        + ("twice" if row["_twice"] else f"stream time {row['stream_time_ms']}, computed {row['_expected']}")
+        for row in examples
+    )
+    planned = sum(plan.records(source.topic) for plan in plans)
+    missing = abs(planned - total["all"])
+    counted = Finding(
+        f"bronze of {source.topic}, rows",
+        planned,
+        missing,
+        (f"the plans took {planned} records, bronze holds {total['all']} of them",) if missing else (),
+    )
+    return [Finding(f"bronze of {source.topic}, stream time", total["all"], total["wrong"], texts), counted]

@@ -1,0 +1,278 @@
+"""The fate of a record, and where a result comes from: told from bronze, plans, quarantine and the results' lineage.
+
+What gave no result is followed through the topology: all finished cycles are evaluated once more, and the node is named
+behind which nothing of the record is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine import dataflow, past, quarantine
+from lakestreams.engine.dataflow import LINEAGE
+from lakestreams.engine.ledger import Ledger, Plan
+from lakestreams.errors import InvalidOption, NoSuchRecord
+from lakestreams.joins.order import CONTRIBUTORS, ORDER
+from lakestreams.joins.validity import TableSide
+from lakestreams.topology.graph import sources_of
+from lakestreams.topology.nodes import (
+    Filter,
+    StreamGlobalJoin,
+    StreamTableJoin,
+    WindowedJoin,
+    is_join,
+    kind_of,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+    from lakestreams.engine.lake import Lake
+    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.nodes import Node
+
+_MOST = 100  # records of a key that are told, the newest ones
+_MOST_RESULTS = 20
+
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+@dataclass
+class Fate:
+    """What became of a record.
+
+    Attributes:
+        topic, partition, offset: which one.
+        key, value: as text, as far as they are text.
+        event_time_ms: its time.
+        cycle: the cycle that took it, or None.
+        told: what became of it, a sentence each.
+        results: output, row and lineage of what it contributed to, at most 20.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    value: str | None
+    event_time_ms: int | None
+    cycle: int | None
+    told: list[str] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def place(self) -> Place:
+        """Its coordinates."""
+        return self.topic, self.partition, self.offset
+
+
+def at(text: str) -> Place:
+    """Coordinates as they are written: `TOPIC-PARTITION@OFFSET`.
+
+    Raises:
+        InvalidOption: if the text is none.
+    """
+    head, _, offset = text.rpartition("@")
+    topic, _, partition = head.rpartition("-")
+    if not (topic and partition.isdigit() and offset.isdigit()):
+        message = f"{text!r} names no record"
+        raise InvalidOption(message, hint="TOPIC-PARTITION@OFFSET, such as PageViews-0@17")
+    return topic, int(partition), int(offset)
+
+
+def why(
+    spark: SparkSession, lake: Lake, topology: Topology, *, key: str | None = None, place: Place | None = None
+) -> list[Fate]:
+    """What became of the records of a key, or of one record.
+
+    Args:
+        spark: the session.
+        lake: where the tables are.
+        topology: the pipeline, as it ran.
+        key: the key's bytes as text.
+        place: topic, partition and offset.
+
+    Returns:
+        A fate a record, in the order of topics and offsets; of a key with more than 100 records the newest ones.
+
+    Raises:
+        NoSuchRecord: if bronze holds none.
+    """
+    ledger = Ledger(lake, topology.name)
+    fates = _records(spark, ledger, topology, key, place)
+    if not fates:
+        message = (
+            f"bronze of {topology.name} holds no record {f'with the key {key!r}' if place is None else _text(place)}"
+        )
+        raise NoSuchRecord(message)
+    history = ledger.history(spark)
+    plans = ledger.plans(spark, 1, [source.topic for source in topology.sources])
+    done = [plan for plan in plans if plan.cycle <= history.done_cycle]
+    for fate in fates:
+        _planned(fate, plans, history.done_cycle)
+    _quarantined(spark, ledger, fates)
+    _results(spark, ledger, topology, fates)
+    silent = [fate for fate in fates if not fate.told and not fate.results]
+    if silent and done:
+        _followed(spark, ledger, topology, done, silent)
+    for fate in fates:
+        if fate.results:
+            fate.told.append(_made(fate.results))
+    return fates
+
+
+# --- what the tables say ---------------------------------------------------------------------------------------------
+
+
+def _records(
+    spark: SparkSession, ledger: Ledger, topology: Topology, key: str | None, place: Place | None
+) -> list[Fate]:
+    found: list[Fate] = []
+    for source in topology.sources:
+        if place is not None and place[0] != source.topic:
+            continue
+        rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
+        wanted = F.col("key").cast("string") == F.lit(key)
+        if place is not None:
+            wanted = (F.col("partition") == place[1]) & (F.col("offset") == place[2])
+        text = [F.col(name).cast("string").alias(name) for name in ("key", "value")]
+        newest = rows.where(wanted).orderBy(F.desc("stream_time_ms"), F.desc("offset")).limit(_MOST)
+        told = newest.select("topic", "partition", "offset", *text, "event_time_ms").collect()
+        found += [Fate(**row.asDict(), cycle=None) for row in told]
+    return sorted(found, key=lambda one: one.place)
+
+
+def _planned(fate: Fate, plans: Sequence[Plan], done: int) -> None:
+    for plan in plans:
+        if any(part.partition == fate.partition and fate.offset < part.to_offset for part in plan.of(fate.topic)):
+            fate.cycle = plan.cycle
+            break
+    if fate.cycle is None:
+        fate.told.append("waits in bronze: its order is not settled yet, or no run has come since it was ingested")
+    elif fate.cycle > done:
+        fate.told.append(f"is in cycle {fate.cycle}, which was planned and is not finished; the next run finishes it")
+
+
+def _quarantined(spark: SparkSession, ledger: Ledger, fates: Sequence[Fate]) -> None:
+    table = quarantine.table(ledger)
+    if not table.exists(spark):
+        return
+    rows = table.read(spark).where((F.col("pipeline") == ledger.pipeline) & _any_of(fates, F.col("topic")))
+    by_place = {fate.place: fate for fate in fates}
+    for row in rows.orderBy("node", "code").collect():
+        fate = by_place[row["topic"], row["partition"], row["offset"]]
+        fate.told.append(f"is in quarantine by {row['node']}: {row['code']}, {row['message']}")
+
+
+def _results(spark: SparkSession, ledger: Ledger, topology: Topology, fates: Sequence[Fate]) -> None:
+    by_place = {fate.place: fate for fate in fates}
+    for sink in topology.sinks:
+        rows = ledger.lake.output(sink.name).read(spark)
+        # an aggregate's row has its trigger alone as contributor
+        one = F.explode(F.array_distinct(F.transform(F.col(LINEAGE)["contributors"], _place_of))).alias("place")
+        of_these = rows.select(F.struct(*rows.columns).alias("row"), one).where(
+            _any_of(fates, F.col("place.source"), "place.")
+        )
+        told = of_these.orderBy("row._lineage.cycle", "row._lineage.trigger", "row._lineage.n")
+        for found in told.limit(_MOST_RESULTS * len(fates)).collect():
+            place = found["place"]
+            fate = by_place[place["source"], place["partition"], place["offset"]]
+            if len(fate.results) < _MOST_RESULTS:
+                fate.results.append({"output": sink.name, **found["row"].asDict(recursive=True)})
+
+
+def _place_of(contributor: Column) -> Column:
+    return F.struct(*(contributor[name].alias(name) for name in ("source", "partition", "offset")))
+
+
+def _any_of(fates: Sequence[Fate], topic: Column, prefix: str = "") -> Column:
+    return reduce(
+        or_,
+        (
+            (topic == fate.topic)
+            & (F.col(f"{prefix}partition") == fate.partition)
+            & (F.col(f"{prefix}offset") == fate.offset)
+            for fate in fates
+        ),
+    )
+
+
+def _made(results: Sequence[dict[str, Any]]) -> str:
+    parts = []
+    for row in results:
+        lineage = row[LINEAGE]
+        others = " + ".join(_text((one["source"], one["partition"], one["offset"])) for one in lineage["contributors"])
+        parts.append(f"{row['output']}: {lineage['kind']} of {others}, cycle {lineage['cycle']}")
+    return "gave " + "; ".join(parts)
+
+
+# --- what gave no result ---------------------------------------------------------------------------------------------
+
+
+def _followed(
+    spark: SparkSession, ledger: Ledger, topology: Topology, done: Sequence[Plan], fates: Sequence[Fate]
+) -> None:
+    """Names the node behind which nothing is left: one evaluation for all records."""
+    results = dataflow.run(topology, past.over(spark, ledger, topology, done, {}))
+    parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items()]
+    there = {
+        (row["node"], (row["source"], row["partition"], row["offset"])): row["newest"]
+        for row in reduce(DataFrame.unionByName, parts).collect()
+    }
+    for fate in fates:
+        reached = [node for node in topology.nodes if (node.name, fate.place) in there]
+        lost = [
+            node for node in topology.nodes if node not in reached and any(parent in reached for parent in node.parents)
+        ]
+        fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost)) or [
+            "gave nothing, and no node says why: a later record of its key has taken its place"
+        ]
+
+
+def _left_of(name: str, rows: DataFrame | TableSide, fates: Sequence[Fate]) -> DataFrame:
+    frame = rows.all() if isinstance(rows, TableSide) else rows
+    one = F.explode(F.array_distinct(F.transform(CONTRIBUTORS, _place_of))).alias("place")
+    found = frame.select(one, F.col(ORDER)["cycle"].alias("cycle")).where(
+        _any_of(fates, F.col("place.source"), "place.")
+    )
+    return (
+        found.groupBy("place")
+        .agg(F.max("cycle").alias("newest"))
+        .select(F.lit(name).alias("node"), "place.*", "newest")
+    )
+
+
+def _lost(node: Node, fate: Fate, done: Sequence[Plan]) -> str:
+    if isinstance(node, Filter):
+        return f"was filtered out by {node.name}"
+    if isinstance(node, WindowedJoin):
+        clock = max(done[-1].clocks.values(), default=0)
+        closes = (fate.event_time_ms or 0) + max(node.before_ms, node.after_ms) + node.grace_ms
+        outer = node.how == "outer" or (node.how == "left" and fate.topic in _topics(node.left))
+        if outer and clock <= closes:
+            return f"waits in {node.name} until the clock, now at {clock}, passes {closes}"
+        return f"has no partner in {node.name}: none of its key lies within its window"
+    if isinstance(node, StreamTableJoin | StreamGlobalJoin):
+        if fate.topic in _topics(node.right) and fate.topic not in _topics(node.left):
+            return f"is a row of {node.right.name} that no later record of {node.left.name} has looked up"
+        return f"has no partner in {node.name}: {node.right.name} had no row of its key when it came"
+    if is_join(node):
+        return f"has no partner in {node.name}, a {shape_of(node)} join"
+    return f"is not told by {node.name} ({kind_of(node)}): what came of it was replaced before it came out, or waits"
+
+
+def _topics(node: Node) -> set[str]:
+    return {source.topic for source in sources_of(node)}
+
+
+def _text(place: Place) -> str:
+    return f"{place[0]}-{place[1]}@{place[2]}"

@@ -1,0 +1,140 @@
+"""A pipeline's tables as DataFrames, for notebooks: `lakestreams.open("conf/enrichment.yml")`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakestreams.errors import UnknownReference
+from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.engine.lake import Lake
+    from lakestreams.engine.verify import Verdict
+    from lakestreams.topology.builder import Topology
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a pipeline has read and made.
+
+    Attributes:
+        spark: the session.
+        lake: where the tables are.
+        topology: the pipeline.
+    """
+
+    spark: SparkSession
+    lake: Lake
+    topology: Topology
+
+    def bronze(self, source: str | None = None) -> DataFrame:
+        """All records that were read of a source; may be left out if there is one only.
+
+        Raises:
+            UnknownReference: if there is no such source, or none is named and there are several.
+        """
+        topics = {one.name: one.topic for one in self.topology.sources}
+        return self.lake.bronze(self.topology.name, topics[_one_of("source", source, topics)]).read(self.spark)
+
+    def silver(self, output: str | None = None) -> DataFrame:
+        """The rows of an output; may be left out if there is one only.
+
+        Raises:
+            UnknownReference: as for `bronze`.
+        """
+        outputs = {sink.name: sink for sink in self.topology.sinks}
+        return self.lake.output(_one_of("output", output, outputs)).read(self.spark)
+
+    def quarantine(self) -> DataFrame:
+        """The records that gave no result and must not be lost: reason, node, raw bytes, coordinates, cycle."""
+        rows = self.lake.control("quarantine").read(self.spark)
+        return rows.where(rows["pipeline"] == self.topology.name)
+
+    def lag(self) -> DataFrame:
+        """How far each topic-partition has come.
+
+        Returns:
+            Columns `topic, partition, planned_to, end_offset, stream_time_ms, behind_ms`: the cycles have taken all
+            below `planned_to`, the topic's end was `end_offset` when the last cycle was planned, and `behind_ms` is how
+            far the partition's stream time lies behind the furthest one.
+        """
+        from pyspark.sql import Window  # noqa: PLC0415 - the package imports without pyspark
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        from lakestreams.engine.ledger import Ledger  # noqa: PLC0415
+
+        plans = Ledger(self.lake, self.topology.name).rows(self.spark).where("kind = 'plan'")
+        newest = plans.orderBy(F.desc("cycle")).limit(1).select(F.explode("ranges").alias("part")).select("part.*")
+        furthest = F.max("stream_time_ms").over(Window.partitionBy())
+        return newest.select(
+            "topic",
+            "partition",
+            F.col("to_offset").alias("planned_to"),
+            "end_offset",
+            "stream_time_ms",
+            (furthest - F.col("stream_time_ms")).alias("behind_ms"),
+        ).orderBy("topic", "partition")
+
+    def why(self, *, key: str | None = None, at: str | None = None) -> DataFrame:
+        """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`).
+
+        Returns:
+            A row a record: `topic, partition, offset, key, value, event_time_ms, cycle, told` (sentences).
+
+        Raises:
+            NoSuchRecord: if bronze holds none.
+        """
+        from lakestreams.engine import why  # noqa: PLC0415 - needs pyspark
+
+        place = why.at(at) if at is not None else None
+        fates = why.why(self.spark, self.lake, self.topology, key=key, place=place)
+        rows = [(f.topic, f.partition, f.offset, f.key, f.value, f.event_time_ms, f.cycle, f.told) for f in fates]
+        columns = (
+            "topic string, partition int, offset bigint, key string, value string, event_time_ms bigint, "
+            "cycle bigint, told array<string>"
+        )
+        return self.spark.createDataFrame(rows, columns)
+
+    def verify(self) -> Verdict:
+        """Recomputes all finished cycles from bronze, and compares (see `engine.verify`)."""
+        from lakestreams.engine.verify import verify  # noqa: PLC0415 - needs pyspark
+
+        return verify(self.spark, self.lake, self.topology)
+
+
+def open_pipeline(
+    pipeline: str | Path | Topology,
+    *,
+    root: str | None = None,
+    catalog: str | None = None,
+    sources: str | Path | None = None,
+) -> Opened:
+    """A pipeline's tables, to look at.
+
+    Args:
+        pipeline: its file, such as `conf/enrichment.yml`, or its topology.
+        root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
+        catalog: the Unity Catalog catalog.
+        sources: the sources' file; by default `sources.yml` beside the pipeline's.
+    """
+    from lakestreams.topology.builder import Topology  # noqa: PLC0415 - as the others
+
+    files = () if isinstance(pipeline, Topology) else (Path(pipeline),)
+    options = RunOptions(files, Path(sources) if sources else None, root, catalog)
+    topology = pipeline if isinstance(pipeline, Topology) else load(options)[0].topology
+    return Opened(open_session(), open_lake(options), topology)
+
+
+def _one_of(what: str, name: str | None, known: Iterable[str]) -> str:
+    names = list(known)
+    if name is None and len(names) == 1:
+        return names[0]
+    if name in names:
+        return str(name)
+    message = f"no {what} is named {name!r}" if name is not None else f"there are several {what}s"
+    raise UnknownReference(message, hint=f"there are: {', '.join(names)}")
