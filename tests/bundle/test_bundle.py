@@ -144,7 +144,7 @@ PLANTED = {
         "depends on ingest, which is no other task",
     ),
     "package": (JOB, "package_name: lakestreams", "package_name: lakestream", "package lakestream, the wheel's is lakestreams"),
-    "entry point": (JOB, "entry_point: enrichment", "entry_point: enrich", "entry point enrich, the wheel has enrichment"),
+    "entry point": (JOB, "entry_point: enrichment", "entry_point: enrich", "entry point enrich, the wheel has correlation, enrichment, fk_join, pipeline"),
     "parameter": (JOB, "checkpoint-root:", "checkpoints-root:", "parameter --checkpoints-root is not one of enrichment's"),
     "value": (JOB, "              catalog:", "              max-bad-share: five\n              catalog:", "cannot be read"),
     "wheel's place": (JOB, "../dist/*.whl", "dist/*.whl", "is not where the wheel is built"),

@@ -60,7 +60,8 @@ def test_it_brings_types_entry_points_and_licence(wheel: Path) -> None:
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     scripts = ConfigParser()
     scripts.read_string(text_of(wheel, "entry_points.txt"))
-    assert dict(scripts["console_scripts"])["enrichment"] == "lakestreams.jobs.enrichment:main"
+    for job in ("enrichment", "correlation", "fk_join", "pipeline"):
+        assert dict(scripts["console_scripts"])[job] == f"lakestreams.jobs.{job}:main"
     assert dict(scripts["console_scripts"])["lakestreams"] == "lakestreams.cli.app:main"
     assert dict(scripts["pytest11"]) == {"lakestreams": "lakestreams.testing.plugin"}
 

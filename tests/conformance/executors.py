@@ -51,5 +51,5 @@ def load_executor(name: str, seed: int) -> Executor:
 
 
 EXECUTORS: Mapping[str, Callable[[int], Executor]] = {
-    name: partial(load_executor, name) for name in ("reference", "batch", "cuts")
+    name: partial(load_executor, name) for name in ("reference", "batch", "cuts", "stream")
 }

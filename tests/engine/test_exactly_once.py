@@ -108,7 +108,7 @@ NAMES = [
 def _failures() -> Iterator[Any]:
     """Each job with each failpoint that it passes. What ingest and ledger do is the same for all jobs: of the second and
     third one only what is theirs is tried in `make test`, the rest in `make soak`."""
-    own = ("plan.after", "publish.", "quarantine.", "state.", "finish.after")
+    own = ("publish.after", "quarantine.after", "state.")
     for job in JOBS:
         for name in NAMES:
             if not name.startswith("snapshot." if job != "enrichment" else "state."):
@@ -350,19 +350,21 @@ def _kill_once(log: Log, root: Path, chance: random.Random, *, group: bool) -> s
     return f"killed {target} after {delay:.2f} s, finished={finished}, ledger then {dict(sorted(kinds.items()))}"
 
 
+KILLS = [
+    pytest.param(job, number, marks=[] if number < (3 if job == "enrichment" else 1) else [pytest.mark.soak])
+    for job in JOBS
+    for number in range(20)
+]
+
+
 @pytest.mark.crash
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize(("log", "number"), KILLS, indirect=["log"])
 def test_a_real_kill_after_the_first_bronze_commit(log: Log, tmp_path: Path, number: int) -> None:
     print(_kill_once(log, tmp_path / "killed", random.Random(number), group=number % 2 == 0))  # noqa: T201  # shown by pytest -s and in the log
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("number", range(3, 23))
-def test_more_real_kills(log: Log, tmp_path: Path, number: int) -> None:
-    print(_kill_once(log, tmp_path / "killed", random.Random(number), group=number % 2 == 0))  # noqa: T201  # shown by pytest -s and in the log
-
-
 @pytest.mark.crash
+@pytest.mark.parametrize("log", ["enrichment", "fk_join"], indirect=True)
 def test_a_paused_driver_that_wakes_up_changes_nothing(log: Log, tmp_path: Path) -> None:
     """It halts before it publishes; a second process finishes; a key is deleted; it goes on: fenced, non-zero."""
     root = tmp_path / "paused"

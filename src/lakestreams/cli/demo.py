@@ -21,6 +21,7 @@ from rich.text import Text
 
 import lakestreams
 from lakestreams.cli import status
+from lakestreams.cli.demo_jobs import Orders
 from lakestreams.cli.screen import Screen, error_text, table
 from lakestreams.errors import IngestFailed, LakestreamsError, unfold
 from lakestreams.jobs import report
@@ -127,6 +128,15 @@ class _Demo:
             "refusal", f"Topics with {UNEQUAL[0]} and {UNEQUAL[1]} partitions: refused before anything starts"
         ):
             self._refuse(spark)
+        orders = Orders(self.screen, self.folder, self.broker, spark)
+        with self._act("correlation", "The job correlation: orders and payments within 5 minutes, PENDING without one"):
+            orders.produce()
+            correlation = orders.correlate()
+        with self._act("fk_join", "The job fk_join: orders with their customers' names, one of which has changed"):
+            orders.join_by_foreign_key()
+        with self._act("why", "Why: the fate of an order that is paid, and of one that nobody has heard of"):
+            self.facts["why"] = orders.tell(correlation)
+        self.wrong += orders.wrong
         return self._end()
 
     # --- acts ------------------------------------------------------------------------------------------------------

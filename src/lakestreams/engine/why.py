@@ -223,16 +223,16 @@ def _followed(
 ) -> None:
     """Names the node behind which nothing is left: one evaluation for all records."""
     results = dataflow.run(topology, past.over(spark, ledger, topology, done, {}))
-    parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items()]
+    outputs = {sink.name for sink in topology.sinks}
+    steps = [node for node in topology.nodes if node.name not in outputs]
+    parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items() if name not in outputs]
     there = {
         (row["node"], (row["source"], row["partition"], row["offset"])): row["newest"]
         for row in reduce(DataFrame.unionByName, parts).collect()
     }
     for fate in fates:
-        reached = [node for node in topology.nodes if (node.name, fate.place) in there]
-        lost = [
-            node for node in topology.nodes if node not in reached and any(parent in reached for parent in node.parents)
-        ]
+        reached = [node for node in steps if (node.name, fate.place) in there]
+        lost = [node for node in steps if node not in reached and any(parent in reached for parent in node.parents)]
         fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost)) or [
             "gave nothing, and no node says why: a later record of its key has taken its place"
         ]
