@@ -125,7 +125,8 @@ class _Group:
         real = dataflow.run
 
         def apart(topology: Topology, inputs: Inputs) -> Results:
-            return real(topology, replace(inputs, scopes=self._scopes))
+            own = dict.fromkeys(inputs.partitions, self._stride)  # as many partitions as a case has
+            return real(topology, replace(inputs, scopes=self._scopes, partitions=own))
 
         try:
             for topic in self._topics.values():
