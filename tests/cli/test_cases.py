@@ -84,13 +84,14 @@ def place(tmp_path, monkeypatch):
 # --- with Spark ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_ready_pipelines_do_what_their_cases_say(spark, monkeypatch):
     monkeypatch.chdir(ROOT)
     pipelines = {path.stem for path in (ROOT / "conf").glob("*.yml")} - {"sources", "deployment"}
     assert {path.stem for path in (ROOT / "tests/cases").glob("*.yml")} == pipelines
     result = runner.invoke(app, ["test", "tests/cases"])
     assert result.exit_code == 0, result.output
-    assert "4 passed, 0 failed in " in result.output
+    assert "11 passed, 0 failed in " in result.output
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ class TopologyTestDriver:
     and `max_bad_share`; a null key that `keys_not_null="fail"` would stop the run for is refused, as with `drop`.
 
     Args:
-        topology: any topology, also one that no job runs yet.
+        topology: any topology.
         spark: a session.
         partitions: topic to partition count; 1 where not said. Records are piped to a partition by name.
 
