@@ -134,6 +134,8 @@ def _old_rows() -> dict[str, list[Record]]:
         orders.append((f"o{chance.randrange(25)}", None if number % 9 == 8 else value, time))
         if number % 4 == 0:
             customers.append((f"c{chance.randrange(6)}", None if number % 16 == 8 else f"n{number}", time - 5))
+    gone = ZERO + 20 * 80
+    orders += [(f"o{number}", None, gone + number) for number in (3, 7, 20)]  # these do not come again
     orders.insert(10, ("o1", b"{", ZERO + 150))
     customers.insert(5, (None, "nobody", ZERO + 300))
     return {"OrderRows": orders, "Customers": customers}

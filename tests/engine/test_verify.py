@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import Bench, fresh_topics
+from tests.engine.harness import ZERO, Bench, fresh_topics
 from tests.engine.jobs import JOBS
 
 import lakestreams
@@ -172,10 +172,9 @@ def test_why_tells_the_fate_of_each_record(spark: SparkSession, broker: Broker, 
     assert late is not None
     assert "is in quarantine by both: LATE, late by " in told(of(late["key"]))
     assert "is in quarantine by orders: MALFORMED_VALUE" in told(of("o30"))
-    waiting = [
-        key for key in (f"o{number}" for number in range(60, 80)) if "waits in both until the clock" in told(of(key))
-    ]
-    assert waiting, "an unpaid order of the end is still waiting"
+    broker.produce(orders, [("o99", "99", ZERO + 3_000)])
+    bench.run()
+    assert told(of("o99")) == f"waits in both until the clock, now at {ZERO + 3_000}, passes {ZERO + 3_120}"
     with pytest.raises(NoSuchRecord, match="'zoe'"):
         of("zoe")
 
