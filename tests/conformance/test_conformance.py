@@ -62,7 +62,7 @@ def test_an_executor_that_is_not_there_passes_nothing() -> None:
     assert report.passed == ()
     assert len(report.failed) == ALL
     assert set(report.failed.values()) == {"executor 'nowhere' is not there yet"}
-    assert set(EXECUTORS) == {"reference", "batch", "cuts"}
+    assert set(EXECUTORS) == {"reference", "batch", "cuts", "stream"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
@@ -67,12 +68,16 @@ class Log:
         return self._undisturbed("with-new-data")
 
 
-@pytest.fixture(scope="module", params=JOBS)
-def log(
-    spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Log:
+@pytest.fixture(scope="module")
+def logs(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Log]:
+    """One log a job, whichever tests ask for it, and in whatever order."""
+    return functools.cache(lambda job: Log(spark, broker, tmp_path_factory.mktemp("log"), JOBS[job]))
+
+
+@pytest.fixture
+def log(logs: Callable[[str], Log], request: pytest.FixtureRequest) -> Log:
     """Shared by the tests that add no data; each has tables of its own."""
-    return Log(spark, broker, tmp_path_factory.mktemp("log"), JOBS[request.param])
+    return logs(request.param)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -228,12 +233,16 @@ class Aged:
         _delete(bench)
 
 
-@pytest.fixture(scope="module", params=JOBS)
-def aged(
-    spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Aged:
+@pytest.fixture(scope="module")
+def ages(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Aged]:
     """Shared: the new data can be added only once."""
-    return Aged(Log(spark, broker, tmp_path_factory.mktemp("aged"), JOBS[request.param]))
+    return functools.cache(lambda job: Aged(Log(spark, broker, tmp_path_factory.mktemp("aged"), JOBS[job])))
+
+
+@pytest.fixture
+def aged(ages: Callable[[str], Aged], request: pytest.FixtureRequest) -> Aged:
+    """The damaged pipelines of a job."""
+    return ages(request.param)
 
 
 @pytest.mark.timeout(900)  # the first one prepares them all
@@ -371,7 +380,7 @@ def test_a_paused_driver_that_wakes_up_changes_nothing(log: Log, tmp_path: Path)
     bench = log.bench(root)
     process = _victim(log, root, "publish.before:1:stop")
     _wait(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED, "the halt at the failpoint")
-    assert bench.silver().count() == 0
+    assert bench.silver(bench.topology.sinks[0].name).count() == 0
     bench.run(**PACE)
     assert facts(bench) == log.plain
     output = bench.lake.output(bench.topology.sinks[0].name)
