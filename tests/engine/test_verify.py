@@ -174,7 +174,7 @@ def test_why_tells_the_fate_of_each_record(spark: SparkSession, broker: Broker, 
     assert "is in quarantine by orders: MALFORMED_VALUE" in told(of("o30"))
     broker.produce(orders, [("o99", "99", ZERO + 3_000)])
     bench.run()
-    assert told(of("o99")) == f"waits in both until the clock, now at {ZERO + 3_000}, passes {ZERO + 3_120}"
+    assert f"waits in both until the clock, now at {ZERO + 3_000}, passes {ZERO + 3_120}" in told(of("o99"))
     with pytest.raises(NoSuchRecord, match="'zoe'"):
         of("zoe")
 

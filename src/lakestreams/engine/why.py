@@ -19,7 +19,7 @@ from lakestreams.engine import dataflow, past, quarantine
 from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.ledger import Ledger, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
-from lakestreams.joins.order import CONTRIBUTORS, ORDER
+from lakestreams.joins.order import CONTRIBUTORS, MATCHED, ORDER, UNMATCHED
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import sources_of
 from lakestreams.topology.nodes import (
@@ -121,13 +121,18 @@ def why(
         _planned(fate, plans, history.done_cycle)
     _quarantined(spark, ledger, fates)
     _results(spark, ledger, topology, fates)
-    silent = [fate for fate in fates if not fate.told and not fate.results]
+    silent = [fate for fate in fates if not fate.told and not _joined(fate)]
     if silent and done:
         _followed(spark, ledger, topology, done, silent)
     for fate in fates:
         if fate.results:
             fate.told.append(_made(fate.results))
     return fates
+
+
+def _joined(fate: Fate) -> bool:
+    """Whether a join's row is made of it; an aggregate's row only names the record that brought it about."""
+    return any(row[LINEAGE]["kind"] in (MATCHED, UNMATCHED) for row in fate.results)
 
 
 # --- what the tables say ---------------------------------------------------------------------------------------------
@@ -233,9 +238,9 @@ def _followed(
     for fate in fates:
         reached = [node for node in steps if (node.name, fate.place) in there]
         lost = [node for node in steps if node not in reached and any(parent in reached for parent in node.parents)]
-        fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost)) or [
-            "gave nothing, and no node says why: a later record of its key has taken its place"
-        ]
+        fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost))
+        if not fate.told and not fate.results:
+            fate.told.append("gave nothing, and no node says why: a later record of its key has taken its place")
 
 
 def _left_of(name: str, rows: DataFrame | TableSide, fates: Sequence[Fate]) -> DataFrame:
