@@ -165,3 +165,34 @@ def test_overwriting_replaces_content_and_columns(spark: SparkSession, tmp_path:
     table.overwrite(spark.sql("select 'x' name"))
     assert [tuple(row) for row in table.read(spark).collect()] == [("x",)]
     assert re.fullmatch(r"struct<name:string>", table.read(spark).schema.simpleString())
+
+
+# --- what grows, what is merged ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_output_takes_new_columns_and_refuses_any_other_change(spark: SparkSession, tmp_path: Path) -> None:
+    table = Lake(str(tmp_path)).output("silver.out")
+    table.create(spark, schema(spark, "id bigint, name string"), grows=True)
+    spark.sql("select 1L as id, 'a' as name").write.format("delta").mode("append").save(str(table.path))
+    table.create(spark, schema(spark, "id bigint, city string, name string"), grows=True)
+    assert [tuple(row) for row in table.read(spark).select("id", "name", "city").collect()] == [(1, "a", None)]
+    for columns in ("id bigint, name string", "id string, name string, city string, more int"):
+        with pytest.raises(TableSchemaMismatch):
+            table.create(spark, schema(spark, columns), grows=True)
+
+
+@pytest.mark.slow
+def test_merging_keeps_one_row_a_key_and_repeated_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table = Lake(str(tmp_path)).output("silver.out")
+    table.create(spark, schema(spark, "id string, name string, _lineage struct<cycle: bigint>"))
+
+    def merged(cycle: int, *rows: tuple[str | None, str | None]) -> list[tuple[str | None, str | None]]:
+        changes = spark.createDataFrame([(*row, (cycle,)) for row in rows], table.read(spark).schema)
+        table.merge(spark, changes, ["id"], newer="_lineage.cycle", gone="name is null")
+        return sorted((tuple(row) for row in table.read(spark).select("id", "name").collect()), key=repr)
+
+    assert merged(1, ("a", "1"), (None, "2"), ("gone", None)) == [("a", "1"), (None, "2")]
+    assert merged(1, ("a", "other")) == [("a", "1"), (None, "2")], "of the same cycle: a repetition"
+    assert merged(2, ("a", "3"), (None, None)) == [("a", "3")]
+    assert merged(1, ("a", None)) == [("a", "3")], "an older change"

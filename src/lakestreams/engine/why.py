@@ -12,16 +12,16 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import dataflow, past, quarantine
 from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.ledger import Ledger, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
-from lakestreams.joins.order import CONTRIBUTORS, MATCHED, ORDER, UNMATCHED
+from lakestreams.joins.order import CONTRIBUTORS, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide
-from lakestreams.topology.graph import sources_of
+from lakestreams.topology.graph import key_source, sources_of
 from lakestreams.topology.nodes import (
     Filter,
     StreamGlobalJoin,
@@ -56,7 +56,7 @@ class Fate:
         event_time_ms: its time.
         cycle: the cycle that took it, or None.
         told: what became of it, a sentence each.
-        results: output, row and lineage of what it contributed to, at most 20.
+        results: output, row and lineage of what it contributed to, at most 20 an output.
     """
 
     topic: str
@@ -187,12 +187,13 @@ def _results(spark: SparkSession, ledger: Ledger, topology: Topology, fates: Seq
         of_these = rows.select(F.struct(*rows.columns).alias("row"), one).where(
             _any_of(fates, F.col("place.source"), "place.")
         )
-        told = of_these.orderBy("row._lineage.cycle", "row._lineage.trigger", "row._lineage.n")
-        for found in told.limit(_MOST_RESULTS * len(fates)).collect():
-            place = found["place"]
-            fate = by_place[place["source"], place["partition"], place["offset"]]
-            if len(fate.results) < _MOST_RESULTS:
-                fate.results.append({"output": sink.name, **found["row"].asDict(recursive=True)})
+        in_order = [F.col("row")[LINEAGE][name] for name in ("cycle", "trigger", "n")]
+        # of each record the first ones: none is told to have no results because another one has many
+        number = F.row_number().over(Window.partitionBy("place").orderBy(*in_order))
+        told = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
+        for found in told.collect():
+            fate = by_place[tuple(found["place"])]
+            fate.results.append({"output": sink.name, **found["row"].asDict(recursive=True)})
 
 
 def _place_of(contributor: Column) -> Column:
@@ -231,10 +232,8 @@ def _followed(
     outputs = {sink.name for sink in topology.sinks}
     steps = [node for node in topology.nodes if node.name not in outputs]
     parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items() if name not in outputs]
-    there = {
-        (row["node"], (row["source"], row["partition"], row["offset"])): row["newest"]
-        for row in reduce(DataFrame.unionByName, parts).collect()
-    }
+    found = reduce(DataFrame.unionByName, parts).collect()
+    there = {(row["node"], (row["source"], row["partition"], row["offset"])) for row in found}
     for fate in fates:
         reached = [node for node in steps if (node.name, fate.place) in there]
         lost = [node for node in steps if node not in reached and any(parent in reached for parent in node.parents)]
@@ -246,23 +245,21 @@ def _followed(
 def _left_of(name: str, rows: DataFrame | TableSide, fates: Sequence[Fate]) -> DataFrame:
     frame = rows.all() if isinstance(rows, TableSide) else rows
     one = F.explode(F.array_distinct(F.transform(CONTRIBUTORS, _place_of))).alias("place")
-    found = frame.select(one, F.col(ORDER)["cycle"].alias("cycle")).where(
-        _any_of(fates, F.col("place.source"), "place.")
-    )
-    return (
-        found.groupBy("place")
-        .agg(F.max("cycle").alias("newest"))
-        .select(F.lit(name).alias("node"), "place.*", "newest")
-    )
+    found = frame.select(one).where(_any_of(fates, F.col("place.source"), "place.")).distinct()
+    return found.select(F.lit(name).alias("node"), "place.*")
 
 
 def _lost(node: Node, fate: Fate, done: Sequence[Plan]) -> str:
     if isinstance(node, Filter):
         return f"was filtered out by {node.name}"
     if isinstance(node, WindowedJoin):
-        clock = max(done[-1].clocks.values(), default=0)
-        closes = (fate.event_time_ms or 0) + max(node.before_ms, node.after_ms) + node.grace_ms
-        outer = node.how == "outer" or (node.how == "left" and fate.topic in _topics(node.left))
+        left = fate.topic in _topics(node.left)
+        clocks = done[-1].clocks
+        clock = max(clocks.values(), default=0)
+        if key_source(node.left if left else node.right) is not None:  # then its partition is its task
+            clock = clocks.get(fate.partition, clock)
+        closes = (fate.event_time_ms or 0) + (node.after_ms if left else node.before_ms) + node.grace_ms
+        outer = node.how == "outer" or (node.how == "left" and left)
         if outer and clock <= closes:
             return f"waits in {node.name} until the clock, now at {clock}, passes {closes}"
         return f"has no partner in {node.name}: none of its key lies within its window"
