@@ -134,7 +134,7 @@ class _Demo:
             correlation = orders.correlate()
         with self._act("fk_join", "The job fk_join: orders with their customers' names, one of which has changed"):
             orders.join_by_foreign_key()
-        with self._act("why", "Why: the fate of an order that is paid, and of one that nobody has heard of"):
+        with self._act("why", "Why: the fate of an order that is paid, and of one that still waits for its payment"):
             self.facts["why"] = orders.tell(correlation)
         self.wrong += orders.wrong
         return self._end()
