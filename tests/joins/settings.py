@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.joins.wild import JOIN, OUTPUT, Setting, sides
 from tests.reference.fk_stream_table import ForeignKeyStreamJoin
 from tests.reference.fk_table_table import ForeignKeyJoin
+from tests.reference.race import RaceJoin
 from tests.reference.records import Join
 from tests.reference.stream_global import StreamGlobalJoin
 from tests.reference.stream_stream import StrictJoin
@@ -154,6 +155,19 @@ class Settings:
             **tasks,
         )
 
+    def race(
+        self, how: str, *, left: Side | None = None, amends: bool = False, waits: bool = True, **tasks: Tasks
+    ) -> Setting:
+        """A lookup whose records wait for rows, or are put right by them; the bounds are drawn."""
+        wait = self._rng.choice([1, 4, 20]) if waits else None
+        amend = (wait or 0) + self._rng.choice([1, 6, 30]) if amends else None
+        bounds = {"wait": wait, "amend": amend}
+        options = {word: f"{ms} ms" for word, ms in bounds.items() if ms is not None}
+        topology = _topology(how, left or self.stream, self.table(), options)
+        page = lambda: RaceJoin(how, wait, amend, sides)  # noqa: E731
+        told = ", ".join(f"{word} {ms}" for word, ms in bounds.items() if ms is not None)
+        return self._setting(f"race {how}, {told}", topology, page, ("right",), **tasks)
+
     def stream_global(self, how: str, *, left: Side | None = None, **tasks: Tasks) -> Setting:
         """A lookup by the key that the record points to."""
         topology = _topology(how, left or self.stream, self.whole, {"left_on": self._to})
@@ -216,6 +230,13 @@ class Settings:
             *(self.foreign_key_stream(how) for how in hows),
         ]
 
+    def of_races(self) -> list[Setting]:
+        return [
+            *(self.race(how) for how in ("inner", "left")),
+            self.race("left", amends=True),
+            self.race("left", amends=True, waits=False),
+        ]
+
     def of_tables(self) -> list[Setting]:
         return [
             *(self.table_table(how) for how in ("inner", "left", "outer")),
@@ -238,6 +259,7 @@ class Settings:
             self.windowed("outer", "strict", left=spread, moved=left),
             self.windowed("left", "strict", left=self.rekeyed, right=spread, rekeyed=left, moved=right),
             self.stream_table("left", left=self.rekeyed, rekeyed=left),
+            self.race("left", amends=True, left=self.rekeyed, rekeyed=left),
             self.as_of("inner", left=self.mapped, rekeyed=left),
             self.as_of("left", 3, left=self.rekeyed, rekeyed=left),
             self.stream_global("left", left=self.rekeyed, rekeyed=left),

@@ -83,7 +83,7 @@ def drawn(count: int, seed: object) -> Sequence[History]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("shape", ["of_windows", "of_lookups", "of_tables"])
+@pytest.mark.parametrize("shape", ["of_windows", "of_lookups", "of_races", "of_tables"])
 def test_every_setting(spark: SparkSession, shape: str) -> None:
     settings = getattr(Settings(SEED, composite=True), shape)()
     examples = drawn(EXAMPLES, SEED)
@@ -94,7 +94,7 @@ def test_every_setting(spark: SparkSession, shape: str) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", range(3))
-@pytest.mark.parametrize("shape", ["of_windows", "of_lookups", "of_tables"])
+@pytest.mark.parametrize("shape", ["of_windows", "of_lookups", "of_races", "of_tables"])
 def test_every_setting_for_long(spark: SparkSession, shape: str, number: int) -> None:
     seed = SEED + 1 + number
     print(f"seed {seed}")  # noqa: T201  # shown by pytest -s

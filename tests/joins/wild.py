@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.reference.records import STREAM, TABLE, Join, Record, Result
 
-from lakestreams.engine.quarantine import NULL_KEY, NULL_VALUE
+from lakestreams.engine.quarantine import NO_PARTNER, NULL_KEY, NULL_VALUE
 from lakestreams.testing.difference import difference
 from lakestreams.testing.histories import Histories, Piped
 
@@ -223,8 +223,8 @@ def expected(setting: Setting, history: History) -> Outcome:
             continue
         arm = page.left if event.source == "left" else page.right
         outcome.rows += map(_row_of, arm(record))
-    late = getattr(page, "late", [])
-    outcome.refused[LATE] = {record.offset for record in late}
+    for code, word in ((LATE, "late"), (NO_PARTNER, "given_up")):
+        outcome.refused[code] = {record.offset for record in getattr(page, word, [])}
     return outcome
 
 
@@ -293,7 +293,7 @@ class Run:
             F.when(F.col("v").isNull(), F.lit("tombstone")).otherwise(F.col("kind")).alias("kind"),
             "contributors",
         )
-        wanted = {LATE, NULL_KEY} if self.setting.fates else {LATE}
+        wanted = {LATE, NO_PARTNER, *([NULL_KEY] if self.setting.fates else [])}
         refused = [
             one.records.select(F.lit(one.code).alias("code"), "source", "partition", "offset")
             for one in [*results.rejected, *(unreadable if self.setting.fates else ())]
@@ -381,8 +381,9 @@ def faults(one: Run) -> list[tuple[History, str]]:
     for history, ends, outcome in one.by_history():
         wanted = known.setdefault(id(history), expected(one.setting, history))
         wrong = difference(HEAD, wanted.rows, outcome.rows)
-        if wrong is None and wanted.refused[LATE] != outcome.refused[LATE]:
-            wrong = f"late: expected {sorted(wanted.refused[LATE])}, got {sorted(outcome.refused[LATE])}"
+        for code in (LATE, NO_PARTNER):
+            if wrong is None and wanted.refused[code] != outcome.refused[code]:
+                wrong = f"{code}: expected {sorted(wanted.refused[code])}, got {sorted(outcome.refused[code])}"
         if wrong is None and one.setting.fates:
             wrong = without_one_fate(history, outcome)
         if wrong is not None:

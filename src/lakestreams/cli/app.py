@@ -88,6 +88,12 @@ def run_pipelines(
     max_bad_share: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Unreadable records of a source at which a run fails.")
     ] = None,
+    idle_timeout: Annotated[
+        str | None, typer.Option(help="How long an input must be silent for its clock to go on by itself, such as 1m.")
+    ] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="No record will come: whatever waits for one comes out.")
+    ] = False,
     accept_data_loss: Annotated[
         bool, typer.Option("--accept-data-loss", help="Go on where records expired unread; which is written down.")
     ] = False,
@@ -114,6 +120,8 @@ def run_pipelines(
         catalog,
         interval_ms=None if interval is None else to_ms(interval, "--interval"),
         max_bad_share=max_bad_share,
+        idle_timeout_ms=None if idle_timeout is None else to_ms(idle_timeout, "--idle-timeout"),
+        drain=drain,
         accept_data_loss=accept_data_loss,
         bootstrap_servers=bootstrap_servers,
         quick=quick,

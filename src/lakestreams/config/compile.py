@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.config import kafka, models
 from lakestreams.config.kafka import KafkaOptions
@@ -20,6 +20,10 @@ from lakestreams.config.topics import declare_topic
 from lakestreams.config.wording import placed
 from lakestreams.errors import KafkaOptionRefused, LakestreamsError, NoOutput, TopologyInvalid
 from lakestreams.topology.builder import StreamsBuilder, Topology
+from lakestreams.topology.durations import to_ms
+
+if TYPE_CHECKING:
+    from lakestreams.topology.nodes import Settling
 
 _SETTINGS: Final = models.SettingsSpec()
 _KEPT: Final[frozenset[KeyPath]] = frozenset({("kafka", "options")})
@@ -33,11 +37,15 @@ class Settings:
         max_offsets_per_trigger: records that one ingest takes from Kafka at most.
         max_bad_share: share of unreadable records of a source (0 to 1) at which a run stops.
         snapshot_every: cycles between two snapshots of a table's state.
+        settling: how far a cycle reads.
+        idle_timeout_ms: how long an input must have been silent for its clock to go on by itself; None: for ever.
     """
 
     max_offsets_per_trigger: int = _SETTINGS.max_offsets_per_trigger
     max_bad_share: float = _SETTINGS.max_bad_share
     snapshot_every: int = _SETTINGS.snapshot_every
+    settling: Settling = _SETTINGS.settling
+    idle_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
     faults.extend(_kafka_faults(sources))
     compiler = _Compiler(sources, sources_file, sources_broken, pipeline, pipeline_file, pipeline_broken)
     topology = compiler.topology() if pipeline_file is not None else None
+    settings = _settings(pipeline_file.settings, pipeline) if pipeline_file is not None else Settings()
     faults = _in_order([*faults, *sources.faults, *pipeline.faults])
     name = str(pipeline.data.get("pipeline") or "")
     if faults or topology is None or sources_file is None or pipeline_file is None:
@@ -91,11 +100,21 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
     return Pipeline(
         topology=topology,
         kafka=KafkaOptions(sources_file.kafka.bootstrap_servers, _options(sources.data)),
-        settings=Settings(**pipeline_file.settings.model_dump()),
+        settings=settings,
         text=_canonical(sources, pipeline),
         path=path,
         sources_path=sources_path,
     )
+
+
+def _settings(spec: models.SettingsSpec, document: Document) -> Settings:
+    given = spec.model_dump(exclude={"idle_timeout"})
+    try:
+        timeout = None if spec.idle_timeout is None else to_ms(spec.idle_timeout, "idle_timeout")
+    except LakestreamsError as fault:
+        document.faults.append(placed(fault, document, ("settings",)))
+        timeout = None
+    return Settings(**given, idle_timeout_ms=timeout)
 
 
 def _read(path: Path, faults: list[LakestreamsError]) -> Document | None:

@@ -15,7 +15,7 @@ from lakestreams.config.parts import Duration, Model, Name, Sql, exactly_one
 from lakestreams.config.verbs import StepSpec
 from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
 from lakestreams.formats.base import Format
-from lakestreams.topology.nodes import ExpectationAction, NullValues, SinkMode, Source, SourceKind
+from lakestreams.topology.nodes import ExpectationAction, NullValues, Settling, SinkMode, Source, SourceKind
 
 
 class FormatSpec(Model):
@@ -153,6 +153,15 @@ class SettingsSpec(Model):
         default=0.05, ge=0, le=1, description="The share of unreadable records of a source at which a run stops."
     )
     snapshot_every: int = Field(default=16, ge=1, description="Cycles between two snapshots of a table's state.")
+    settling: Settling = Field(
+        default="caught_up",
+        description="How far a cycle reads: caught_up: a partition holds the others back until it is read to its end; "
+        "event_time: always, and what lies behind the slowest one waits for the next run.",
+    )
+    idle_timeout: Duration | None = Field(
+        default=None,
+        description="How long an input must have been silent for its clock to go on by itself, so that what waits comes out.",
+    )
 
 
 class OutputSpec(Model):

@@ -49,6 +49,16 @@ class JoinSpec(_TwoSides):
     after: Duration | None = Field(
         default=None, description="Stream with stream: how far the right one may lie after the left one; else 0."
     )
+    wait: Duration | None = Field(
+        default=None,
+        description="Stream with table: how long a record without a row waits for one, before it comes out without (left_join) "
+        "or is refused (join).",
+    )
+    amend: Duration | None = Field(
+        default=None,
+        description="left_join of a stream with a table: how long after its time a record that came out without a row is put "
+        "right by one that comes.",
+    )
     grace: Duration | None = Field(
         default=None,
         description="Stream with stream: how long a window takes records that come late. Stream with a versioned table: "

@@ -43,7 +43,7 @@ def planned_rows(
         return rows.where(F.lit(False))
     # the batch bounds let Delta skip files that the offsets of several partitions alone would not
     batches = F.col("seq").between(min(plan.seq_from for plan in plans), max(plan.seq for plan in plans))
-    found = rows.where(batches & _within(stretches))
+    found = rows.where(batches & within(stretches))
     return found.where(F.col("error").isNull()) if readable else found
 
 
@@ -82,7 +82,7 @@ def cut_below(
         own = [part for part in stretches if part.topic == topic]
         rows = ledger.lake.bronze(ledger.pipeline, topic).read(spark)
         wanted = {part.partition: (part.from_offset, part.to_offset) for part in own}
-        chosen = rows.where((F.col("seq") >= seq_from) & _within(wanted))
+        chosen = rows.where((F.col("seq") >= seq_from) & within(wanted))
         under = F.lit(True) if below is None else F.col("stream_time_ms") < below
         good = under & F.col("error").isNull()
         found = (
@@ -124,7 +124,8 @@ def _cut(part: Range, row: Mapping[str, int | None]) -> Range:
     )
 
 
-def _within(stretches: Mapping[int, tuple[int, int]]) -> Column:
+def within(stretches: Mapping[int, tuple[int, int]]) -> Column:
+    """Whether a row lies in its partition's stretch of offsets, the end exclusive."""
     return reduce(
         or_,
         (

@@ -69,7 +69,7 @@ def execute(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan,
     _expect(spark, ledger, topology, plan)
     results = dataflow.run(topology, inputs)
     for sink in topology.sinks:
-        if not any(plan.records(source.topic) for source in triggers_of(sink)):
+        if not any(plan.touches(source.topic) for source in triggers_of(sink)):
             continue  # nothing can come out, and an empty append would cost a commit
         rows = results.outputs[sink.name]
         sinks.publish(spark, ledger, sink, rows, names(results.records[sink.name], KEY), plan.cycle)

@@ -90,6 +90,7 @@ class Inputs:
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
         results_from: the first cycle whose results are wanted, where earlier ones are evaluated only because what is
             retained is older; by default all.
+        ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
     """
 
     streams: Mapping[str, DataFrame]
@@ -104,6 +105,7 @@ class Inputs:
     scopes: Scopes | None = None
     raw: bool = False
     results_from: int | None = None
+    ticks: Mapping[str, DataFrame] = field(default_factory=dict)
 
     @property
     def wanted(self) -> int:
@@ -192,7 +194,7 @@ class _Walk:
         self._steps = Steps(topology.nodes, self.faults)
         given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
-            inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected,
+            inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lakestreams.engine.sides import Sides, late_by, own_key_names
 from lakestreams.engine.steps import column, names, where
 from lakestreams.errors import InvalidExpression
-from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new
+from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
 from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.table_table import SEEN_TIME
 from lakestreams.joins.validity import TableSide
@@ -88,7 +88,8 @@ class Derived(Sides):
         hold, table = _hold(node), self._with_keys(node, table)
         if hold.until_ms == 0 and hold.max_records is None:
             return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
-        rows = self._scoped(table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME))
+        new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
+        rows = self._scoped(self._with_ticks(node.parent, new))
         # a window is no part of what decides on the task
         updates = self._tasked(node, node.parent, rows, but=() if windows_of(node.parent) is None else WINDOW_COLUMNS)
         past = self.retained.get(node.name, {})
@@ -120,10 +121,13 @@ class Derived(Sides):
         moves = F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"]) if follows else F.col(TIME)
         clocks = self.retained.get(node.name, {}).get("clocks")
         names_before = rows.columns
-        tasked = self._tasked(node, node.parent, rows).withColumn(MOVES, moves)
+        timed = self._with_ticks(node.parent, rows)
+        tasked = self._tasked(node, node.parent, timed).withColumn(MOVES, moves)
         clocked = windowed.with_clock(self._unscoped(tasked), clocks, self.since, ascending=follows)
         if self.keeps:
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
+        if timed is not rows:
+            clocked = clocked.where(~is_tick())
         found = windowed.assigned(clocked, node.windows, plural=is_plural(node.parent))
         taken = windowed.is_open(node.windows)
         closed = F.col(KEY)[WINDOW_COLUMNS[1]] + node.windows.grace_ms

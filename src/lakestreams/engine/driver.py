@@ -34,6 +34,8 @@ from lakestreams.errors import (
     TopologyInvalid,
 )
 from lakestreams.topology import validate
+from lakestreams.topology.graph import longest_wait_ms
+from lakestreams.topology.nodes import Repartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +55,7 @@ class Driver:
         lake: where its tables live.
         settings: how the run is to go.
         listener: told of everything that happens.
+        now_ms: the time, by which inputs are found silent; by default the machine's.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Driver:
         lake: Lake,
         settings: RunSettings,
         listener: Listener | None = None,
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._spark = spark
         self._topology = topology
@@ -76,6 +80,14 @@ class Driver:
         self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
         self._fingerprint = ""
+        self._now_ms = now_ms or _wall_clock_ms
+        self._arrived: dict[TopicPartition, int] = {}  # when the last records of a partition were ingested
+        self._silence = settle.Silence(
+            frozenset(source.topic for source in topology.sources if source.kind == "stream"),
+            max((node.partitions for node in topology.nodes if isinstance(node, Repartition)), default=0),
+            longest_wait_ms(topology.nodes),
+            settings.idle_timeout_ms,
+        )
 
     # --- what callers use ------------------------------------------------------------------------------------------
 
@@ -144,6 +156,7 @@ class Driver:
         if pending or not view.ends:
             self._ingest(view)
         self._process({}, view)
+        self._pass_time(view)
         self._finish()
 
     # --- start -----------------------------------------------------------------------------------------------------
@@ -232,6 +245,8 @@ class Driver:
         self._open = history.open_plan is not None
         if self._plan is not None or history.ingest is not None or found is not None:
             self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
+        if self._settings.idle_timeout_ms is not None:
+            self._arrived = self._ledger.arrivals(self._spark)
         self._past = past.of(
             self._spark, self._ledger, self._topology, self._fingerprint, self._settings.snapshot_every
         )
@@ -341,16 +356,47 @@ class Driver:
                 fresh = self._ledger.ingests(self._spark, last + 1)
             self._ingests.extend(fresh)
             for one in fresh:
+                self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
                 self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
             backlog = settle.Backlog(self._plan, tuple(self._ingests))
             number = (self._plan.cycle if self._plan else 0) + 1
             ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
             whole = frozenset(one.topic for one in self._topology.sources if one.kind == "global_table")
-            plan = settle.next_plan(number, self._fingerprint, backlog, ends, ids, self._cut, whole)
+            plan = settle.next_plan(
+                number, self._fingerprint, backlog, ends, ids, self._cut, whole, self._frontier(view)
+            )
             if plan is None:
                 return
             self._record(plan, view)
         self._execute(plan)
+
+    def _frontier(self, view: ClusterView) -> settle.Frontier | None:
+        """Of the settling `event_time`: the partitions that hold the others back."""
+        if self._settings.settling != "event_time":
+            return None
+        positions, timeout = self._positions(), self._settings.idle_timeout_ms
+        now = self._now_ms()
+
+        def holds(at: TopicPartition, end: int) -> bool:
+            if end <= view.starts.get(at, 0):
+                return False  # it has no record to wait for
+            caught_up = positions.get(at, 0) >= end
+            return not (caught_up and timeout is not None and now - self._arrived.get(at, now) >= timeout)
+
+        return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), self._silence.streams)
+
+    def _pass_time(self, view: ClusterView) -> None:
+        """Moves clocks on where inputs have been silent, or the user says that no record will come."""
+        if isinstance(self._past, past.OfTables):
+            return  # nothing waits
+        number = (self._plan.cycle if self._plan else 0) + 1
+        drain = self._settings.drain
+        plan = settle.idle_plan(
+            number, self._fingerprint, self._plan, self._silence, self._arrived, self._now_ms(), drain=drain
+        )
+        if plan is not None:
+            self._record(plan, view)
+            self._execute(plan)
 
     def _cut(self, stretches: Sequence[Range], below: int | None, seq_from: int) -> Mapping[TopicPartition, Range]:
         return cut_below(self._spark, self._ledger, stretches, below, seq_from)
@@ -402,6 +448,10 @@ class Driver:
 
     def _timed(self, stage: str) -> Timer:
         return Timer(self._summary.seconds, stage)
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _last_batch(query: StreamingQuery) -> int | None:

@@ -39,7 +39,8 @@ SCHEMA = (
     "fingerprint string, written_at_ms bigint, "
     f"ranges array<{RANGE_TYPE}>, clocks array<struct<task: int, clock_ms: bigint>>, "
     "attempts array<struct<topic: string, partition: int, offset: bigint, attempt: int>>, "
-    "topic_ids map<string, string>, options map<string, string>, config string"
+    "topic_ids map<string, string>, options map<string, string>, config string, "
+    "ticks array<struct<topic: string, partition: int, time_ms: bigint>>"
 )
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
 NO_TIME = -1  # a partition's stream time before its first usable record (Kafka Streams starts at -1)
@@ -101,6 +102,7 @@ class Plan:
         clocks: task to its clock after the cycle, ms.
         seq_from, seq: its bronze rows lie in these ingest batches.
         topic_ids: topic to Kafka's id for it, where it could be had.
+        ticks: topic-partition to the time, ms, to which its task's clock moves on after the cycle's records.
     """
 
     cycle: int
@@ -110,6 +112,7 @@ class Plan:
     seq_from: int
     seq: int
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    ticks: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def of(self, topic: str) -> tuple[Range, ...]:
         """The topic's ranges that hold something."""
@@ -118,6 +121,14 @@ class Plan:
     def records(self, topic: str) -> int:
         """How many bronze rows of a topic it takes."""
         return sum(part.records for part in self.of(topic))
+
+    def ticks_of(self, topic: str) -> dict[int, int]:
+        """Partition to the time to which its clock moves on."""
+        return {partition: time for (name, partition), time in self.ticks.items() if name == topic}
+
+    def touches(self, topic: str) -> bool:
+        """Whether it takes records of a topic or moves one of its clocks."""
+        return self.records(topic) > 0 or bool(self.ticks_of(topic))
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
@@ -182,7 +193,7 @@ class Ledger:
 
     def create(self, spark: SparkSession) -> None:
         """Creates the table unless it is there."""
-        self.table.create(spark, schema(spark), properties=_PROPERTIES)
+        self.table.create(spark, schema(spark), properties=_PROPERTIES, grows=True)
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The pipeline's rows."""
@@ -222,8 +233,9 @@ class Ledger:
         return [_ingest(row) for row in found]
 
     def plans(self, spark: SparkSession, cycle_from: int, topics: Sequence[str]) -> list[Plan]:
-        """Plans from a cycle on that take records of one of these topics, ascending."""
+        """Plans from a cycle on that take records of one of these topics or move its clocks, ascending."""
         of_these = F.exists("ranges", lambda part: part["topic"].isin(*topics) & (part["records"] > 0))
+        of_these |= F.coalesce(F.exists("ticks", lambda one: one["topic"].isin(*topics)), F.lit(False))
         found = (
             self.rows(spark)
             .where((F.col("kind") == "plan") & (F.col("cycle") >= cycle_from) & of_these)
@@ -231,6 +243,19 @@ class Ledger:
             .collect()
         )
         return [_plan(row) for row in found]
+
+    def arrivals(self, spark: SparkSession) -> dict[TopicPartition, int]:
+        """When the last records of each topic-partition were ingested, ms; one row a partition."""
+        found = (
+            self.rows(spark)
+            .where(F.col("kind") == "ingest")
+            .select("written_at_ms", F.explode("ranges").alias("part"))
+            .where(F.col("part.records") > 0)
+            .groupBy("part.topic", "part.partition")
+            .agg(F.max("written_at_ms").alias("at"))
+            .collect()
+        )
+        return {(row["topic"], row["partition"]): row["at"] for row in found}
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
@@ -312,6 +337,7 @@ class Ledger:
             clocks=[{"task": task, "clock_ms": clock} for task, clock in sorted(plan.clocks.items())],
             attempts=[],
             topic_ids=dict(plan.topic_ids),
+            ticks=[{"topic": at[0], "partition": at[1], "time_ms": ms} for at, ms in sorted(plan.ticks.items())],
         )
         self._append(spark, row, "plan", plan.cycle)
         found = (
@@ -420,4 +446,5 @@ def _plan(row: Row) -> Plan:
         seq_from=row["seq_from"],
         seq=row["seq"],
         topic_ids=dict(row["topic_ids"] or {}),
+        ticks={(one["topic"], one["partition"]): one["time_ms"] for one in row["ticks"] or ()},
     )

@@ -8,6 +8,7 @@ stored as of some finished cycle, and the cycles since then, which are evaluated
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -19,7 +20,7 @@ from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.dataflow import Inputs, Results
 from lakestreams.engine.ledger import History, Ledger, Plan, StoredState
 from lakestreams.engine.snapshots import Snapshot
-from lakestreams.joins.order import ORDER, STREAM_SIDE, TABLE_SIDE, records
+from lakestreams.joins.order import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import only_looks_up
 
@@ -35,6 +36,8 @@ _WORTH_HOLDING = 1_000_000
 _WORTH_STORING = 200_000
 # A global table is there before anything else: its rows come first in their cycle.
 _FIRST_OF_ALL = -2
+# Of a clock that moves on by itself; a record's attempts begin at 0.
+_NO_ATTEMPT = -1
 
 
 class Past(Protocol):
@@ -248,9 +251,12 @@ def over(
         keeps: whether what the nodes keep is wanted.
         hold: keeps a frame that is read several times.
     """
-    streams, tables, counts, changes = {}, {}, {}, {}
+    streams, tables, counts, changes, ticks = {}, {}, {}, {}, {}
     for source in topology.sources:
         taken = [plan for plan in plans if plan.of(source.topic)]
+        moved = [plan for plan in plans if source.kind == "stream" and plan.ticks_of(source.topic)]
+        if moved:
+            ticks[source.name] = _ticks(spark, source.topic, moved)
         rows = _readable(spark, ledger, source, taken or plans[-1:])
         cycle = row_cycle(source.topic, taken) if taken else F.lit(plans[-1].cycle)
         count = sum(plan.records(source.topic) for plan in taken)
@@ -272,6 +278,7 @@ def over(
         keeps=keeps,
         raw=True,
         results_from=results_from,
+        ticks=ticks,
     )
 
 
@@ -290,6 +297,23 @@ def _readable(spark: SparkSession, ledger: Ledger, source: Source, plans: Sequen
 
 def _first(rows: DataFrame) -> DataFrame:
     return rows.withColumn(ORDER, F.col(ORDER).withField("stream_time_ms", F.lit(_FIRST_OF_ALL).cast("bigint")))
+
+
+def _ticks(spark: SparkSession, topic: str, plans: Sequence[Plan]) -> DataFrame:
+    """What moves the clocks of a stream's tasks: `ts, o`, behind the records that its plan takes of the partition."""
+    rows = [
+        {
+            "ts": time,
+            "o": {
+                "cycle": plan.cycle, "stream_time_ms": time, "side": STREAM_SIDE, "source": topic,
+                "partition": partition, "offset": plan.positions.get((topic, partition), 0), "attempt": _NO_ATTEMPT,
+            },
+        }
+        for plan in plans
+        for partition, time in plan.ticks_of(topic).items()
+    ]  # fmt: skip
+    text = F.from_json(F.lit(json.dumps(rows)), f"array<struct<ts: bigint, o: {ORDER_TYPE}>>")
+    return spark.range(0, 1, 1, 1).select(F.inline(text))
 
 
 def _records(plan: Plan) -> int:

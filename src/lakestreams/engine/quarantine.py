@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.bronze import planned_rows
+from lakestreams.engine.bronze import planned_rows, within
 from lakestreams.engine.dataflow import Rejected
 from lakestreams.engine.ingest import HEADERS_TYPE
 from lakestreams.engine.lake import Table
@@ -30,6 +30,7 @@ SCHEMA = (
     "event_time_ms bigint, stream_time_ms bigint, ingest_time_ms bigint, cycle bigint"
 )
 NULL_KEY, NULL_VALUE, EXPECTATION, LATE = "NULL_KEY", "NULL_VALUE", "EXPECTATION", "LATE"
+NO_PARTNER = "NO_PARTNER"
 _WORDS: Final = {
     NULL_KEY: "the step has no use for a null key",
     NULL_VALUE: "the step has no use for a null value",
@@ -65,6 +66,9 @@ def rows(
     ]
     for one in rejected:
         node = next(node for node in topology.nodes if node.name == one.node)
+        if one.earlier:
+            parts.extend(_of_earlier(spark, ledger, sources_of(node), plan, one))
+            continue
         taken = [source for source in sources_of(node) if plan.of(source.topic)]
         if _possible(one.code, node, taken, plan, topology):
             parts.extend(_of_step(spark, ledger, source, plan, one) for source in taken)
@@ -124,6 +128,10 @@ def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, 
 
 def _of_step(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, one: Rejected) -> DataFrame:
     """Records that a step had no use for, fetched again with their raw bytes."""
+    return _fetched(planned_rows(spark, ledger, source, [plan]), ledger, source, plan, one)
+
+
+def _fetched(rows: DataFrame, ledger: Ledger, source: Source, plan: Plan, one: Rejected) -> DataFrame:
     said = F.col(DETAIL) if DETAIL in one.records.columns else F.lit(_WORDS.get(one.code, one.code))
     # a record may be refused several times: late for each of several windows
     places = (
@@ -131,13 +139,28 @@ def _of_step(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, on
         .groupBy(*(F.col(name).alias(f"at_{name}") for name in ("partition", "offset", "attempt")))
         .agg(F.array_join(F.array_sort(F.collect_set(said)), "; ").alias(DETAIL))
     )
-    found = planned_rows(spark, ledger, source, [plan]).join(
+    found = rows.join(
         places,
         (F.col("partition") == F.col("at_partition"))
         & (F.col("offset") == F.col("at_offset"))
         & (F.col("attempt") == F.col("at_attempt")),
     )
     return _shaped(found, ledger, plan, F.lit(one.code), F.col(DETAIL), one.node)
+
+
+def _of_earlier(
+    spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plan: Plan, one: Rejected
+) -> list[DataFrame]:
+    """Records that waited, some of them since earlier cycles: where they lie is looked up first, one row a partition."""
+    bounds = F.min("offset").alias("first"), F.max("offset").alias("last")
+    found = one.records.groupBy("source", "partition").agg(*bounds).collect()
+    parts = []
+    for source in sources:
+        own = {row["partition"]: (row["first"], row["last"] + 1) for row in found if row["source"] == source.topic}
+        if own:
+            rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(within(own))
+            parts.append(_fetched(rows.where(F.col("error").isNull()), ledger, source, plan, one))
+    return parts
 
 
 def _shaped(frame: DataFrame, ledger: Ledger, plan: Plan, code, message, node: str) -> DataFrame:  # type: ignore[no-untyped-def]  # noqa: ANN001 - Columns

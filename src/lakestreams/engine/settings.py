@@ -1,9 +1,13 @@
-"""How a run is to go: what does not change a result, only its pace and its tolerance."""
+"""How a run is to go: its pace, its tolerance, and how time passes; what of it decides on results is in the plans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakestreams.topology.nodes import Settling
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,9 @@ class RunSettings:
         max_offsets_per_trigger: how many records one ingest batch reads at most.
         max_bad_share: the share of unreadable records above which the run fails (0 to 1).
         snapshot_every: how many cycles with changes a table's tail may span before it is folded into the snapshot.
+        settling: how far bronze is read because its order is settled (see `engine.settle`).
+        idle_timeout_ms: how long an input must have been silent for its clocks to go on by themselves; None: for ever.
+        drain: at the end of each round clocks move on until nothing waits any more: no record will come.
         accept_data_loss: go on where records expired unread, writing down what was lost.
         config_text: the full text of the configuration, for the ledger; secrets not in it.
     """
@@ -23,5 +30,8 @@ class RunSettings:
     max_offsets_per_trigger: int = 1_000_000
     max_bad_share: float = 0.05
     snapshot_every: int = 16
+    settling: Settling = "caught_up"
+    idle_timeout_ms: int | None = None
+    drain: bool = False
     accept_data_loss: bool = False
     config_text: str = ""

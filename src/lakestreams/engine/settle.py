@@ -1,9 +1,13 @@
 """Settling: how far bronze may be read because its order is settled there. Plain Python over ledger rows.
 
-`caught_up` (Kafka's max.task.idle.ms=0): a partition holds the others back only while it is below the end that was
+`caught_up` (the default; Kafka's max.task.idle.ms=0): a partition holds the others back only while it is below the end that was
 captured at the run's start. A cycle takes the records with stream_time strictly below the frontier, the minimum
 stream_time over the partitions that hold back; when none does, it takes the rest. Since stream_time never falls within
-a partition, the cut is one offset a partition. Source: DESIGN section 2.
+a partition, the cut is one offset a partition.
+`event_time`: every partition holds the others back, unless it has been silent for `idle_timeout`; what lies at or above
+the frontier stays for a later run, and every task's clock moves on to the frontier.
+Where a partition has been silent for `idle_timeout`, its task's clock goes on as time does (`idle_plan`); that is written
+down in the plan (its ticks), so that whoever evaluates it again gets the same. Source: DESIGN section 2, decision 0013.
 """
 
 from __future__ import annotations
@@ -93,6 +97,7 @@ def next_plan(
     topic_ids: Mapping[str, str],
     cut: Cutter,
     whole: frozenset[str] = frozenset(),
+    always: Frontier | None = None,
 ) -> Plan | None:
     """The next cycle, or None if nothing is settled.
 
@@ -104,11 +109,15 @@ def next_plan(
         topic_ids: topic to Kafka's id.
         cut: asks bronze where a stretch reaches the frontier; called only if the frontier lies inside one.
         whole: topics of global tables: nothing is settled before they are read to the ends, and they hold nothing back.
+        always: of the settling `event_time`, what holds the others back whether it has come to its end or not.
     """
     stretches, miscounted = backlog.stretches()
     holds = holding(stretches, ends)
     if any(topic in whole for topic, _ in holds):
         return None
+    if always is not None:
+        held = (at for at in always.partitions if at[0] not in whole)
+        holds = {at: stretches[at].stream_time_ms if at in stretches else NO_TIME for at in held}
     frontier = min(holds.values(), default=None)
     seq_from = min((ingest.seq_from for ingest in backlog.open_ingests()), default=0)
     asked = [
@@ -129,6 +138,10 @@ def next_plan(
     clock_before = max(clocks.values(), default=NO_TIME)
     for part in (one for one in taken.values() if one.topic not in whole):
         clocks[part.partition] = max(clocks.get(part.partition, NO_TIME), part.stream_time_ms)
+    ticks: dict[TopicPartition, int] = {}
+    if always is not None and frontier is not None:
+        ticks = {at: frontier for at in taken if at[0] in always.streams and clocks.get(at[1], NO_TIME) < frontier}
+        clocks |= {partition: frontier for _, partition in ticks}
     return Plan(
         cycle=cycle,
         fingerprint=fingerprint,
@@ -144,4 +157,98 @@ def next_plan(
         seq_from=seq_from,
         seq=max(ingest.seq for ingest in backlog.ingests),
         topic_ids=topic_ids,
+        ticks=ticks,
     )
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """What the settling `event_time` goes by.
+
+    Attributes:
+        partitions: those that hold the others back: they have records, and have not been silent for too long.
+        streams: the topics whose clocks move on to the frontier.
+    """
+
+    partitions: frozenset[TopicPartition]
+    streams: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How clocks go on where no record comes.
+
+    Attributes:
+        streams: the topics that are read as streams.
+        tasks: how many tasks a step can have; some may have no partition of their own.
+        longest_ms: how far a clock must pass a record's time until nothing of it waits any more.
+        timeout_ms: how long a task's partitions must have been silent; None: they never are for too long.
+    """
+
+    streams: frozenset[str]
+    tasks: int
+    longest_ms: int
+    timeout_ms: int | None = None
+
+
+def idle_plan(
+    cycle: int,
+    fingerprint: str,
+    plan: Plan | None,
+    silence: Silence,
+    arrived: Mapping[TopicPartition, int],
+    now_ms: int,
+    *,
+    drain: bool = False,
+) -> Plan | None:
+    """A cycle without records that moves clocks on, or None if none is due.
+
+    A task whose partitions have all been silent for the timeout has its clock where it would be if its last record's time
+    had gone on by itself since; no further than it takes for all that waits to come out, and not more often than once a
+    timeout. `drain`: as far as that at once, whatever the time.
+
+    Args:
+        cycle: its number.
+        fingerprint: of topology and configuration.
+        plan: the last one, after which nothing is left to plan.
+        silence: the rule.
+        arrived: when the last records of each topic-partition were ingested, ms.
+        now_ms: the time.
+        drain: no record will ever come, says the user.
+    """
+    if plan is None or not silence.longest_ms or not (drain or silence.timeout_ms is not None):
+        return None
+    own = [part for part in plan.ranges if part.topic in silence.streams]
+    tasks = {part.partition for part in own if part.stream_time_ms > NO_TIME}
+    clocks, silent = dict(plan.clocks), set()
+    for task in sorted(tasks):
+        parts = [part for part in own if part.partition == task]
+        reached = max(part.stream_time_ms for part in parts)
+        last = reached + silence.longest_ms + 1
+        stands, moves = clocks.get(task, NO_TIME), last
+        if not drain:
+            timeout = silence.timeout_ms or 0
+            quiet = now_ms - max(arrived.get(part.at, now_ms) for part in parts if part.stream_time_ms > NO_TIME)
+            if quiet < timeout:
+                continue
+            moves = min(reached + quiet, last)
+            if moves < last and moves - stands < timeout:
+                moves = stands
+        silent.add(task)
+        clocks[task] = max(stands, moves)
+    if silent == tasks and tasks:  # a re-keyed step may have more tasks than there are partitions
+        furthest = min(clocks[task] for task in tasks)
+        clocks |= {task: furthest for task in range(silence.tasks) if clocks.get(task, NO_TIME) < furthest}
+    moved = {task: clock for task, clock in clocks.items() if clock > plan.clocks.get(task, NO_TIME)}
+    if not moved:
+        return None
+    topics = {part.at for part in own}
+    first = min(silence.streams)
+    ticks = {
+        (topic, task): clock
+        for task, clock in moved.items()
+        for topic in sorted(name for name, partition in topics if partition == task) or [first]
+    }
+    ranges = tuple(replace(Range(*part.at, part.to_offset, part.to_offset), stream_time_ms=part.stream_time_ms,
+                           end_offset=part.end_offset) for part in plan.ranges)  # fmt: skip
+    return replace(plan, cycle=cycle, fingerprint=fingerprint, ranges=ranges, clocks=clocks, ticks=ticks)

@@ -12,6 +12,7 @@ from lakestreams.engine.steps import names
 from lakestreams.joins import (
     fk_stream_table,
     fk_table_table,
+    race,
     stream_global,
     stream_stream,
     stream_table,
@@ -20,6 +21,7 @@ from lakestreams.joins import (
 )
 from lakestreams.joins.foreign import FOREIGN_KEY
 from lakestreams.joins.order import KEY, VALUE
+from lakestreams.joins.race import Race
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOSED, PerTask, Windowed
@@ -55,6 +57,8 @@ def explain(node: Join) -> str:
         return stream_stream.explain(Windowed(node.how, *times, emit=node.emit_unmatched, rules=node.rules))
     if isinstance(node, StreamTableJoin):
         history = history_of(node.right)
+        if node.races:
+            return race.explain(node.how, node.wait_ms, node.amend_ms)
         if history is None:
             return stream_table.explain(node.how)
         return stream_versioned_table.explain(node.how, history, node.grace_ms)
@@ -131,6 +135,8 @@ class Shapes(Sides):
             self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
         overlap, history = overlap_of(node, self.topology.nodes), self._history(node.right)
         if history is not None:
+            if node.grace_ms is not None:
+                points = self._with_ticks(node.left, points)
             mine = self._with_past(node, "points", self._tasked(node, node.left, points))
             versions = self._tasked(node, node.right, self._with_keys(node, table).all())
             versions = self._with_past(node, "versions", versions)
@@ -142,10 +148,37 @@ class Shapes(Sides):
                 mine, versions, node.how, self.since, history, grace_ms=node.grace_ms, overlap=overlap
             )
         table = self._remembered(node, "table", self._scoped_table(self._with_keys(node, table)))
+        if node.races:
+            return self._race(node, points, table)
         mine = self._scoped(points)
         if self._few_points(node):
             table = stream_table.retain(table, mine)
         return stream_table.execute(mine, table, node.how, self.since, overlap, busy=self._busy(node.right))
+
+    def _race(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        """A stream-table join whose records wait for rows, or are put right by them."""
+        mine = self._with_past(node, "points", self._clocked(node, node.left, points))
+        known = table.all().where(F.lit(False)) if table.changes is None else table.changes
+        changes = self._clocked(node, node.right, known)
+        join = Race(
+            node.how,
+            node.wait_ms,
+            node.amend_ms,
+            overlap=overlap_of(node, self.topology.nodes),
+            plural=is_plural(node.left),
+            realm=self._realm(node),
+            ascending=self._ascending(node),
+        )
+        state = table.state
+        if state is not None and self._few_points(node):
+            state = stream_table.retain(TableSide(state, None), mine).state
+        given = (mine, changes, state, join, self.since)
+        if self.keeps:
+            self.kept[node.name]["points"] = race.retain(*given)
+        if node.how == "inner":
+            said = F.format_string("waited %d ms for a row of its key, until %d", F.lit(node.wait_ms), F.col(CLOSED))
+            self._reject(node, "NO_PARTNER", race.expired(*given), said, earlier=True)
+        return race.execute(*given)
 
     def _stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
         points = self._with_values(node, points)

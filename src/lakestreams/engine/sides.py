@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.steps import Steps, names, where
 from lakestreams.errors import InvalidExpression, KeyTypeMismatch
-from lakestreams.joins import validity, versioned
+from lakestreams.joins import order, validity, versioned
 from lakestreams.joins.foreign import FOREIGN_KEY
 from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE, is_new, key_types_differ
 from lakestreams.joins.partitioner import partition_of
@@ -22,7 +22,7 @@ from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOCK, MOVES, PerTask
 from lakestreams.topology.graph import follows_partitions, key_source, sources_of
-from lakestreams.topology.nodes import Join, Node, WindowedJoin, history_of
+from lakestreams.topology.nodes import Join, Node, StreamTableJoin, WindowedJoin, history_of
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
@@ -59,11 +59,13 @@ class Rejected:
         node: the step's name.
         code: the reason, such as NULL_KEY.
         records: columns `source, partition, offset, attempt`, and `detail` (string) where there is more to say.
+        earlier: whether records of earlier cycles may be among them.
     """
 
     node: str
     code: str
     records: DataFrame
+    earlier: bool = False
 
 
 @dataclass
@@ -82,6 +84,7 @@ class Sides:
         keeps: whether to note what each kernel needs of the past next time.
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
         wanted: the first cycle whose rejected records are wanted.
+        ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
     """
 
     topology: Topology
@@ -97,6 +100,7 @@ class Sides:
     wanted: int = 0
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
+    ticks: Mapping[str, DataFrame] = field(default_factory=dict)
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.
@@ -175,7 +179,7 @@ class Sides:
         keyed = rows.withColumn(_HASHED, F.when(F.col(KEY).isNotNull(), key))
         return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, count)).drop(_HASHED))
 
-    def _clocked(self, node: WindowedJoin, parent: Node, rows: DataFrame) -> DataFrame:
+    def _clocked(self, node: WindowedJoin | StreamTableJoin, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows with their task and what they move its clock to.
 
         A source's record brings the stream time of its own partition along (DESIGN section 2), except under the rules
@@ -183,9 +187,16 @@ class Sides:
         """
         own = not _follows_partitions(node, parent)
         moves = F.col(TIME) if own else F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"])
-        return self._tasked(node, parent, rows).withColumn(MOVES, moves)
+        return self._tasked(node, parent, self._with_ticks(parent, rows)).withColumn(MOVES, moves)
 
-    def _ascending(self, node: WindowedJoin) -> bool:
+    def _with_ticks(self, parent: Node, rows: DataFrame) -> DataFrame:
+        """Rows, and what moves the clocks of their tasks where time goes on although no record comes."""
+        for source in sources_of(parent):
+            if source.name in self.ticks:
+                rows = rows.unionByName(order.ticks(self.ticks[source.name], rows))
+        return rows
+
+    def _ascending(self, node: WindowedJoin | StreamTableJoin) -> bool:
         """Whether the records of both sides bring clocks that ascend with the order."""
         return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
 
@@ -212,11 +223,13 @@ class Sides:
             return own
         return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))
 
-    def _reject(self, node: Node, code: str, rows: DataFrame, detail: Column | None = None) -> None:
+    def _reject(
+        self, node: Node, code: str, rows: DataFrame, detail: Column | None = None, *, earlier: bool = False
+    ) -> None:
         said = [] if detail is None else [detail.alias(DETAIL)]
         of_now = rows.where(is_new(self.wanted))
         coordinates = of_now.select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES), *said)
-        self.rejected.append(Rejected(node.name, code, coordinates))
+        self.rejected.append(Rejected(node.name, code, coordinates, earlier))
 
     # --- scopes: histories that share a job are told apart by a column in front of every key -------------------------
 
@@ -247,9 +260,10 @@ class Sides:
         return rows
 
 
-def _follows_partitions(node: WindowedJoin, parent: Node) -> bool:
+def _follows_partitions(node: WindowedJoin | StreamTableJoin, parent: Node) -> bool:
     """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
-    return node.rules == "strict" and follows_partitions(parent)
+    strict = not isinstance(node, WindowedJoin) or node.rules == "strict"
+    return strict and follows_partitions(parent)
 
 
 def types(rows: DataFrame, column: str) -> list[str]:

@@ -19,7 +19,7 @@ from lakestreams.engine import dataflow, past, quarantine
 from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.ledger import Ledger, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
-from lakestreams.joins.order import CONTRIBUTORS, MATCHED, UNMATCHED
+from lakestreams.joins.order import AMENDED, CONTRIBUTORS, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import key_source, sources_of
 from lakestreams.topology.nodes import (
@@ -132,7 +132,7 @@ def why(
 
 def _joined(fate: Fate) -> bool:
     """Whether a join's row is made of it; an aggregate's row only names the record that brought it about."""
-    return any(row[LINEAGE]["kind"] in (MATCHED, UNMATCHED) for row in fate.results)
+    return any(row[LINEAGE]["kind"] in (MATCHED, AMENDED, UNMATCHED) for row in fate.results)
 
 
 # --- what the tables say ---------------------------------------------------------------------------------------------
@@ -254,22 +254,33 @@ def _lost(node: Node, fate: Fate, done: Sequence[Plan]) -> str:
         return f"was filtered out by {node.name}"
     if isinstance(node, WindowedJoin):
         left = fate.topic in _topics(node.left)
-        clocks = done[-1].clocks
-        clock = max(clocks.values(), default=0)
-        if key_source(node.left if left else node.right) is not None:  # then its partition is its task
-            clock = clocks.get(fate.partition, clock)
-        closes = (fate.event_time_ms or 0) + (node.after_ms if left else node.before_ms) + node.grace_ms
-        outer = node.how == "outer" or (node.how == "left" and left)
-        if outer and clock <= closes:
-            return f"waits in {node.name} until the clock, now at {clock}, passes {closes}"
+        bound = (node.after_ms if left else node.before_ms) + node.grace_ms
+        if node.how == "outer" or (node.how == "left" and left):
+            waits = _waiting(bound, node, node.left if left else node.right, fate, done)
+            if waits is not None:
+                return waits
         return f"has no partner in {node.name}: none of its key lies within its window"
     if isinstance(node, StreamTableJoin | StreamGlobalJoin):
         if fate.topic in _topics(node.right) and fate.topic not in _topics(node.left):
             return f"is a row of {node.right.name} that no later record of {node.left.name} has looked up"
+        if isinstance(node, StreamTableJoin) and node.wait_ms is not None:
+            return _waiting(node.wait_ms, node, node.left, fate, done) or (
+                f"has no partner in {node.name}: {node.right.name} had no row of its key while it waited"
+            )
         return f"has no partner in {node.name}: {node.right.name} had no row of its key when it came"
     if is_join(node):
         return f"has no partner in {node.name}, a {shape_of(node)} join"
     return f"is not told by {node.name} ({kind_of(node)}): what came of it was replaced before it came out, or waits"
+
+
+def _waiting(bound: int, node: Node, side: Node, fate: Fate, done: Sequence[Plan]) -> str | None:
+    """That a record waits in a node, if its task's clock has not passed its time and a bound."""
+    clocks = done[-1].clocks
+    clock = max(clocks.values(), default=0)
+    if key_source(side) is not None:  # then its partition is its task
+        clock = clocks.get(fate.partition, clock)
+    closes = (fate.event_time_ms or 0) + bound
+    return f"waits in {node.name} until the clock, now at {clock}, passes {closes}" if clock <= closes else None
 
 
 def _topics(node: Node) -> set[str]:

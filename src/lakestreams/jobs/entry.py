@@ -96,6 +96,8 @@ def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOption
         catalog=given.catalog,
         interval_ms=interval,
         max_bad_share=given.max_bad_share,
+        idle_timeout_ms=None if given.idle_timeout is None else to_ms(given.idle_timeout, "--idle-timeout"),
+        drain=given.drain,
         accept_data_loss=given.accept_data_loss,
         bootstrap_servers=given.bootstrap_servers,
         quick=given.quick,
@@ -115,6 +117,9 @@ def _parser(name: str, default_pipeline: str) -> argparse.ArgumentParser:
     add("--catalog", help="Unity Catalog catalog of all tables")
     add("--interval", metavar="TIME", help="time between two rounds, such as 30s; none: one run over what is there")
     add("--max-bad-share", type=float, metavar="SHARE", help="unreadable records of a source at which a run fails")
+    add("--idle-timeout", metavar="TIME", help="how long an input must be silent for its clock to go on by itself")
+    add("--drain", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
+        help="no record will come: whatever waits for one is to come out")  # fmt: skip
     add("--accept-data-loss", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
         help="go on where records expired before they were read, and write down which")  # fmt: skip
     add("--bootstrap-servers", metavar="HOST:PORT", help="Kafka's address, instead of the one in the sources' file")

@@ -52,6 +52,8 @@ class RunOptions:
         catalog: Unity Catalog catalog, or None for folders.
         interval_ms: time between two rounds; None for one run over what is there.
         max_bad_share: overrides the pipeline's setting.
+        idle_timeout_ms: overrides the pipeline's setting.
+        drain: no record will come: whatever waits is to come out.
         accept_data_loss: go on where records expired unread.
         bootstrap_servers: overrides the files' address of Kafka.
         quick: a local session that starts sooner and computes slower: for small data.
@@ -63,6 +65,8 @@ class RunOptions:
     catalog: str | None = None
     interval_ms: int | None = None
     max_bad_share: float | None = None
+    idle_timeout_ms: int | None = None
+    drain: bool = False
     accept_data_loss: bool = False
     bootstrap_servers: str | None = None
     quick: bool = False
@@ -248,6 +252,11 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
         max_offsets_per_trigger=pipeline.settings.max_offsets_per_trigger,
         max_bad_share=share,
         snapshot_every=pipeline.settings.snapshot_every,
+        settling=pipeline.settings.settling,
+        idle_timeout_ms=pipeline.settings.idle_timeout_ms
+        if options.idle_timeout_ms is None
+        else options.idle_timeout_ms,
+        drain=options.drain,
         accept_data_loss=options.accept_data_loss,
         config_text=pipeline.text,
     )

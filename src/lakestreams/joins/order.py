@@ -10,7 +10,7 @@ A *records* frame has one row a stream record (a point) or a table record (a ver
     o struct<cycle, stream_time_ms, side, source, partition, offset, attempt>
                            the order of the record that caused the row: its own, or its trigger's after a join
     n int                  the row's place among all rows of that trigger; (o, n) is unique and total in a frame
-    kind string            record, matched, unmatched, tombstone
+    kind string            record, matched, unmatched, amended, tombstone; or tick, of a row that only moves clocks
     contributors array<struct<source, partition, offset, attempt>>
 
 A frame holds what is new and as much of the past as may still matter: a kernel is told the first cycle that is new
@@ -42,8 +42,14 @@ TASK, OLD = "task", "old"
 # What a join puts beside the left side's key and value: the right side's, null where it is missing.
 RIGHT_KEY, RIGHT_VALUE = "rk", "rv"
 RECORD, MATCHED, UNMATCHED, TOMBSTONE = "record", "matched", "unmatched", "tombstone"
+# A result without a row, put right by one that came (see `race`).
+AMENDED = "amended"
+# Of a row that only moves its task's clock: time goes on although no record comes (see `ticks`).
+TICK = "tick"
 
 COORDINATES = ("source", "partition", "offset", "attempt")
+# The place of a tick, behind all rows that it causes.
+_AFTER_ALL = 1 << 30
 TRIGGER_FIELDS = ("stream_time_ms", "side", *COORDINATES)
 
 TRIGGER_TYPE = "struct<stream_time_ms: bigint, side: int, source: string, partition: int, offset: bigint, attempt: int>"
@@ -82,6 +88,30 @@ def records(rows: DataFrame, source: str, side: Side, cycle: Column) -> DataFram
         F.lit(RECORD).alias(KIND),
         F.array(contributor).alias(CONTRIBUTORS),
     )
+
+
+def ticks(moves: DataFrame, like: DataFrame) -> DataFrame:
+    """Rows that move clocks and are nothing else: without key and value, of the kind `tick`.
+
+    Args:
+        moves: columns `ts` and `o`, one row a topic-partition whose clock goes on.
+        like: a records frame, perhaps with more columns; these are null.
+    """
+    given = {
+        TIME: F.col(TIME),
+        ORDER: F.col(ORDER),
+        PLACE: F.lit(_AFTER_ALL),
+        KIND: F.lit(TICK),
+        CONTRIBUTORS: F.array().cast(like.schema[CONTRIBUTORS].dataType),
+    }
+    return moves.select(
+        *(given.get(one.name, F.lit(None).cast(one.dataType)).alias(one.name) for one in like.schema.fields)
+    )
+
+
+def is_tick() -> Column:
+    """Whether a row only moves its task's clock."""
+    return F.col(KIND) == TICK
 
 
 def is_new(since: int) -> Column:

@@ -45,6 +45,7 @@ from lakestreams.joins.order import (
     TIME,
     UNMATCHED,
     VALUE,
+    is_tick,
     key_types_differ,
     renumber,
 )
@@ -77,8 +78,8 @@ def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
 
 def retain_points(points: DataFrame, grace_ms: int | Column) -> DataFrame:
     """The points that still matter under grace: those that wait, and one a task with the greatest ts (buffer time)."""
-    newest = Window.partitionBy(TASK).orderBy(F.col(KEY).isNull(), F.col(TIME).desc(), ORDER, PLACE)
-    marked = points.withColumn(_CARRIES, F.col(KEY).isNotNull() & (F.row_number().over(newest) == 1))
+    newest = Window.partitionBy(TASK).orderBy(~_keeps_time(), F.col(TIME).desc(), ORDER, PLACE)
+    marked = points.withColumn(_CARRIES, _keeps_time() & (F.row_number().over(newest) == 1))
     return _with_triggers(marked, grace_ms).where(F.col(_TRIGGER).isNull() | F.col(_CARRIES)).select(*points.columns)
 
 
@@ -113,12 +114,12 @@ def execute(
         `matched` or `unmatched`, and the version's contributors appended to `contributors`; with grace `o` and `n` are
         the trigger's and the place there.
     """
-    wanted = points if how == "left" else points.where(F.col(KEY).isNotNull())
+    wanted = points if how == "left" else points.where(_keeps_time())
     if grace_ms is None:
         triggered = wanted.withColumn(_TRIGGER, F.struct(ORDER, PLACE))
     else:
         triggered = _with_triggers(wanted, grace_ms)
-    triggered = triggered.where(F.col(_TRIGGER)[ORDER]["cycle"] >= since)
+    triggered = triggered.where((F.col(_TRIGGER)[ORDER]["cycle"] >= since) & ~is_tick())
     found = _look_up(triggered, versions, history_ms, overlap)
     results = _results(found, points.columns)
     if how == "inner":
@@ -144,9 +145,9 @@ def _with_triggers(points: DataFrame, grace_ms: int | Column) -> DataFrame:
     at = F.struct(ORDER, PLACE)
     before = Window.partitionBy(TASK).orderBy(ORDER, PLACE).rowsBetween(Window.unboundedPreceding, -1)
     waits_for = F.col(TIME) + versioned.milliseconds(grace_ms)
-    timed = points.withColumn(_BUFFER_TIME, F.max(F.when(F.col(KEY).isNotNull(), F.col(TIME))).over(before))
+    timed = points.withColumn(_BUFFER_TIME, F.max(F.when(_keeps_time(), F.col(TIME))).over(before))
     at_once = F.col(KEY).isNull() | (F.greatest(_BUFFER_TIME, TIME) >= waits_for)
-    moves = F.col(KEY).isNotNull() & (F.col(_BUFFER_TIME).isNull() | (F.col(TIME) > F.col(_BUFFER_TIME)))
+    moves = _keeps_time() & (F.col(_BUFFER_TIME).isNull() | (F.col(TIME) > F.col(_BUFFER_TIME)))
     # Each point once where it waits and, if it moves the buffer time, once more where it moves it to.
     doubled = timed.withColumn(
         _MOVES, F.explode(F.when(moves, F.array(F.lit(True), F.lit(False))).otherwise(F.array(F.lit(False))))
@@ -160,6 +161,11 @@ def _with_triggers(points: DataFrame, grace_ms: int | Column) -> DataFrame:
     reaches = F.last(F.when(F.col(_MOVES), at), ignorenulls=True).over(from_above)
     triggered = doubled.withColumn(_TRIGGER, F.when(at_once, at).otherwise(reaches))
     return triggered.where(~F.col(_MOVES)).select(*points.columns, _TRIGGER)
+
+
+def _keeps_time() -> Column:
+    """The points that move the buffer time: those with a key, and ticks."""
+    return F.col(KEY).isNotNull() | is_tick()
 
 
 def _look_up(points: DataFrame, versions: DataFrame, history_ms: int | Column, overlap: Overlap) -> DataFrame:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.joins.order import CONTRIBUTORS, COORDINATES, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE
+from lakestreams.joins.order import CONTRIBUTORS, COORDINATES, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE, is_tick
 
 if TYPE_CHECKING:
     from lakestreams.topology.nodes import Emission, OuterJoinKind, Overlap, Rules, WindowStore
@@ -176,8 +176,9 @@ def close(join: Windowed, arm: int | None = None) -> Column:
 
 
 def steps(join: Windowed) -> Column:
-    """The records that can close windows: under `kafka` those that take part and are in order."""
-    return (F.col(PART) & (F.col(TIME) == F.col(CLOCK))) if join.rules == "kafka" else F.lit(True)
+    """The records that can close windows: under `kafka` those that take part and are in order, and ticks."""
+    in_order = (F.col(PART) | is_tick()) & (F.col(TIME) == F.col(CLOCK))
+    return in_order if join.rules == "kafka" else F.lit(True)
 
 
 def taking_part(both: DataFrame, join: Windowed) -> DataFrame:

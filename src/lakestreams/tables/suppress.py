@@ -30,9 +30,11 @@ from lakestreams.joins.order import (
     PLACE,
     RECORD_COLUMNS,
     TASK,
+    TICK,
     TIME,
     VALUE,
     is_new,
+    is_tick,
     renumber,
 )
 from lakestreams.joins.validity import byte_order, key_type
@@ -164,7 +166,7 @@ def _with_due(rows: DataFrame, hold: Hold) -> DataFrame:
     step, waits = (
         F.struct(time.alias("t"), F.lit(wait).alias(_WAIT)) for time, wait in ((F.col(CLOCK), False), (end, True))
     )
-    as_both = F.when(F.col(_IS_STEP), F.array(step, waits)).otherwise(F.array(waits))
+    as_both = F.when(is_tick(), F.array(step)).when(F.col(_IS_STEP), F.array(step, waits)).otherwise(F.array(waits))
     each = rows.select("*", F.inline(as_both))
     newest_first = (
         Window.partitionBy(TASK)
@@ -258,7 +260,8 @@ def _one_by_one(rows: DataFrame, hold: Hold, most: int) -> DataFrame:
                 held,
                 lambda one: F.when(one["sorts"] == mine["sorts"], one.withField("last", mine["last"])).otherwise(one),
             )
-            return F.array_sort(F.when(F.size(found) > 0, kept).otherwise(F.concat(held, F.array(mine))))
+            with_mine = F.array_sort(F.when(F.size(found) > 0, kept).otherwise(F.concat(held, F.array(mine))))
+            return F.when(mine["last"][KIND] == TICK, held).otherwise(with_mine)
 
         def leave(held: Column) -> Column:
             # sorted by time, so what is due comes first; then as many as are too many

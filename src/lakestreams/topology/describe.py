@@ -142,7 +142,8 @@ def _lookup(join: Join) -> list[str]:
     if isinstance(join, StreamTableJoin):
         history_ms = history_of(join.right)
         lookup = ["lookup latest"] if history_ms is None else ["lookup as_of", f"history {history_ms} ms"]
-        return lookup if join.grace_ms is None else [*lookup, f"grace {join.grace_ms} ms"]
+        times = (("grace", join.grace_ms), ("wait", join.wait_ms), ("amend", join.amend_ms))
+        return [*lookup, *(f"{word} {ms} ms" for word, ms in times if ms is not None)]
     if isinstance(join, StreamGlobalJoin | ForeignKeyJoin):
         return [f"left_on {_columns(join.left_on)}"]
     if isinstance(join, ForeignKeyStreamJoin):

@@ -29,6 +29,7 @@ from lakestreams.topology.nodes import (
     is_join,
     is_made,
     is_table,
+    windows_of,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def is_plural(node: Node) -> bool:
         return True  # the old group and the new one; each window
     if isinstance(node, StreamTableJoin | StreamGlobalJoin):
         # a record that waits comes out with others that waited
-        return is_plural(node.left) or (isinstance(node, StreamTableJoin) and node.grace_ms is not None)
+        return is_plural(node.left) or (isinstance(node, StreamTableJoin) and node.waits)
     if isinstance(node, Merge | TableTableJoin):
         shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
         return bool(shared) or is_plural(node.left) or is_plural(node.right)
@@ -159,7 +160,7 @@ def triggers_of(node: Node) -> tuple[Source, ...]:
     """The sources whose records can cause rows of a node; a table that is only looked up causes none."""
     if isinstance(node, StreamGlobalJoin | ForeignKeyStreamJoin):
         return triggers_of(node.left)
-    if isinstance(node, StreamTableJoin) and node.grace_ms is None:
+    if isinstance(node, StreamTableJoin) and not node.waits:
         return triggers_of(node.left)
     if isinstance(node, Source):
         return (node,)
@@ -175,10 +176,29 @@ def only_looks_up(nodes: Sequence[Node]) -> bool:
 
     def remembers(node: Node) -> bool:
         if isinstance(node, looks_up):
-            return history_of(node.right) is not None
+            return history_of(node.right) is not None or (isinstance(node, StreamTableJoin) and node.waits)
         return not isinstance(node, forgets)
 
     return not any(remembers(node) for node in nodes)
+
+
+def longest_wait_ms(nodes: Sequence[Node]) -> int:
+    """How far a clock must pass a record's time, at most, until nothing of the record waits any more; 0: nothing waits.
+
+    What waits behind something that waits adds up.
+    """
+    total = 0
+    for node in nodes:
+        if isinstance(node, WindowedJoin):
+            total += max(node.before_ms, node.after_ms, 0) + node.grace_ms
+        elif isinstance(node, StreamTableJoin):
+            total += max(node.grace_ms or 0, node.wait_ms or 0, node.amend_ms or 0)
+        elif isinstance(node, Suppress):
+            windows = windows_of(node.parent)
+            total += (
+                node.until_ms if node.until_ms is not None else (windows.size_ms + windows.grace_ms if windows else 0)
+            )
+    return total
 
 
 def is_interleaved(join: Join) -> bool:

@@ -72,9 +72,11 @@ class OuterWindow(InnerWindow, total=False):
 
 
 class ByKey(_CoPartitioned, total=False):
-    """Stream with table: `grace` only with a versioned table."""
+    """Stream with table: `grace` only with a versioned table, `wait` and `amend` only with one that is none."""
 
     grace: Duration
+    wait: Duration
+    amend: Duration
 
 
 class ByForeignKeyOfTable(Named, total=False):
@@ -218,7 +220,8 @@ def _windowed(given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _by_key(given: Mapping[str, Any], where: str) -> dict[str, Any]:  # noqa: ARG001 - all of them are called alike
     rest = {option: given[option] for option in ("co_partitioning",) if option in given}
-    return rest | ({"grace_ms": to_ms(given["grace"], "grace")} if "grace" in given else {})
+    times = {f"{option}_ms": to_ms(given[option], option) for option in ("grace", "wait", "amend") if option in given}
+    return rest | times
 
 
 def _by_mapper(option: str, shape: type[Join]) -> Settings:

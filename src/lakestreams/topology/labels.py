@@ -114,6 +114,9 @@ def _join_details(join: Join) -> Iterator[str]:
     elif isinstance(join, StreamTableJoin) and history_of(join.right) is not None:
         grace = "" if join.grace_ms is None else f", grace {span(join.grace_ms)}"
         yield f"as of event time{grace}"
+    elif isinstance(join, StreamTableJoin) and join.races:
+        bounds = (("waits", join.wait_ms), ("amends within", join.amend_ms))
+        yield ", ".join(f"{word} {span(ms)}" for word, ms in bounds if ms is not None)
     elif isinstance(join, StreamGlobalJoin | ForeignKeyJoin) and isinstance(join.left_on, ByName):
         yield f"left_on {', '.join(join.left_on.names)}"
     elif isinstance(join, ForeignKeyStreamJoin) and isinstance(join.right_on, ByName):

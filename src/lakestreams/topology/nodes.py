@@ -39,6 +39,7 @@ Changes = Literal["every_change", "latest"]
 # Of a table's groups: what a group without rows is, a row of zeros and nulls (Kafka Streams' count) or no row (SQL's).
 EmptyGroup = Literal["keep", "delete"]
 WhenFull = Literal["emit", "shutdown"]
+Settling = Literal["caught_up", "event_time"]
 
 Projection: TypeAlias = "Mapping[str, Column]"
 Mapper: TypeAlias = "Callable[[Fields], Projection]"
@@ -214,12 +215,26 @@ class StreamTableJoin(_TwoInputs):
 
     Attributes:
         grace_ms: with a versioned table, how long records wait for table records that come late (KIP-923).
+        wait_ms: how long a record that meets no row waits for one, before it comes out without, or is refused.
+        amend_ms: how long a record that came out without a row is put right by one that comes.
     """
 
     how: JoinKind
     joiner: AnyJoiner | None = None
     co_partitioning: CoPartitioning = "require"
     grace_ms: int | None = None
+    wait_ms: int | None = None
+    amend_ms: int | None = None
+
+    @property
+    def races(self) -> bool:
+        """Whether records look out for rows that come after them."""
+        return self.wait_ms is not None or self.amend_ms is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a record's result may come out at another record."""
+        return self.grace_ms is not None or self.races
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,8 @@ class KStream(Handle):
                   may be negative, but not their sum); `grace` for late records (default 0); `rules`: `strict` (one
                   fate a record, the default) or `kafka` (parity); `co_partitioning`.
                 - with a KTable: `grace`, with a versioned table only: how long records wait for rows that come late
-                  (KIP-923), at most its history; `co_partitioning`.
+                  (KIP-923), at most its history; with any other `wait`, how long a record without a row waits for one
+                  before it is refused, or comes out without; `co_partitioning`.
                 - with a KTable by foreign key: `right_on`, the row's columns that hold the record's key.
                 - with a GlobalKTable: `left_on`, the record's columns that hold the table's key.
 
@@ -240,7 +241,9 @@ class KStream(Handle):
             right: as for `join`.
             joiner: as for `join`; the right side may be missing.
             **options: as for `join`, and with a KStream `emit_unmatched`: when a record without a partner comes out,
-                `on_window_close` (the default) or `eager`. The name is by default `<left>_left_join_<right>`.
+                `on_window_close` (the default) or `eager`; with a KTable `amend`: how long after its time a record that
+                came out without a row is put right by one that comes, with a second result of the kind `amended`. The
+                name is by default `<left>_left_join_<right>`.
 
         Raises:
             InvalidOption, InvalidDuration: as for `join`.

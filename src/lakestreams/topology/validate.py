@@ -133,6 +133,7 @@ def _node_faults(node: Node) -> list[LakestreamsError]:
         faults.extend(_window_faults(node, _where(node)))
     if isinstance(node, StreamTableJoin) and not wrong_kinds:
         faults.extend(_grace_faults(node, _where(node)))
+        faults.extend(_race_faults(node, _where(node)))
     if isinstance(node, Aggregate):
         faults.extend(_aggregate_faults(node, _where(node)))
     if isinstance(node, Suppress):
@@ -193,6 +194,26 @@ def _window_faults(join: WindowedJoin, where: str) -> Iterator[LakestreamsError]
         yield InvalidOption(text, hint="one of the two may be negative, their sum may not", where=where)
     if join.grace_ms < 0:
         yield InvalidOption(f"grace {join.grace_ms} ms is negative", hint="zero or more", where=where)
+
+
+def _race_faults(join: StreamTableJoin, where: str) -> Iterator[LakestreamsError]:
+    """`wait` and `amend`: of joins with a table's newest row; what was given up can be put right in a left join only."""
+    for word, bound in (("wait", join.wait_ms), ("amend", join.amend_ms)):
+        if bound is not None and bound <= 0:
+            yield InvalidOption(
+                f"{word} {bound} ms is not above zero", hint="leave it out, or give a time", where=where
+            )
+        if bound is not None and history_of(join.right) is not None:
+            text = f"{word} looks out for the next row, and {join.right.name} is versioned: it is looked up by time"
+            yield InvalidOption(text, hint="grace waits for rows of the past", where=where)
+    if join.amend_ms is not None and join.how == "inner":
+        text = "amend puts right what came out without a row, and an inner join gives nothing without one"
+        yield InvalidOption(text, hint="wait= waits for the row; left_join(..., amend=) amends", where=where)
+    if join.wait_ms is not None and join.amend_ms is not None and join.amend_ms <= join.wait_ms:
+        text = (
+            f"amend {join.amend_ms} ms ends when or before wait {join.wait_ms} ms does; both are from the record's time"
+        )
+        yield InvalidOption(text, hint="an amend longer than the wait", where=where)
 
 
 def _grace_faults(join: StreamTableJoin, where: str) -> Iterator[LakestreamsError]:
