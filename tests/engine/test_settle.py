@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestreams.engine.ledger import Ingest, Plan, Range, TopicPartition
-from lakestreams.engine.settle import Backlog, holding, next_plan
+from lakestreams.engine.settle import Backlog, Frontier, Silence, holding, idle_plan, next_plan
 
 Log = Mapping[TopicPartition, Sequence[int]]  # event times by offset
 
@@ -121,3 +121,82 @@ def test_any_cut_plans_every_record_once_in_one_order(log: Log, random) -> None:
     order += taken(rest) if rest else []
     whole = [(max(times[: offset + 1]), at, offset) for at, times in log.items() for offset in range(len(times))]
     assert order == sorted(whole)
+
+
+# --- event time, silence ---------------------------------------------------------------------------------------------
+
+
+STREAMS = frozenset({"views", "clicks"})
+V1, C = ("views", 1), ("clicks", 0)
+
+
+def by_event_time(log: Log, before: Plan | None, ingests: Sequence[Ingest], holds: set[TopicPartition]) -> Plan | None:
+    frontier = Frontier(frozenset(holds), STREAMS)
+    number = before.cycle + 1 if before else 1
+    return next_plan(number, "f", Backlog(before, tuple(ingests)), {}, {}, cutter(log), always=frontier)
+
+
+def test_by_event_time_a_partition_at_its_end_holds_all_the_same() -> None:
+    log = {V: [1, 2, 3, 9], C: [0, 4]}
+    ingests = [batch(log, 1, {V: (0, 4), C: (0, 2)})]
+    first = by_event_time(log, None, ingests, {V, C})
+    assert first is not None
+    assert {part.at: part.to_offset for part in first.ranges} == {V: 3, C: 1}, "strictly below stream time 4"
+    assert first.ticks == {V: 4, C: 4}, "the frontier moves every task's clock"
+    assert first.clocks == {0: 4}
+    assert by_event_time(log, first, ingests, {V, C}) is None, "the tail stays"
+    silent = by_event_time(log, first, ingests, {V})
+    assert silent is not None
+    assert silent.positions == {V: 3, C: 2}, "what has been silent for too long holds nothing"
+
+
+def quiet(plan: Plan | None, arrived: Mapping[TopicPartition, int], now: int, **more) -> Plan | None:
+    silence = Silence(STREAMS, more.pop("tasks", 0), more.pop("longest_ms", 100), more.pop("timeout_ms", 50))
+    return idle_plan((plan.cycle if plan else 0) + 1, "f", plan, silence, arrived, now, **more)
+
+
+def planned(times: Mapping[TopicPartition, int]) -> Plan:
+    ranges = tuple(Range(*at, 0, 5, records=5, stream_time_ms=time) for at, time in sorted(times.items()))
+    clocks: dict[int, int] = {}
+    for (_, partition), time in times.items():
+        clocks[partition] = max(clocks.get(partition, -1), time)
+    return Plan(1, "f", ranges, clocks, 1, 1)
+
+
+def test_a_silent_task_s_clock_goes_on_as_time_does() -> None:
+    plan = planned({V: 1_000, C: 900, V1: 500})
+    arrived = {V: 10_000, C: 10_000, V1: 10_040}
+    assert quiet(plan, arrived, 10_049) is None, "not silent for long enough"
+    first = quiet(plan, arrived, 10_060)
+    assert first is not None
+    assert first.ticks == {V: 1_060, C: 1_060}, "the other partition has had a record since"
+    assert first.positions == plan.positions
+    assert not any(part.records for part in first.ranges)
+    assert quiet(first, arrived, 10_089) is None, "once a timeout"
+    second = quiet(first, arrived, 10_095)
+    assert second is not None
+    assert second.ticks == {V1: 555}
+    third = quiet(second, arrived, 99_999)
+    assert third is not None
+    assert third.ticks == {V: 1_101, C: 1_101, V1: 601}, "no further than until nothing waits"
+    assert quiet(third, arrived, 999_999) is None
+
+
+def test_drained_clocks_pass_everything_at_once() -> None:
+    plan = planned({V: 1_000, V1: 500})
+    drained = quiet(plan, {}, 0, drain=True, timeout_ms=None)
+    assert drained is not None
+    assert drained.ticks == {V: 1_101, V1: 601}
+    assert quiet(drained, {}, 0, drain=True) is None
+    assert quiet(plan, {}, 0, drain=True, longest_ms=0) is None, "nothing waits"
+    assert quiet(None, {}, 0, drain=True) is None, "there never was a record"
+
+
+def test_tasks_without_a_partition_go_on_once_all_are_silent() -> None:
+    plan = planned({V: 1_000, V1: 500})
+    drained = quiet(plan, {}, 0, drain=True, tasks=4)
+    assert drained is not None
+    assert drained.ticks == {V: 1_101, V1: 601, ("clicks", 2): 601, ("clicks", 3): 601}
+    one = quiet(plan, {V: 0, V1: 1_000_000}, 1_000_000, tasks=4)
+    assert one is not None
+    assert one.ticks == {V: 1_101}

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from tests.joins.settings import Settings
-from tests.joins.wild import Event, History, closing, home, require_no_faults, run
+from tests.joins.wild import Event, History, Wild, closing, home, require_no_faults, run
 
 from lakestreams.testing.small import small
 
@@ -88,6 +88,19 @@ def test_every_setting(spark: SparkSession, shape: str) -> None:
     settings = getattr(Settings(SEED, composite=True), shape)()
     examples = drawn(EXAMPLES, SEED)
     runs = run(spark, [(one, examples) for one in settings], steps=2, seed=SEED)
+    require_no_faults(spark, runs, steps=2, seed=SEED)
+
+
+@pytest.mark.timeout(900)
+def test_time_that_goes_on_by_itself(spark: SparkSession) -> None:
+    settings = Settings(SEED)
+    lots = [
+        settings.windowed("outer", "strict"),
+        settings.windowed("left", "strict"),
+        settings.race("left", amends=True),
+    ]
+    examples = Wild(counts={"left": 1, "right": 1}, ticks=True).histories(EXAMPLES, SEED)
+    runs = run(spark, [(one, examples) for one in lots], steps=2, seed=SEED)
     require_no_faults(spark, runs, steps=2, seed=SEED)
 
 

@@ -20,7 +20,7 @@ from tests.reference.records import STREAM, TABLE, Join, Record, Result
 
 from lakestreams.engine.quarantine import NO_PARTNER, NULL_KEY, NULL_VALUE
 from lakestreams.testing.difference import difference
-from lakestreams.testing.histories import Histories, Piped
+from lakestreams.testing.histories import CLOCK, Histories, Piped
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession
@@ -39,7 +39,10 @@ _AT_ONCE = 12  # settings whose rows are collected by one job
 
 @dataclass(frozen=True)
 class Event:
-    """A record of `left` or `right`; a value has a text, which may be null, and the key it points `to`."""
+    """A record of `left` or `right`; a value has a text, which may be null, and the key it points `to`.
+
+    Of the source `CLOCK`: time goes on to `ts`.
+    """
 
     source: str
     partition: int
@@ -71,11 +74,13 @@ class Wild:
         counts: partitions of each topic; None: 1 to 4, both the same.
         strays: whether a key may lie in two partitions of one topic.
         closing: whether records far in the future come last, one a task, so that nothing waits at the end.
+        ticks: whether time also goes on by itself; of one partition only.
     """
 
     counts: Mapping[str, int] | None = None
     strays: bool = False
     closing: bool = True
+    ticks: bool = False
 
     def histories(self, count: int, seed: object) -> list[History]:
         """So many histories of a seed."""
@@ -90,6 +95,9 @@ class Wild:
         now, events = 0, []
         for place in range(rng.randint(4, 26)):
             now += rng.choice([0, 0, 1, 3, 8])
+            if self.ticks and rng.random() < 0.15:
+                events.append(Event(CLOCK, 0, now + rng.choice([0, 3, 9]), None, None))
+                continue
             source = rng.choice(["left", "right"])
             key = None if rng.random() < 0.06 else rng.choice(keys)
             partition = home(key, counts[source])
@@ -218,6 +226,9 @@ def expected(setting: Setting, history: History) -> Outcome:
     for place, event in enumerate(history.events):
         at = (event.source, event.partition)
         times[at] = max(times.get(at, event.ts), event.ts)
+        if event.source == CLOCK:
+            outcome.rows += map(_row_of, page.tick(Record(CLOCK, 0, place, event.ts, None, None)))  # type: ignore[attr-defined]
+            continue
         record = setting.record(place, event, times[at])
         if event.source in setting.tables and record.key is None:
             continue

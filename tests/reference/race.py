@@ -2,7 +2,7 @@
 
 `wait`: a record without a row waits until its task's clock passes its time and the bound; the first row of its key that
 comes by then is what it meets. `amend`: a record that came out without a row is put right by the first row that comes in
-time. Each record has one fate, and at most one amendment. DESIGN section 1; decision 0013.
+time. Each record has one fate, and at most one amendment. DESIGN section 1; decision 0017.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ class RaceJoin:
         self._waiting = [one for one in self._waiting if id(one) not in met]
         self._amendable = [one for one in self._amendable if id(one) not in met]
         return results
+
+    def tick(self, record: Record) -> list[Result]:
+        """Time goes on although no record comes."""
+        return self._pass_time(record)
 
     @staticmethod
     def _arrival(record: Record) -> int:

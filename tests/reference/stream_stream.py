@@ -39,6 +39,10 @@ class StrictJoin(StreamStreamJoin):
         self.stored.append(entry)
         return results
 
+    def tick(self, record: Record) -> list[Result]:
+        """Time goes on although no record comes: as a record does that has neither key nor value."""
+        return self.left(record)
+
     def _close(self, cause: Record) -> list[Result]:
         """Removes what the clock has passed; those still waiting come out before the cause's own rows."""
         closed = [entry for entry in self.stored if self._is_closed(entry)]

@@ -52,7 +52,9 @@ def use(s: KStream, t: KTable, g: GlobalKTable) -> None:
     s.join(t, lambda view, user: {"missing": is_missing(user)})  # no: expected "MaybeFields"
     s.join(s, within="1 s", emit_unmatched="eager")  # no: overload
     s.join(t, within="1 s")  # no: overload
-    s.join(t, wait="1 s")  # no: overload
+    s.join(t, wait="1 s")
+    s.left_join(t, wait="1 s", amend="1 h")
+    s.join(t, amend="1 h")  # no: overload
     s.join(g)  # no: overload
     s.join(s, within="1 s", rules="lax")  # no: overload
     s.outer_join(t)  # no: expected "KStream"

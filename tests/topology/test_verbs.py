@@ -57,6 +57,7 @@ WINDOW = {
 BY_KEY = {"joiner": None, "co_partitioning": "require"}
 STREAM, TABLE = ("join", "left_join"), ("join", "left_join", "outer_join")
 
+LOOKUP = {"grace_ms": None, "wait_ms": None, "amend_ms": None}
 # left, right, verbs, options, class of the node, its settings
 JOINS = {
     "window": ("views", "clicks", TABLE, {"within": "5 minutes"}, WindowedJoin, WINDOW),
@@ -78,13 +79,16 @@ JOINS = {
     "window, counts": ("views", "clicks", TABLE, {"within": "5 min", "co_partitioning": "off"}, WindowedJoin,
                        WINDOW | {"co_partitioning": "off"}),
     "with itself": ("views", "views", TABLE, {"within": "5 min"}, WindowedJoin, WINDOW),
-    "table": ("views", "users", STREAM, {}, StreamTableJoin, BY_KEY | {"grace_ms": None}),
+    "table": ("views", "users", STREAM, {}, StreamTableJoin, LOOKUP | BY_KEY),
     "table, counts": ("views", "users", STREAM, {"co_partitioning": "warn"}, StreamTableJoin,
-                      {"joiner": None, "co_partitioning": "warn", "grace_ms": None}),
-    "versioned": ("views", "versioned", STREAM, {}, StreamTableJoin, BY_KEY | {"grace_ms": None}),
+                      LOOKUP | {"joiner": None, "co_partitioning": "warn"}),
+    "table, waits": ("views", "users", STREAM, {"wait": "10 s"}, StreamTableJoin, LOOKUP | BY_KEY | {"wait_ms": 10_000}),
+    "table, waits and amends": ("views", "users", ("left_join",), {"wait": "10 s", "amend": "1 min"}, StreamTableJoin,
+                                LOOKUP | BY_KEY | {"wait_ms": 10_000, "amend_ms": 60_000}),
+    "versioned": ("views", "versioned", STREAM, {}, StreamTableJoin, LOOKUP | BY_KEY),
     "versioned, grace": ("views", "versioned", STREAM, {"grace": "1 hour"}, StreamTableJoin,
-                         BY_KEY | {"grace_ms": 3_600_000}),
-    "versioned, no grace": ("views", "versioned", STREAM, {"grace": "0 s"}, StreamTableJoin, BY_KEY | {"grace_ms": 0}),
+                         LOOKUP | BY_KEY | {"grace_ms": 3_600_000}),
+    "versioned, no grace": ("views", "versioned", STREAM, {"grace": "0 s"}, StreamTableJoin, LOOKUP | BY_KEY | {"grace_ms": 0}),
     "foreign key of the table": ("views", "users", STREAM, {"right_on": "plan"}, ForeignKeyStreamJoin,
                                  {"joiner": None, "right_on": ByName(("plan",))}),
     "global": ("views", "regions", STREAM, {"left_on": "region"}, StreamGlobalJoin,

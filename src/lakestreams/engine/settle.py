@@ -7,7 +7,7 @@ a partition, the cut is one offset a partition.
 `event_time`: every partition holds the others back, unless it has been silent for `idle_timeout`; what lies at or above
 the frontier stays for a later run, and every task's clock moves on to the frontier.
 Where a partition has been silent for `idle_timeout`, its task's clock goes on as time does (`idle_plan`); that is written
-down in the plan (its ticks), so that whoever evaluates it again gets the same. Source: DESIGN section 2, decision 0013.
+down in the plan (its ticks), so that whoever evaluates it again gets the same. Source: DESIGN section 2, decision 0016.
 """
 
 from __future__ import annotations

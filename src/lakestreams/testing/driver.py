@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakestreams.engine import dataflow
 from lakestreams.errors import InvalidOption, TopologyInvalid, WrongKind
 from lakestreams.testing.encode import encode
-from lakestreams.testing.histories import Histories, Piped
+from lakestreams.testing.histories import CLOCK, Histories, Piped
 from lakestreams.testing.results import Refused, Result, outputs, refused, to_result
 from lakestreams.topology.nodes import is_table
 from lakestreams.topology.partitions import co_partitioning
@@ -69,6 +69,15 @@ class TopologyTestDriver:
             msg = f"{node.topic} has no partition {partition}"
             raise InvalidOption(msg, hint="TopologyTestDriver(..., partitions={topic: count})")
         self._pending.append(Piped(source, encode(key, node.key), encode(value, node.value), timestamp, partition))
+
+    def advance(self, timestamp: int) -> None:
+        """Time goes on to here although no record comes, so that what waits for it comes out (as `idle_timeout` does).
+
+        Args:
+            timestamp: to which every task's clock moves, ms; a clock that is further stays where it is. What comes out
+                has this call's place as its `cause`.
+        """
+        self._pending.append(Piped(CLOCK, None, None, timestamp))
 
     def read(self, output: str | None = None) -> list[Result]:
         """What came out of an output since it was last read, in order.

@@ -19,7 +19,7 @@ from lakestreams.engine import dataflow
 from lakestreams.engine.dataflow import Inputs, Results, Scopes
 from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
 from lakestreams.engine.quarantine import EXPECTATION, NULL_KEY
-from lakestreams.joins.order import STREAM_SIDE, TABLE_SIDE, records
+from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import takes_null_values
 from lakestreams.topology.nodes import Repartition
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
 
+CLOCK = ""  # no source has this name
 _JOBS = 4  # small ones, each of a task or two
 _RAW = pa.schema(
     [
@@ -49,7 +50,7 @@ class Piped:
     """One record.
 
     Attributes:
-        source: the name of the source it goes to.
+        source: the name of the source it goes to; `CLOCK`: of none, all clocks move on to `timestamp_ms`.
         key, value: its bytes, or None.
         timestamp_ms: its own timestamp.
         partition: of the topic.
@@ -128,7 +129,7 @@ class Histories:
                 tables[source.name] = TableSide(None, rows)
         inputs = Inputs(
             streams, tables, since, partitions=self._partitions, retained=self._retained, keeps=keeps,
-            olds=self._olds, scopes=self._scopes, raw=True,
+            olds=self._olds, scopes=self._scopes, raw=True, ticks=self._ticks(pieces),
         )  # fmt: skip
         results = dataflow.run(self._topology, inputs)
         if keeps:
@@ -163,10 +164,31 @@ class Histories:
     def _materialised(self, frame: DataFrame) -> DataFrame:
         return self._spark.createDataFrame(frame.toArrow(), frame.schema)
 
+    def _ticks(self, pieces: Sequence[Piped]) -> dict[str, DataFrame]:
+        """What moves the clocks of every task, of each stream."""
+        moved = [(place, piece) for place, piece in enumerate(pieces, self._last) if piece.source == CLOCK]
+        if not moved:
+            return {}
+
+        def rows(topic: str) -> list[tuple[int, tuple[object, ...]]]:
+            return [
+                (piece.timestamp_ms, (place + 1, piece.timestamp_ms, STREAM_SIDE, topic,
+                                      piece.history * self._stride + partition, place, -1))
+                for place, piece in moved
+                for partition in range(self._stride)
+            ]  # fmt: skip
+
+        streams = [source for source in self._topology.sources if source.kind == "stream"]
+        types = f"ts bigint, o {ORDER_TYPE}"
+        return {source.name: self._spark.createDataFrame(rows(source.topic), types) for source in streams}
+
     def _place(self, pieces: Sequence[Piped]) -> None:
         """Gives records their partitions in the job, and offsets."""
         topics = {source.name: source.topic for source in self._topology.sources}
         for place, piece in enumerate(pieces, self._last):
+            if piece.source == CLOCK:
+                self._coordinates.append((piece.history * self._stride, -1))
+                continue
             at = topics[piece.source], piece.history * self._stride + piece.partition
             offset = self._offsets.get(at, 0)
             self._offsets[at] = offset + 1

@@ -72,10 +72,15 @@ class OuterWindow(InnerWindow, total=False):
 
 
 class ByKey(_CoPartitioned, total=False):
-    """Stream with table: `grace` only with a versioned table, `wait` and `amend` only with one that is none."""
+    """Stream with table: `grace` only with a versioned table, `wait` only with one that is none."""
 
     grace: Duration
     wait: Duration
+
+
+class ByKeyOrNone(ByKey, total=False):
+    """As `ByKey`, and how long what came out without a row can be put right."""
+
     amend: Duration
 
 
@@ -97,7 +102,7 @@ class ByKeyOfTables(_CoPartitioned, total=False):
 
 _OPTIONS: dict[type[Join], type] = {
     WindowedJoin: OuterWindow,
-    StreamTableJoin: ByKey,
+    StreamTableJoin: ByKeyOrNone,
     ForeignKeyStreamJoin: ByForeignKeyOfTable,
     StreamGlobalJoin: ByMappedKey,
     TableTableJoin: ByKeyOfTables,
@@ -105,6 +110,8 @@ _OPTIONS: dict[type[Join], type] = {
 }
 # The option that turns a join by key into one by foreign key.
 _BY_FOREIGN_KEY: dict[type[Join], str] = {StreamTableJoin: "right_on", TableTableJoin: "left_on"}
+# An inner join has no unmatched rows, so that there is nothing to say of when they come out, or are put right.
+_OF_UNMATCHED = frozenset({"emit_unmatched", "amend"})
 _NEAR = 0.75  # how alike a misspelt option is: `withn` is, `wait` is not
 
 
@@ -128,8 +135,7 @@ def key_mapper(on: On) -> Mapper:
 
 def options_of(shape: type[Join], how: OuterJoinKind) -> tuple[str, ...]:
     """The options a join takes beside its name, sorted."""
-    # an inner join has no unmatched rows, so that there is nothing to say of when they come out
-    out = {"name", "emit_unmatched"} if how == "inner" else {"name"}
+    out = {"name", *_OF_UNMATCHED} if how == "inner" else {"name"}
     return tuple(sorted(_OPTIONS[shape].__annotations__.keys() - out))
 
 
@@ -191,7 +197,7 @@ def _refuse_foreign(shape: type[Join], how: OuterJoinKind, given: Mapping[str, A
     for option in given:
         if option in taken:
             continue
-        kind = f"{'inner ' if option == 'emit_unmatched' else ''}{shape_of(shape)} join"
+        kind = f"{'inner ' if how == 'inner' and option in _OF_UNMATCHED else ''}{shape_of(shape)} join"
         near = difflib.get_close_matches(option, taken, n=1, cutoff=_NEAR)
         hint = f"{f'did you mean {near[0]}=? ' if near else ''}it takes {', '.join(taken)}"
         hint += f"; {_BY_FOREIGN_KEY[shape]}= makes it a foreign-key one" if shape in _BY_FOREIGN_KEY else ""

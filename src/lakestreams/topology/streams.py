@@ -11,6 +11,7 @@ from lakestreams.topology.handles import Handle
 from lakestreams.topology.joining import (
     ByForeignKeyOfTable,
     ByKey,
+    ByKeyOrNone,
     ByMappedKey,
     InnerWindow,
     On,

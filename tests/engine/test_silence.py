@@ -1,0 +1,154 @@
+"""Time that goes on although no record comes: what waits comes out, once, and again the same when it is evaluated anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import ZERO, Bench, fresh_topics
+from tests.engine.jobs import JOBS
+
+from lakestreams import StreamsBuilder, Text
+from lakestreams.engine.driver import Driver
+from lakestreams.engine.ledger import Ledger, Plan
+from lakestreams.engine.verify import verify
+from lakestreams.engine.why import why
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.local.broker import Broker
+
+pytestmark = [pytest.mark.broker]
+
+MINUTE = 60_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small(spark: SparkSession) -> Iterator[None]:
+    with small(spark):
+        yield
+
+
+def assert_equal(bench: Bench) -> None:
+    found = verify(bench.spark, bench.lake, bench.topology)
+    assert {one.what: one.examples for one in found.findings if one.differs} == {}
+
+
+def fates(bench: Bench, output: str) -> dict[tuple[str, int, int], list[str]]:
+    """Topic, partition and offset of each record that could be read, with the kinds of its results and refusals."""
+    found: dict[tuple[str, int, int], list[str]] = {}
+    for source in bench.topology.sources:
+        rows = bench.bronze(source.topic).where("error is null and v is not null")
+        found |= {tuple(row): [] for row in rows.select("topic", "partition", "offset").collect()}
+    told = bench.silver(output).select("_lineage.kind", F.explode("_lineage.contributors").alias("one"))
+    for row in told.select("kind", "one.source", "one.partition", "one.offset").distinct().collect():
+        found[row["source"], row["partition"], row["offset"]].append(row["kind"])
+    refused = bench.quarantine().where("code in ('LATE', 'NO_PARTNER')")
+    for row in refused.select("code", "topic", "partition", "offset").collect():
+        found[row["topic"], row["partition"], row["offset"]].append(row["code"])
+    return found
+
+
+def test_the_last_rows_of_topics_that_fall_silent_come_out(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    job = JOBS["correlation"]
+    topics = fresh_topics(broker, 2, job.topics)
+    for topic, given in zip(topics, job.topics, strict=True):
+        broker.produce(topic, job.old()[given])
+    bench = Bench(spark, broker, tmp_path, job.build(*topics))
+    later = [0]
+    settings = bench.settings(idle_timeout_ms=MINUTE, snapshot_every=1)
+
+    def now_ms() -> int:
+        return time.time_ns() // 1_000_000 + later[0]
+
+    def driver() -> Driver:
+        return Driver(spark, bench.topology, bench.lake, settings, bench.events.append, now_ms)
+
+    first = driver()
+    first.run()
+    output = "silver.order_payments"
+    assert [] in fates(bench, output).values(), "the last ones wait for a record that never comes"
+    later[0] = MINUTE // 2
+    first.round()
+    assert [] in fates(bench, output).values()
+    later[0] = 2 * MINUTE
+    second = driver()  # what arrived when is in the ledger
+    second.run()
+    found = fates(bench, output)
+    assert {tuple(kinds) for kinds in found.values()} == {("matched",), ("unmatched",), ("LATE",)}
+    assert_equal(bench)
+    last = _last_plan(bench)
+    assert last.ticks
+    later[0] = 9 * MINUTE
+    second.round()
+    assert _last_plan(bench) == last, "nothing waits any more"
+    for topic, given in zip(topics, job.topics, strict=True):
+        broker.produce(topic, job.new()[given])
+    driver().run()
+    assert_equal(bench)
+
+
+def test_views_wait_for_profiles_and_profiles_amend(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    views, users = fresh_topics(broker, 1)
+    builder = StreamsBuilder("races")
+    stream = builder.stream(views, key=Text("user"), value=Text("page"), name="views")
+    table = builder.table(users, key=Text("user"), value=Text("region"), name="users")
+    stream.join(table, wait="100 ms", name="waited").to_delta("silver.waited")
+    stream.left_join(table, amend="100 ms", name="amended").to_delta("silver.amended")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(users, [("known", "EU", ZERO)])
+    broker.produce(views, [("known", "/1", ZERO + 10), ("new", "/2", ZERO + 20), ("never", "/3", ZERO + 30)])
+    bench.run(snapshot_every=1)
+    assert told(bench, "silver.waited") == [("/1", "EU", "matched")]
+    assert told(bench, "silver.amended") == [
+        ("/1", "EU", "matched"),
+        ("/2", None, "unmatched"),
+        ("/3", None, "unmatched"),
+    ]
+    broker.produce(users, [("new", "US", ZERO + 90)])
+    bench.run(snapshot_every=1)
+    assert told(bench, "silver.waited")[1:] == [("/2", "US", "matched")]
+    assert told(bench, "silver.amended")[3:] == [("/2", "US", "amended")]
+    bench.run(drain=True)
+    broker.produce(users, [("never", "US", ZERO + 100)])
+    bench.run()
+    assert len(told(bench, "silver.waited")) == 2
+    assert len(told(bench, "silver.amended")) == 4
+    refused = bench.quarantine().select("code", "node", F.col("value").cast("string"), "message").collect()
+    assert [tuple(row) for row in refused] == [
+        ("NO_PARTNER", "waited", "/3", f"waited 100 ms for a row of its key, until {ZERO + 130}")
+    ]
+    assert_equal(bench)
+    (fate,) = why(spark, bench.lake, bench.topology, place=(views, 0, 2))
+    assert "is in quarantine by waited: NO_PARTNER" in " ".join(fate.told)
+
+
+def told(bench: Bench, output: str) -> list[tuple[str, str | None, str]]:
+    rows = bench.silver(output).orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n")
+    return [tuple(row) for row in rows.select("page", "region", "_lineage.kind").collect()]
+
+
+def test_by_event_time_the_tail_waits_for_the_slower_topic(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    orders, payments = fresh_topics(broker, 1, ("Orders", "Payments"))
+    bench = Bench(spark, broker, tmp_path, JOBS["correlation"].build(orders, payments))
+    broker.produce(orders, [(f"o{n}", str(n), ZERO + 100 * n) for n in range(10)])
+    broker.produce(payments, [("o0", "p0", ZERO + 50), ("o3", "p3", ZERO + 350)])
+    bench.run(settling="event_time")
+    rows = bench.silver("silver.order_payments").select("amount", "reference").orderBy("amount")
+    assert [tuple(row) for row in rows.collect()] == [("0", "p0"), ("1", None), ("2", None)]
+    positions = {part.topic: part.to_offset for part in _last_plan(bench).ranges}
+    assert positions == {orders: 4, payments: 1}, "strictly below the slower one's stream time"
+    assert _last_plan(bench).clocks == {0: ZERO + 350}
+    assert_equal(bench)
+
+
+def _last_plan(bench: Bench) -> Plan:
+    plan = Ledger(bench.lake, bench.topology.name).history(bench.spark).plan
+    assert plan is not None
+    return plan
