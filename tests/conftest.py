@@ -6,6 +6,7 @@ session in a run with LAKESTREAMS_TEST_MODE=connect; `make test` runs the tests 
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -38,6 +39,18 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_stays_held() -> Iterator[None]:
+    """Frames that a module has kept in memory go with it: every later plan would be compared with each of them."""
+    yield
+    gc.collect()  # what Python holds of Spark's objects
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None and not CONNECT_MODE:
+        session.catalog.clearCache()
 
 
 @pytest.fixture(autouse=True)

@@ -416,8 +416,12 @@ class Driver:
         self._counts.add(plan)
         self._counts.require_share(self._settings.max_bad_share)
         with self._timed("join"):
-            inputs = self._past.inputs(plan)
-            self._past.executed(plan, cycle.execute(self._spark, self._ledger, self._topology, plan, inputs))
+            try:
+                inputs = self._past.inputs(plan)
+                self._past.executed(plan, cycle.execute(self._spark, self._ledger, self._topology, plan, inputs))
+            except BaseException:
+                self._past.abandoned()
+                raise
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         self._summary.records += records
@@ -443,7 +447,12 @@ class Driver:
     def _refresh(self) -> None:
         """Stores of the past what is due."""
         with self._timed("snapshot"):
-            for name, rows in self._past.refresh():
+            try:
+                stored = self._past.refresh()
+            except BaseException:
+                self._past.abandoned()
+                raise
+            for name, rows in stored:
                 self._tell(Event("snapshot", {"source": name, "rows": rows}))
 
     def _timed(self, stage: str) -> Timer:

@@ -52,6 +52,9 @@ class Past(Protocol):
     def executed(self, plan: Plan, results: Results) -> None:
         """Takes note of what a cycle has given; its inputs are needed no more."""
 
+    def abandoned(self) -> None:
+        """Takes note of a cycle that failed; its inputs are needed no more."""
+
     def finished(self, plan: Plan) -> None:
         """Takes note of a plan that is finished."""
 
@@ -115,6 +118,9 @@ class OfTables:
         return Inputs(streams, tables, plan.cycle, counts, changes, partitions_of([plan]))
 
     def executed(self, plan: Plan, results: Results) -> None:
+        """Nothing to note."""
+
+    def abandoned(self) -> None:
         """Nothing to note."""
 
     def finished(self, plan: Plan) -> None:
@@ -195,6 +201,11 @@ class OfNodes:
             self._kept = plan.cycle, results.kept
         else:
             self._held.release()
+
+    def abandoned(self) -> None:
+        """Holds nothing any more: every plan that the session makes later would be compared with what is held."""
+        self._kept = None
+        self._held.release()
 
     def finished(self, plan: Plan) -> None:
         """Keeps the plan."""
