@@ -237,7 +237,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     return facts(rig.bench)
 
 
-@pytest.mark.parametrize("cut", ["17, restarted", "views first", "users first"])
+@pytest.mark.parametrize("cut", ["17, restarted", "views first", pytest.param("users first", marks=pytest.mark.soak)])
 def test_the_tables_do_not_depend_on_the_cut(
     spark: SparkSession, tmp_path: Path, whole: dict[str, Any], cut: str
 ) -> None:
@@ -257,6 +257,7 @@ def test_the_tables_do_not_depend_on_the_cut(
     assert_ledger_sound(rig.bench)
 
 
+@pytest.mark.soak
 def test_one_record_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
     rig = Rig(spark, tmp_path, page_views(), SHORT, snapshot_every=2)
     rig.run([[one] for one in by_time(SHORT.records)])

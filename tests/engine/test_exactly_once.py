@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import random
 import shutil
@@ -42,14 +43,14 @@ class Log:
     def __init__(self, spark: SparkSession, broker: Broker, root: Path, job: Job) -> None:
         self.spark, self.broker, self.root, self.job = spark, broker, root, job
         self.topics = fresh_topics(broker, 3, job.topics)
-        self._produce(job.old())
+        self.produce(job.old())
 
     @cached_property
     def plain(self) -> dict[str, list[tuple[Any, ...]]]:
         """What an undisturbed run makes of the old data."""
-        return self._undisturbed("plain")
+        return self.undisturbed("plain")
 
-    def _undisturbed(self, name: str) -> dict[str, list[tuple[Any, ...]]]:
+    def undisturbed(self, name: str) -> dict[str, list[tuple[Any, ...]]]:
         bench = self.bench(self.root / name)
         bench.run(**PACE)
         assert_ledger_sound(bench)
@@ -58,14 +59,29 @@ class Log:
     def bench(self, root: Path) -> Bench:
         return Bench(self.spark, self.broker, root, self.job.build(*self.topics))
 
-    def _produce(self, records: Mapping[str, Sequence[Record]]) -> None:
+    def point(self, name: str) -> str:
+        """A failpoint's name with the topic that is meant."""
+        first, second = self.topics
+        return name.replace("/first", f"/{first}").replace("/second", f"/{second}")
+
+    def in_pieces(self, count: int) -> list[dict[str, list[Record]]]:
+        """The new data in so many pieces, one after the other in time."""
+        new = self.job.new()
+        times = sorted({record[2] for records in new.values() for record in records})
+        ends = [times[len(times) * piece // count] for piece in range(count)] + [times[-1] + 1]
+        return [
+            {topic: [one for one in records if start <= one[2] < end] for topic, records in new.items()}
+            for start, end in itertools.pairwise(ends)
+        ]
+
+    def produce(self, records: Mapping[str, Sequence[Record]]) -> None:
         for name, topic in zip(self.job.topics, self.topics, strict=True):
             self.broker.produce(topic, records[name])
 
     def add(self) -> dict[str, list[tuple[Any, ...]]]:
         """Produces the new data; what an undisturbed run makes of everything."""
-        self._produce(self.job.new())
-        return self._undisturbed("with-new-data")
+        self.produce(self.job.new())
+        return self.undisturbed("with-new-data")
 
 
 @pytest.fixture(scope="module")
@@ -103,30 +119,46 @@ def armed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     disarm()
 
 
-NAMES = [
-    f"{name}/{side}" if side else name
-    for name in failpoints.NAMES
-    for side in (("first", "second") if name.startswith("bronze.") else ("",))
-]
+BRONZE = [f"bronze.{when}/{side}" for side in ("first", "second") for when in ("before", "after")]
+_OTHERS = [name for name in failpoints.NAMES if not name.startswith("bronze.")]
+NAMES = [*_OTHERS[:2], *BRONZE, *_OTHERS[2:]]  # as a run passes them
 
 
-def _failures() -> Iterator[Any]:
-    """Each job with each failpoint that it passes. What ingest and ledger do is the same for all jobs: of the second and
-    third one only what is theirs is tried in `make test`, the rest in `make soak`."""
-    own = ("publish.after", "quarantine.after", "state.")
-    for job in JOBS:
-        for name in NAMES:
-            if not name.startswith("snapshot." if job != "enrichment" else "state."):
-                first = job == "enrichment" or name.startswith(own)
-                yield pytest.param(job, name, marks=[] if first else [pytest.mark.soak])
+LAST = ("finish.after", "snapshot.", "state.")  # when they are reached, the cycle is finished
 
 
-@pytest.mark.parametrize(("log", "name"), list(_failures()), indirect=["log"])
+def _passed_by(job: str) -> list[str]:
+    """The failpoints that a job passes, in the order in which it does."""
+    return [name for name in NAMES if not name.startswith("state." if job == "enrichment" else "snapshot.")]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("job", JOBS)
+def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
+    spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any, job: str
+) -> None:
+    """Each run goes on where the one before failed, and fails a step further on; behind a finished cycle with new data."""
+    log = Log(spark, broker, tmp_path, JOBS[job])
+    bench = log.bench(tmp_path / "failing")
+    pieces = iter(log.in_pieces(sum(name.startswith(LAST) for name in _passed_by(job))))
+    for name in _passed_by(job):
+        if name.startswith(LAST):
+            log.produce(next(pieces))
+        armed(f"{log.point(name)}:1:raise")
+        with pytest.raises(Exception, match=r"failpoint|LS505"):
+            bench.run(**PACE)
+        assert failpoints.passed, f"{name} was not reached"
+    armed.off()
+    bench.run(**PACE)
+    assert facts(bench) == log.undisturbed("undisturbed")
+    assert_ledger_sound(bench)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("log", "name"), [(job, name) for job in JOBS for name in _passed_by(job)], indirect=["log"])
 def test_a_failure_at_every_step_leaves_equal_tables(log: Log, tmp_path: Path, armed: Any, name: str) -> None:
-    first, second = log.topics
-    point = name.replace("/first", f"/{first}").replace("/second", f"/{second}")
     bench = log.bench(tmp_path)
-    armed(f"{point}:1:raise")
+    armed(f"{log.point(name)}:1:raise")
     with pytest.raises(Exception, match=r"failpoint|LS505"):
         bench.run(**PACE)
     assert failpoints.passed, f"{name} was not reached"
@@ -136,6 +168,7 @@ def test_a_failure_at_every_step_leaves_equal_tables(log: Log, tmp_path: Path, a
     assert_ledger_sound(bench)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("log", "point"),
     [("enrichment", "plan.after"), ("enrichment", "ingest.before"), *((job, "publish.after") for job in JOBS)],
@@ -200,15 +233,15 @@ DAMAGE: dict[str, Callable[[Bench], None]] = {
 }
 OF_ALL_JOBS = ("deleted", "snapshots and state deleted")
 BETWEEN = "killed between two appends, checkpoint deleted"
+IN_MAKE_TEST = (*OF_ALL_JOBS, "older backup", BETWEEN)
 
 
 class Aged:
     """Pipelines that have read the old data and were damaged, one a kind; the new data is there."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, kinds: Sequence[str]) -> None:
         self.log = log
-        self.kinds = [*DAMAGE, BETWEEN] if log.job.name == "enrichment" else [*OF_ALL_JOBS]
-        for kind in self.kinds:
+        for kind in kinds:
             if kind == BETWEEN:
                 self._kill_between_two_appends()
                 continue
@@ -234,9 +267,17 @@ class Aged:
 
 
 @pytest.fixture(scope="module")
-def ages(spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Aged]:
-    """Shared: the new data can be added only once."""
-    return functools.cache(lambda job: Aged(Log(spark, broker, tmp_path_factory.mktemp("aged"), JOBS[job])))
+def ages(
+    spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Callable[[str], Aged]:
+    """Shared: the new data can be added only once. Of the kinds that are asked for in this session."""
+
+    def made(job: str) -> Aged:
+        asked = [getattr(item, "callspec").params for item in request.session.items if hasattr(item, "callspec")]  # noqa: B009
+        kinds = [one["kind"] for one in asked if one.get("aged") == job]
+        return Aged(Log(spark, broker, tmp_path_factory.mktemp("aged"), JOBS[job]), kinds)
+
+    return functools.cache(made)
 
 
 @pytest.fixture
@@ -248,7 +289,11 @@ def aged(ages: Callable[[str], Aged], request: pytest.FixtureRequest) -> Aged:
 @pytest.mark.timeout(900)  # the first one prepares them all
 @pytest.mark.parametrize(
     ("aged", "kind"),
-    [(job, kind) for job in JOBS for kind in ([*DAMAGE, BETWEEN] if job == "enrichment" else OF_ALL_JOBS)],
+    [
+        pytest.param(job, kind, marks=[] if kind in IN_MAKE_TEST else [pytest.mark.soak])
+        for job in JOBS
+        for kind in ([*DAMAGE, BETWEEN] if job == "enrichment" else OF_ALL_JOBS)
+    ],
     indirect=["aged"],
 )
 def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, kind: str) -> None:
@@ -264,7 +309,8 @@ def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, k
 @pytest.mark.parametrize(
     ("log", "moment"),
     [
-        *(("enrichment", moment) for moment in ("claimed", "ingested", "planned", "published")),
+        ("enrichment", "published"),
+        *(pytest.param("enrichment", moment, marks=pytest.mark.soak) for moment in ("claimed", "ingested", "planned")),
         *((job, "planned") for job in JOBS if job != "enrichment"),
     ],
     indirect=["log"],
