@@ -34,6 +34,8 @@ _FIXED_CONF: Final[dict[str, str]] = {
     "spark.sql.ansi.enabled": "true",
     # it asks the JVM three times a column for the caller's line; plans of many columns took half as long without
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Delta keeps thousands of plan nodes of each table that was read within the hour, of up to 10,000 tables.
+    "spark.databricks.delta.delta.log.cacheSize": "100",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Spark writes every plan out as text for its UI, which is off: a few hundred milliseconds a wide statement.
