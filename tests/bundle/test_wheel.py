@@ -13,7 +13,8 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
-from tests.bundle.resolve import load
+
+from lakestreams.bundle.read import load
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +26,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert command[0] == "python3"
     folder = tmp_path_factory.mktemp("wheel")
     tree, out = folder / "tree", folder / "dist"  # a copy: nothing is left in this one
-    others = ("__pycache__", ".*", "dist", "build", "lake", "tests", "docs", "bench", "spark-warehouse")
+    others = ("__pycache__", ".*", "dist", "build", "lake", "docs", "bench", "spark-warehouse")
     shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*others))
     build = [sys.executable, *command[1:], "--no-isolation", "--outdir", str(out), str(tree)]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
@@ -57,11 +58,15 @@ def test_it_brings_types_entry_points_and_licence(wheel: Path) -> None:
         names = archive.namelist()
     ready = {file.name for file in (ROOT / "conf").glob("*.yml")} - {"deployment.yml"}
     assert {"lakestreams/py.typed", *(f"lakestreams/conf/{name}" for name in ready)} <= set(names)
+    assert {"lakestreams/notebooks/explore_enrichment.py", "lakestreams/tests/cases/fk_join.yml"} <= set(names)
+    assert {"lakestreams/bundle/template/databricks.yml", "lakestreams/bundle/template/gitignore"} <= set(names)
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     scripts = ConfigParser()
     scripts.read_string(text_of(wheel, "entry_points.txt"))
     for job in ("enrichment", "correlation", "fk_join", "pipeline"):
         assert dict(scripts["console_scripts"])[job] == f"lakestreams.jobs.{job}:main"
+    for command in ("verify", "maintain"):
+        assert dict(scripts["console_scripts"])[command] == f"lakestreams.jobs.command:{command}"
     assert dict(scripts["console_scripts"])["lakestreams"] == "lakestreams.cli.app:main"
     assert dict(scripts["pytest11"]) == {"lakestreams": "lakestreams.testing.plugin"}
 
