@@ -97,12 +97,16 @@ class Workspace:
                 return found(query, body, *(unquote(group) for group in match.groups()))
         raise Refused(404, "ENDPOINT_NOT_FOUND", f"No API found for '{method} {path}'")
 
+    def about(self, _query: Any, _body: Any) -> Any:
+        return {"workspace_id": "1"}
+
     def me(self, _query: Any, _body: Any) -> Any:
         return {"id": "1", "userName": self.user, "active": True}
 
     def service_principals(self, query: dict[str, str], _body: Any) -> Any:
         asked = re.fullmatch(r'applicationId eq "(.*)"', query.get("filter", ""))
         found = [one for one in self.principals if asked and one == asked[1]]
+        found = found[int(query.get("startIndex", 1)) - 1 :]  # page by page, until one is empty
         return {"Resources": [{"id": "7", "applicationId": one} for one in found], "totalResults": len(found)}
 
     # --- Unity Catalog
@@ -392,6 +396,7 @@ def _read_wheel(path: Path) -> tuple[str, set[str]]:
 
 _UC = r"/api/2\.1/unity-catalog"
 ROUTES = [
+    ("GET", r"/\.well-known/databricks-config", "about"),
     ("GET", r"/api/2\.0/preview/scim/v2/Me", "me"),
     ("GET", r"/api/2\.0/preview/scim/v2/ServicePrincipals", "service_principals"),
     ("POST", _UC + r"/(catalogs|schemas|volumes)", "create"),
@@ -427,7 +432,8 @@ def serving(workspace: Workspace) -> Iterator[str]:
             query = {name: values[0] for name, values in parse_qs(place.query).items()}
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             try:
-                if self.headers.get("Authorization") != "Bearer token-of-the-fake":
+                open_to_all = place.path == "/.well-known/databricks-config"
+                if not open_to_all and self.headers.get("Authorization") != "Bearer token-of-the-fake":
                     raise Refused(401, "UNAUTHENTICATED", "Credential was not sent or was of an unsupported type")
                 status, told = 200, workspace.answer(self.command, place.path, query, json.loads(raw or b"{}"))
             except Refused as refused:

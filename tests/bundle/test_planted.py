@@ -99,19 +99,3 @@ def test_a_workspace_refuses_it_too(
         post(
             workspace, bundle, shell_wheel, lambda body: client.api_client.do("POST", "/api/2.2/jobs/create", body=body)
         )
-
-
-@pytest.fixture(scope="module")
-def shell_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel with our metadata and nothing else: what a job is checked against when it is created."""
-    import tomllib
-    import zipfile
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    name, version = project["name"], project["version"]
-    wheel = tmp_path_factory.mktemp("wheel") / f"{name}-{version}-py3-none-any.whl"
-    scripts = "".join(f"{entry} = {place}\n" for entry, place in project["scripts"].items())
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr(f"{name}-{version}.dist-info/METADATA", f"Name: {name}\nVersion: {version}\n")
-        archive.writestr(f"{name}-{version}.dist-info/entry_points.txt", f"[console_scripts]\n{scripts}")
-    return wheel

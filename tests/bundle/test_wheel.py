@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 import zipfile
 from configparser import ConfigParser
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
 
-import pytest
-
-from lakestreams.bundle.read import load
-
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built with the bundle's own command, but without fetching what builds it."""
-    command = load(ROOT, "dev").config["artifacts"]["wheel"]["build"].split()
-    assert command[0] == "python3"
-    folder = tmp_path_factory.mktemp("wheel")
-    tree, out = folder / "tree", folder / "dist"  # a copy: nothing is left in this one
-    others = ("__pycache__", ".*", "dist", "build", "lake", "docs", "bench", "spark-warehouse")
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*others))
-    build = [sys.executable, *command[1:], "--no-isolation", "--outdir", str(out), str(tree)]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = out.glob("*.whl")
-    return built
 
 
 def text_of(wheel: Path, ending: str) -> str:

@@ -249,9 +249,10 @@ _SERVERLESS: Final = """\
 def only_used(sources: str, pipelines: str) -> str:
     """The text of a sources' file with the topics that the pipelines name, and their comments."""
     head, mark, body = sources.partition("\ntopics:\n")
+    said = re.sub(r"(?m)^#.*$", "", pipelines)  # a comment names things, too
     topics = re.findall(r"(?m)^(?:(?:  #.*)?\n)*  (\w+):\n(?:    .*\n)+", body)
     blocks = [match[0] for match in re.finditer(r"(?m)^(?:(?:  #.*)?\n)*  \w+:\n(?:    .*\n)+", body)]
-    used = [text.strip("\n") for name, text in zip(topics, blocks, strict=True) if re.search(rf"\b{name}\b", pipelines)]
+    used = [text.strip("\n") for name, text in zip(topics, blocks, strict=True) if re.search(rf"\b{name}\b", said)]
     return head + mark + "\n".join(used) + "\n"
 
 
