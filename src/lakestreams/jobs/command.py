@@ -35,6 +35,9 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
     add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
     add("--catalog", help="Unity Catalog catalog of all tables")
+    if name == "maintain":
+        add("--retention", metavar="TIME", help="trims records that were ingested longer ago, such as 30d")
+        add("--vacuum-retention", metavar="TIME", help="how long files of old versions stay")
     return parser
 
 
@@ -56,6 +59,7 @@ def run_command(name: str, argv: Sequence[str]) -> None:
     files = [one.strip() for text in given.pipeline for one in text.split(",") if one.strip()]
     root = given.checkpoint_root or given.root
     options = {"--sources": given.sources, "--catalog": given.catalog, "--root": root}
+    options |= {f"--{more}": getattr(given, more.replace("-", "_"), None) for more in ("retention", "vacuum-retention")}
     code = _call([name, *files, *(part for option in options.items() if option[1] for part in option)])
     if code and on_databricks():
         msg = f"{name} ended with {code}"
