@@ -284,25 +284,33 @@ class Workspace:
 
     def run_now(self, _query: Any, body: dict[str, Any]) -> Any:
         job = self.get_job({"job_id": str(body["job_id"])}, None)["settings"]
-        began, result, log = time.time(), "SUCCESS", ""
-        for task in job["tasks"]:
-            code, log = self.execute(task, {one["environment_key"]: one["spec"] for one in job.get("environments", [])})
-            if code:
-                result = "FAILED"
-                break
         run_id = next(self.ids)
         self.runs[run_id] = {
             "run_id": run_id,
             "job_id": body["job_id"],
             "run_name": job["name"],
-            "state": {"life_cycle_state": "TERMINATED", "result_state": result, "state_message": log[-300:]},
-            "start_time": int(began * 1_000),
-            "end_time": int(time.time() * 1_000),
-            "run_duration": int((time.time() - began) * 1_000),
+            "state": {"life_cycle_state": "RUNNING"},
+            "start_time": int(time.time() * 1_000),
             "run_page_url": f"http://127.0.0.1/runs/{run_id}",
-            "log": log,
         }
+        threading.Thread(target=self.finish, args=(self.runs[run_id], job), daemon=True).start()
         return {"run_id": run_id}
+
+    def finish(self, run: dict[str, Any], job: dict[str, Any]) -> None:
+        result, log = "SUCCESS", ""
+        try:
+            for task in job["tasks"]:
+                code, log = self.execute(
+                    task, {one["environment_key"]: one["spec"] for one in job.get("environments", [])}
+                )
+                if code:
+                    result = "FAILED"
+                    break
+        except Exception as error:  # noqa: BLE001 - a run that nobody ends would be waited for
+            result, log = "FAILED", repr(error)
+        ended = int(time.time() * 1_000)
+        run |= {"log": log, "end_time": ended, "run_duration": ended - run["start_time"]}
+        run["state"] = {"life_cycle_state": "TERMINATED", "result_state": result, "state_message": log[-300:]}
 
     def get_run(self, query: dict[str, str], _body: Any) -> Any:
         return self.runs[int(query["run_id"])]

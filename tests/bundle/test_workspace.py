@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SERVICE = "6f1c7d7e-0000-4000-8000-0123456789ab"
+LONG = timedelta(minutes=8)
 TOKEN = "token-of-the-fake"
 runner = CliRunner()
 
@@ -221,7 +223,7 @@ def test_status_tells_what_is_deployed_and_how_it_last_ran(
     (place / shell_wheel.name).write_bytes(shell_wheel.read_bytes())
     bodies = job_bodies(resolved)
     made = {key: create(client, bodies[key]) for key in ("correlation", "enrichment")}
-    client.jobs.run_now(made["enrichment"])  # fails: the wheel has nothing in it
+    client.jobs.run_now(made["enrichment"]).result()  # fails: the wheel has nothing in it
     found = status(bundle, "dev")
     assert {key: one["job_id"] for key, one in found.items() if one["job_id"]} == made
     assert (found["enrichment"]["result"], found["correlation"]["result"]) == ("FAILED", None)
@@ -259,14 +261,14 @@ def test_the_wheels_jobs_run_as_the_bundle_starts_them(
     variables = {"runner": SERVICE, "kafka_bootstrap": broker.bootstrap_servers}
     jobs = deploy(client, load(root, "prod", variables, User(workspace.user)), wheel)
 
-    client.jobs.run_now(jobs["enrichment"])
+    client.jobs.run_now(jobs["enrichment"]).result(timeout=LONG)
     (run,) = workspace.runs.values()
     assert run["state"]["result_state"] == "SUCCESS", run["log"]
     assert "page_views: 1 cycles, 3 records, 0 unreadable" in run["log"]
     lake = workspace.disk / "Volumes" / "prod" / "_lakestreams" / "checkpoints"
     assert (lake / "silver" / "enriched_page_views" / "_delta_log").is_dir()
 
-    client.jobs.run_now(jobs["verify"])  # two of its three pipelines have never run
+    client.jobs.run_now(jobs["verify"]).result(timeout=LONG)  # two of its three pipelines have never run
     run = list(workspace.runs.values())[-1]
     assert run["state"]["result_state"] == "FAILED"
     assert "LS508 NOTHING_TO_VERIFY" in run["log"]
