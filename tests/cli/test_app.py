@@ -93,6 +93,7 @@ def test_no_command_is_help_and_a_usage_error():
         ["check"],
         ["check", "--target", "dev", "--var", "catalog"],
         ["init"],
+        ["status", "conf/enrichment.yml", "--target", "dev"],
         ["run"],
         ["nothing"],
         ["run", "x.yml", "--max-bad-share", "2"],

@@ -91,13 +91,6 @@ def targets(root: Path) -> list[str]:
     return list(_mapping(read_yaml(root / FILE).get("targets"), "targets"))
 
 
-def default_target(root: Path) -> str | None:
-    """The target that is meant if none is named."""
-    chosen = _mapping(read_yaml(root / FILE).get("targets"), "targets")
-    marked = [name for name, target in chosen.items() if target and target.get("default")]
-    return marked[0] if marked else None
-
-
 def load(root: Path, target: str, variables: Mapping[str, str] | None = None, user: User | None = None) -> Bundle:
     """The bundle of a target.
 

@@ -13,9 +13,9 @@ import tomllib
 import zoneinfo
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from lakestreams.bundle import quartz
 from lakestreams.bundle.bodies import is_local, wheel_file
@@ -94,15 +94,8 @@ _TASK_KEYS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Wheels:
-    """The packages that tasks may name, and what their entry points take.
-
-    Attributes:
-        parsers: package to entry point to the parser of its arguments; None where only the name is known.
-    """
-
-    parsers: Mapping[str, Mapping[str, ArgumentParser | None]] = field(default_factory=dict)
+Wheels: TypeAlias = "Mapping[str, Mapping[str, ArgumentParser | None]]"
+"""Package to entry point to the parser of its arguments; None where only the name is known."""
 
 
 def known_wheels(root: Path) -> Wheels:
@@ -113,7 +106,7 @@ def known_wheels(root: Path) -> Wheels:
         project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
         if project.get("name", PACKAGE) != PACKAGE:
             found[project["name"]] = dict.fromkeys(project.get("scripts", {}))
-    return Wheels(found)
+    return found
 
 
 def faults(bundle: Bundle, wheels: Wheels | None = None) -> list[BundleInvalid]:
@@ -288,11 +281,11 @@ class _Job:
     def _wheel_task(self, name: str, task: Mapping[str, Any]) -> Iterator[BundleInvalid]:
         wheel = task["python_wheel_task"]
         package, entry = wheel.get("package_name"), wheel.get("entry_point")
-        if package not in self.wheels.parsers:
-            known = ", ".join(self.wheels.parsers)
+        if package not in self.wheels:
+            known = ", ".join(self.wheels)
             yield self._fault(f"{name}: no wheel of the bundle is the package {package}", f"one of: {known}")
             return
-        entries = self.wheels.parsers[package]
+        entries = self.wheels[package]
         if entry not in entries:
             known = ", ".join(sorted(entries))
             yield self._fault(f"{name}: entry point {entry} is none of the wheel's", f"one of: {known}")

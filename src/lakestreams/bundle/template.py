@@ -190,7 +190,7 @@ def _values(project: Project) -> dict[str, str]:
         "alerts": _ALERTS,
         # a run a quarter of an hour: an hour without progress means that three have brought none
         "health_scheduled": _HEALTH.format(seconds=3600) + _DURATION + _ALERTS + _BACKLOG + _LONG,
-        "health_continuous": _HEALTH.format(seconds=600).rstrip("\n") + "\n" + _ALERTS + _BACKLOG,
+        "health_continuous": _HEALTH.format(seconds=600) + _ALERTS + _BACKLOG,
         "serverless": _SERVERLESS.format(wheel=project.wheel),
     }
 

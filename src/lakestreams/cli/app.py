@@ -208,6 +208,9 @@ def status(
     """
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
 
+    if target is not None and pipeline:
+        msg = "a --target has jobs, pipelines have tables: ask for one at a time"
+        raise typer.BadParameter(msg)
     if target is not None:
         from lakestreams.cli.target import status as status_of_target  # noqa: PLC0415
         from lakestreams.cli.target import variables_of  # noqa: PLC0415
