@@ -25,6 +25,7 @@ CHAPTERS: Final = {
     "4": "The data",
     "5": "Tables and the engine",
     "6": "Local parts",
+    "7": "Databricks",
 }
 
 _UNEQUAL: Final = errors.CoPartitioningRequired(
@@ -123,6 +124,18 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.BrokerNotReady("the local broker ended before it was ready; its log ends with\nNo space left on device"),
     errors.PortTaken("port 9092 on 127.0.0.1 is in use"),
     errors.LocalPartsMissing("the package confluent_kafka is not installed"),
+    errors.BundleInvalid(
+        "task enrich: entry point enrich is none of the wheel's",
+        hint="one of: correlation, enrichment, fk_join, maintain, pipeline, verify",
+        where="resources/enrichment.job.yml  jobs.enrichment",
+    ),
+    errors.WorkspaceLacks(
+        "secret scope 'lakestreams' has no key 'password'",
+        hint="databricks secrets put-secret lakestreams password",
+        where="conf/sources.yml",
+    ),
+    errors.WorkspaceUnreachable("no credentials for a workspace were found"),
+    errors.ProjectExists("the folder my-streams has files already"),
 )
 
 

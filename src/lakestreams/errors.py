@@ -460,6 +460,45 @@ class LocalPartsMissing(LakestreamsError):
     hint = "pip install 'lakestreams[local]'"
 
 
+# --- LS7xx: Databricks ---------------------------------------------------------------------------------------------
+
+
+class BundleInvalid(LakestreamsError):
+    """A bundle says something that a deployment would refuse, or that it takes and a run then fails at.
+
+    Among them are mistakes that `databricks bundle validate` lets through: an unknown environment or task, an entry
+    point that the wheel does not have, a cron expression that is none, a task that stands twice.
+    """
+
+    code = "LS701"
+    name = "BUNDLE_INVALID"
+    hint = "mend databricks.yml or the file in resources/; docs/deploy.md has a bundle that works"
+
+
+class WorkspaceLacks(LakestreamsError):
+    """The workspace lacks something that the target's jobs need; the fix is the command that brings it."""
+
+    code = "LS702"
+    name = "WORKSPACE_LACKS"
+    hint = "docs/deploy.md lists what has to be there before the first deployment"
+
+
+class WorkspaceUnreachable(LakestreamsError):
+    """The workspace does not answer, or does not let us in."""
+
+    code = "LS703"
+    name = "WORKSPACE_UNREACHABLE"
+    hint = "databricks auth login --host <workspace>, or set DATABRICKS_HOST and DATABRICKS_TOKEN"
+
+
+class ProjectExists(LakestreamsError):
+    """The folder of a new bundle has files already; nothing was written."""
+
+    code = "LS704"
+    name = "PROJECT_EXISTS"
+    hint = "choose another folder, or move the files away"
+
+
 def catalogue() -> Iterator[type[LakestreamsError]]:
     """Every error class, ordered by code."""
     found: dict[str, type[LakestreamsError]] = {}

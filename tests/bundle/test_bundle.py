@@ -1,230 +1,254 @@
-"""The bundle and its twin for dbx, checked as far as it goes without a workspace; mistakes are planted and found."""
+"""The bundle, resolved for every target without a workspace: no fault, the job bodies that are written down, one template.
+
+Nothing here is the Databricks CLI. What it would send was compared with `job_bodies` once, for a sample bundle.
+"""
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import shutil
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from tests.bundle.resolve import WORKSPACE, Bundle, load, targets
-from tests.bundle.rules import faults
+from databricks.sdk.service.jobs import JobSettings
+from tests.bundle import golden
 
+from lakestreams.bundle import files, quartz
+from lakestreams.bundle.bodies import job_bodies
+from lakestreams.bundle.read import Bundle, User, load, targets
+from lakestreams.bundle.rules import faults
 from lakestreams.engine.lake import CONTROL_SCHEMA, Lake
-from lakestreams.jobs import entry
+from lakestreams.errors import BundleInvalid, ConfigUnreadable
+from lakestreams.jobs import catalogue
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-DEPLOYMENT = yaml.safe_load((ROOT / "conf/deployment.yml").read_text(encoding="utf-8"))
 TARGETS = targets(ROOT)
+JOBS = ["correlation", "enrichment", "fk_join", "maintenance", "verify"]
 
 
-def parsers() -> dict[str, argparse.ArgumentParser]:
-    """The jobs among the wheel's entry points, with their parsers."""
-    found = {}
-    for name, place in PROJECT["scripts"].items():
-        module, _, function = place.partition(":")
-        if module.startswith("lakestreams.jobs."):
-            job = importlib.import_module(module)
-            assert callable(getattr(job, function))
-            found[name] = entry._parser(name, job.DEFAULT_PIPELINE)
+@pytest.fixture(params=TARGETS)
+def bundle(request: pytest.FixtureRequest) -> Bundle:
+    return load(ROOT, request.param, user=golden.ADA)
+
+
+def named(bundle: Bundle, job: str) -> dict[str, str]:
+    found: dict[str, str] = bundle.jobs[job]["tasks"][0]["python_wheel_task"]["named_parameters"]
     return found
 
 
-def problems(bundle: Bundle) -> list[str]:
-    return faults(bundle, PROJECT["name"], parsers())
+# --- what is deployed ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "file", ["databricks.yml", "conf/deployment.yml", "resources/enrichment.job.yml", "resources/storage.yml"]
-)
-def test_every_file_is_yaml_without_tabs_or_doubled_keys(file: str) -> None:
-    class Strict(yaml.SafeLoader):
-        """A loader that does not let a later key win silently."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-            assert len(keys) == len(set(keys)), f"{node.start_mark}: doubled key in {keys}"
-            return super().construct_mapping(node, deep)
-
-    assert isinstance(yaml.load((ROOT / file).read_text(encoding="utf-8"), Strict), dict)
+def test_no_target_has_a_fault(bundle: Bundle) -> None:
+    assert [str(fault) for fault in faults(bundle)] == []
+    assert files.pipelines(bundle)[1] == []
 
 
-def test_every_resource_file_is_included() -> None:
-    included = set(load(ROOT, "dev").files.values())
-    assert included == {ROOT / "resources"}
+def test_job_bodies_are_those_that_are_written_down(bundle: Bundle) -> None:
+    kept = (golden.FOLDER / f"{bundle.target}.json").read_text(encoding="utf-8")
+    assert golden.made(bundle.target) == kept, "look at the difference, then: python -m tests.bundle.golden"
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_bundle_has_no_fault(target: str) -> None:
-    assert problems(load(ROOT, target)) == []
+def test_the_jobs_api_knows_every_field_and_value(bundle: Bundle) -> None:
+    """The SDK drops what it does not know, so a body that comes back whole has no typing error."""
+    for body in job_bodies(bundle).values():
+        assert JobSettings.from_dict(json.loads(json.dumps(body))).as_dict() == body
+
+
+def test_every_job_is_there_and_how_it_is_started(bundle: Bundle) -> None:
+    assert sorted(bundle.jobs) == JOBS
+    started = {key: "continuous" if "continuous" in job else "schedule" for key, job in bundle.jobs.items()}
+    assert started == dict.fromkeys(JOBS, "schedule") | {"correlation": "continuous"}
+    paused = {job[started[key]]["pause_status"] for key, job in bundle.jobs.items()}
+    assert paused == {"UNPAUSED" if bundle.target == "prod" else "PAUSED"}
+    (cluster,) = bundle.jobs["correlation"]["job_clusters"]
+    assert cluster["new_cluster"]["num_workers"] == 2
+    assert "autoscale" not in cluster["new_cluster"]
+    assert all("job_clusters" not in bundle.jobs[key] for key in JOBS if key != "correlation")
+
+
+def test_jobs_retry_end_and_tell(bundle: Bundle) -> None:
+    for key, job in bundle.jobs.items():
+        assert job["max_concurrent_runs"] == 1, "a second driver would fence the first"
+        assert "timeout_seconds" in job or "continuous" in job
+        assert job["email_notifications"]["on_failure"], key
+        reads = job["tasks"][0]["python_wheel_task"]["entry_point"] in catalogue.READERS
+        metrics = {rule["metric"] for rule in job.get("health", {}).get("rules", [])}
+        assert reads == ({"STREAMING_BACKLOG_SECONDS", "STREAMING_BACKLOG_RECORDS"} <= metrics), key
+        assert reads == ("on_streaming_backlog_exceeded" in job["email_notifications"]), key
+    retries = {key: job["tasks"][0]["max_retries"] for key, job in bundle.jobs.items()}
+    assert retries == {"correlation": -1, "enrichment": 2, "fk_join": 2, "maintenance": 1, "verify": 0}
 
 
 def test_targets_are_what_they_are_called() -> None:
-    dev, staging, prod = (load(ROOT, target).config for target in ("dev", "staging", "prod"))
-    assert (dev["mode"], dev["default"]) == ("development", True)
-    assert staging["mode"] == prod["mode"] == "production"
-    assert staging["presets"]["trigger_pause_status"] == "PAUSED"
-    assert "presets" not in prod
-    assert staging["workspace"]["root_path"] != prod["workspace"]["root_path"]
-    assert [one["level"] for one in prod["permissions"]] == ["CAN_MANAGE", "CAN_VIEW"]
+    dev, staging, prod = (load(ROOT, target, user=golden.ADA) for target in ("dev", "staging", "prod"))
+    assert (dev.config["mode"], dev.config["default"]) == ("development", True)
+    assert {job["name"] for job in dev.jobs.values()} == {f"[dev ada] {name}" for name in JOBS}
+    assert {job["tags"]["dev"] for job in dev.jobs.values()} == {"ada"}
+    assert "run_as" not in dev.config
+    for target in (staging, prod):
+        assert target.config["mode"] == "production"
+        assert {job["name"] for job in target.jobs.values()} == set(JOBS)
+        assert target.config["run_as"] == {"service_principal_name": target.variables["runner"]}
+        assert [one["level"] for one in target.config["permissions"]] == ["CAN_MANAGE", "CAN_VIEW"]
+    assert staging.config["workspace"]["root_path"] != prod.config["workspace"]["root_path"]
+    scopes = [one.variables["secret_scope"] for one in (dev, staging, prod)]
+    assert len(set(scopes)) == len(TARGETS)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_schemas_that_the_engine_writes_to_are_deployed(target: str) -> None:
+def test_the_schemas_that_the_engine_writes_to_are_deployed(bundle: Bundle) -> None:
     """The engine makes tables and never schemas; in development mode a prefix would hide them from it."""
-    bundle = load(ROOT, target)
-    lake = Lake(root="", catalog=target)
-    deployed = {schema["name"] for schema in bundle.resources["schemas"].values()}
-    assert deployed == {lake.bronze_schema, lake.output("name").name.partition(".")[0], CONTROL_SCHEMA}
-    assert bundle.config["experimental"]["skip_name_prefix_for_schema"] is True
-    assert {item["catalog_name"] for kind in ("schemas", "volumes") for item in bundle.resources[kind].values()} == {
-        target
+    lake = Lake(root="", catalog=bundle.target)
+    schemas = bundle.resources["schemas"].values()
+    assert {one["name"] for one in schemas} == {
+        lake.bronze_schema,
+        lake.output("name").name.partition(".")[0],
+        CONTROL_SCHEMA,
     }
     (volume,) = bundle.resources["volumes"].values()
-    parameters = bundle.jobs["enrichment"]["tasks"][0]["python_wheel_task"]["named_parameters"]
-    assert parameters["checkpoint-root"] == "/".join(
-        ("/Volumes", volume["catalog_name"], volume["schema_name"], volume["name"])
-    )
+    assert {one["catalog_name"] for one in (*schemas, volume)} == {bundle.target}
+    place = "/".join(("/Volumes", volume["catalog_name"], volume["schema_name"], volume["name"]))
+    assert {named(bundle, job)["checkpoint-root"] for job in JOBS} == {place}
+    granted = {one["principal"] for item in (*schemas, volume) for one in item["grants"]}
+    assert granted == {"ada@example.com" if bundle.target == "dev" else bundle.variables["runner"]}
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_files_that_a_job_reads_are_deployed_with_it(target: str) -> None:
-    for job in load(ROOT, target).jobs.values():
-        for task in job["tasks"]:
-            values = task["python_wheel_task"]["named_parameters"].values()
-            files = [
-                value.removeprefix(f"{WORKSPACE['workspace.file_path']}/") for value in values if "/conf/" in value
-            ]
-            assert files
-            assert all((ROOT / file).is_file() for file in files)
+def test_variables_that_are_given_reach_whatever_refers_to_them() -> None:
+    bundle = load(ROOT, "dev", {"catalog": "dev_ada", "workers": "3", "secret_scope": "ada"})
+    assert named(bundle, "enrichment")["catalog"] == "dev_ada"
+    assert named(bundle, "verify")["checkpoint-root"] == "/Volumes/dev_ada/_lakestreams/checkpoints"
+    assert named(bundle, "fk_join")["secret-scope"] == "ada"
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_a_job_never_runs_beside_itself(target: str) -> None:
-    for job in load(ROOT, target).jobs.values():
-        assert job["max_concurrent_runs"] == 1
-        assert all(task["max_retries"] > 0 for task in job["tasks"])
+def test_entry_points_are_the_wheels() -> None:
+    jobs = {name: place for name, place in PROJECT["scripts"].items() if place.startswith("lakestreams.jobs.")}
+    assert set(catalogue.parsers()) == set(jobs)
+    assert PROJECT["name"] == catalogue.PACKAGE
+    for place in jobs.values():
+        module, _, function = place.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
 
 
-def test_overrides_reach_whatever_refers_to_the_variable() -> None:
-    bundle = load(ROOT, "dev", {"catalog": "dev_ada"})
-    named = bundle.jobs["enrichment"]["tasks"][0]["python_wheel_task"]["named_parameters"]
-    assert named["catalog"] == "dev_ada"
-    assert named["checkpoint-root"].startswith("/Volumes/dev_ada/")
+# --- how it is read --------------------------------------------------------------------------------------------------
 
 
-# --- planted mistakes: (file, text, what stands there instead, the fault) --------------------------------------------
-
-JOB, MAIN = "resources/enrichment.job.yml", "databricks.yml"
-PLANTED = {
-    "unknown variable": (JOB, "${var.kafka_bootstrap}", "${var.kafka}", "reference to nothing: var.kafka"),
-    "unknown resource": (
-        "resources/storage.yml", "schemas.control.name", "schemas.ops.name", "reference to nothing: resources.schemas.ops.name",
-    ),
-    "unknown field": (
-        "resources/storage.yml", "control.name}", "control.title}", "reference to nothing: resources.schemas.control.title",
-    ),
-    "cyclic variable": (MAIN, "/Volumes/${var.catalog}", "${var.checkpoint_root}", "reference to nothing: var.checkpoint_root"),
-    "variable of a target": (MAIN, "catalog: prod", "catalogue: prod", "reference to nothing: targets.prod.variables.catalogue"),
-    "no root path": (MAIN, "root_path:", "file_path:", "mode production without workspace.root_path"),
-    "environment": (JOB, "- environment_key: default", "- environment_key: other", "environment_key default is not declared"),
-    "job cluster": (JOB, "          environment_key: default", "          job_cluster_key: big", "job_cluster_key big is not declared"),
-    "no compute": (JOB, "          environment_key: default\n", "", "task enrich: no compute"),
-    "notebook": (
-        JOB, "      environments:", "        - {task_key: look, notebook_task: {notebook_path: ../notebooks/look.py}}\n      environments:",
-        "there is no notebook ../notebooks/look.py",
-    ),
-    "depends_on": (
-        JOB, "          max_retries", "          depends_on: [{task_key: ingest}]\n          max_retries",
-        "depends on ingest, which is no other task",
-    ),
-    "package": (JOB, "package_name: lakestreams", "package_name: lakestream", "package lakestream, the wheel's is lakestreams"),
-    "entry point": (JOB, "entry_point: enrichment", "entry_point: enrich", "entry point enrich, the wheel has correlation, enrichment, fk_join, pipeline"),
-    "parameter": (JOB, "checkpoint-root:", "checkpoints-root:", "parameter --checkpoints-root is not one of enrichment's"),
-    "value": (JOB, "              catalog:", "              max-bad-share: five\n              catalog:", "cannot be read"),
-    "wheel's place": (JOB, "../dist/*.whl", "dist/*.whl", "is not where the wheel is built"),
-    "key of a job": (JOB, "timeout_seconds", "timeout_second", "unknown key timeout_second"),
-    "key of a task": (JOB, "retry_on_timeout", "retry_on_time_out", "unknown key retry_on_time_out"),
-    "two starts": (JOB, "      tasks:", "      continuous: {}\n      tasks:", "more than one of schedule, continuous, trigger"),
-}  # fmt: skip
+SMALL = """
+bundle: {name: small}
+include: [resources/*.yml]
+variables:
+  size: {default: 2}
+  place: {default: "${var.catalog}.x"}
+  catalog: {}
+  cluster: {default: {spark_version: 17.3.x-scala2.13, node_type_id: a}}
+targets:
+  dev: {mode: development, variables: {catalog: main}}
+  test:
+    workspace: {root_path: /r}
+    presets: {name_prefix: "t-", tags: {team: a}, trigger_pause_status: PAUSED}
+    variables: {catalog: main, cluster: {spark_version: 17.3.x-scala2.13, node_type_id: b}}
+    resources: {jobs: {one: {tasks: [{task_key: a, max_retries: 5}], job_clusters: [{job_cluster_key: c, new_cluster: {num_workers: 9}}]}}}
+"""
+RESOURCES = """
+resources:
+  schemas: {s: {catalog_name: "${var.catalog}", name: data}}
+  volumes: {v: {catalog_name: "${var.catalog}", schema_name: "${resources.schemas.s.name}", name: files}}
+  jobs:
+    one:
+      name: one
+      trigger: {file_arrival: {url: "${resources.volumes.v.volume_path}"}}
+      job_clusters: [{job_cluster_key: c, new_cluster: "${var.cluster}"}]
+      tasks:
+        - {task_key: b, job_cluster_key: c, notebook_task: {notebook_path: ../n.py}}
+        - {task_key: a, job_cluster_key: c, notebook_task: {notebook_path: ../n.py, base_parameters: {t: "${var.place}", n: "${var.size}"}}}
+"""
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_mistake_is_found(name: str, tmp_path: Path) -> None:
-    file, text, instead, fault = PLANTED[name]
-    shutil.copy(ROOT / "databricks.yml", tmp_path)
-    shutil.copytree(ROOT / "resources", tmp_path / "resources")
-    planted = (tmp_path / file).read_text(encoding="utf-8")
-    assert text in planted
-    (tmp_path / file).write_text(planted.replace(text, instead), encoding="utf-8")
-    assert [found for found in problems(load(tmp_path, "prod")) if fault in found]
+def small(folder: Path) -> Path:
+    (folder / "resources").mkdir()
+    (folder / "databricks.yml").write_text(SMALL, encoding="utf-8")
+    (folder / "resources" / "r.yml").write_text(RESOURCES, encoding="utf-8")
+    (folder / "n.py").write_text("# Databricks notebook source\n", encoding="utf-8")
+    return folder
 
 
-# --- the same for dbx ------------------------------------------------------------------------------------------------
-
-
-def as_named(tokens: list[str]) -> dict[str, str]:
-    """`--key=value` and `--key`, `value` as a map; files as the bundle names them."""
-    named, waiting = {}, iter(tokens)
-    for token in waiting:
-        name, given, value = token.partition("=")
-        named[name.removeprefix("--")] = value if given else next(waiting)
-    return {
-        name: value.replace("file:fuse://", f"{WORKSPACE['workspace.file_path']}/") for name, value in named.items()
+def test_development_prefixes_names_of_jobs_and_schemas_but_not_of_volumes(tmp_path: Path) -> None:
+    bundle = load(small(tmp_path), "dev", user=User("Grace.Hopper@example.com"))
+    body = job_bodies(bundle)["one"]
+    assert (body["name"], body["max_concurrent_runs"]) == ("[dev grace_hopper] one", 4)
+    assert body["trigger"]["pause_status"] == "PAUSED"
+    assert body["trigger"]["file_arrival"]["url"] == "/Volumes/main/dev_grace_hopper_data/files"
+    assert bundle.resources["schemas"]["s"]["name"] == "dev_grace_hopper_data"
+    assert [task["task_key"] for task in body["tasks"]] == ["a", "b"]
+    home = "/Workspace/Users/Grace.Hopper@example.com/.bundle/small/dev"
+    assert body["tasks"][0]["notebook_task"] == {
+        "notebook_path": f"{home}/files/n",
+        "base_parameters": {"t": "main.x", "n": 2},
     }
+    assert body["deployment"]["metadata_file_path"] == f"{home}/state/metadata.json"
 
 
-def test_dbx_has_the_same_targets_and_builds_the_same_way() -> None:
-    assert list(DEPLOYMENT["environments"]) == TARGETS
-    assert DEPLOYMENT["build"]["commands"] == [load(ROOT, "dev").config["artifacts"]["wheel"]["build"]]
+def test_a_target_overrides_tasks_and_clusters_by_their_keys(tmp_path: Path) -> None:
+    bundle = load(small(tmp_path), "test")
+    body = job_bodies(bundle)["one"]
+    assert [(task["task_key"], task.get("max_retries")) for task in body["tasks"]] == [("a", 5), ("b", None)]
+    assert (body["name"], body["tags"], body["max_concurrent_runs"]) == ("t-one", {"team": "a"}, 1)
+    assert bundle.resources["schemas"]["s"]["name"] == "t_data"
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_dbx_deploys_the_same_jobs(target: str) -> None:
-    bundle = load(ROOT, target)
-    jobs = {job["name"]: job for job in bundle.jobs.values()}
-    workflows = {one["name"]: one for one in DEPLOYMENT["environments"][target]["workflows"]}
-    assert workflows.keys() == jobs.keys()
-    paused = bundle.config["mode"] == "development" or "presets" in bundle.config
-    for name, workflow in workflows.items():
-        job = jobs[name]
-        assert workflow["schedule"] == {**job["schedule"], "pause_status": "PAUSED" if paused else "UNPAUSED"}
-        for key in ("max_concurrent_runs", "timeout_seconds", "tags"):
-            assert workflow[key] == job[key], key
-        for mine, other in zip(workflow["tasks"], job["tasks"], strict=True):
-            for key in ("task_key", "max_retries", "min_retry_interval_millis", "retry_on_timeout"):
-                assert mine[key] == other[key], key
-            wheel, leading = mine["python_wheel_task"], other["python_wheel_task"]
-            assert (wheel["package_name"], wheel["entry_point"]) == (leading["package_name"], leading["entry_point"])
-            assert as_named(wheel["parameters"]) == leading["named_parameters"]
-            assert mine["job_cluster_key"] in {one["job_cluster_key"] for one in workflow["job_clusters"]}
+def test_a_key_that_stands_twice_is_no_yaml(tmp_path: Path) -> None:
+    (small(tmp_path) / "resources" / "r.yml").write_text("resources: {}\nresources: {}\n", encoding="utf-8")
+    with pytest.raises(ConfigUnreadable, match="the key resources stands twice"):
+        load(tmp_path, "dev")
 
 
-def test_dbx_finds_the_files_that_it_uploads() -> None:
-    """dbx replaces a reference only where it is the whole parameter."""
-    tokens = [
-        token
-        for environment in DEPLOYMENT["environments"].values()
-        for workflow in environment["workflows"]
-        for task in workflow["tasks"]
-        for token in task["python_wheel_task"]["parameters"]
-        if "file:fuse" in token
-    ]
-    assert len(tokens) == 2 * len(TARGETS)
-    for token in tokens:
-        assert token.startswith("file:fuse://")
-        assert (ROOT / token.removeprefix("file:fuse://")).is_file()
+def test_no_bundle_and_no_target_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigUnreadable, match=r"there is no file databricks\.yml"):
+        targets(tmp_path)
+    with pytest.raises(BundleInvalid) as told:
+        load(ROOT, "production")
+    assert told.value.hint == "name one of: dev, staging, prod"
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_job_reads_what_dbx_and_the_bundle_send_it(target: str) -> None:
-    (workflow,) = DEPLOYMENT["environments"][target]["workflows"]
-    parser = parsers()["enrichment"]
-    sent = parser.parse_args(workflow["tasks"][0]["python_wheel_task"]["parameters"])
-    assert sent.catalog == target
-    assert sent.pipeline == ["file:fuse://conf/enrichment.yml"]
+# --- schedules -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0 0/15 * * * ?", "0 0 12 ? * MON-FRI", "0 15 10 L * ?", "0 0 0 1,15 JAN-JUN ? 2026-2030", "0 0 8 ? * 6#3", "0 0 8 15W * ?"],
+)  # fmt: skip
+def test_quartz_expressions(text: str) -> None:
+    assert quartz.fault(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("*/15 * * * *", "it has 5 fields"),
+        ("0 0 12 * * *", "exactly one of"),
+        ("0 0 12 ? * ?", "exactly one of"),
+        ("0 60 * * * ?", "'60' is no value of minutes"),
+        ("0 0 25 * * ?", "'25' is no value of hours"),
+        ("0 0 0 ? * FRY", "'FRY' is no value of day of week"),
+        ("0 0 0 ? 13 MON", "'13' is no value of month"),
+        ("0 0/x * * * ?", "'0/x' is no value of minutes"),
+        ("every day at six", "it has 4 fields"),
+    ],
+)
+def test_what_is_no_quartz_expression(text: str, told: str) -> None:
+    assert told in (quartz.fault(text) or "")
+
+
+# --- one template ----------------------------------------------------------------------------------------------------
+
+
+def test_this_bundle_is_the_template_rendered(bundle_files: Any) -> None:
+    assert bundle_files.outdated() == [], "run: python scripts/bundle_files.py"
+
+
+@pytest.fixture
+def bundle_files(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return importlib.import_module("bundle_files")

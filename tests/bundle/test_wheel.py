@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 import zipfile
 from configparser import ConfigParser
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
 
-import pytest
-from tests.bundle.resolve import load
-
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built with the bundle's own command, but without fetching what builds it."""
-    command = load(ROOT, "dev").config["artifacts"]["wheel"]["build"].split()
-    assert command[0] == "python3"
-    folder = tmp_path_factory.mktemp("wheel")
-    tree, out = folder / "tree", folder / "dist"  # a copy: nothing is left in this one
-    others = ("__pycache__", ".*", "dist", "build", "lake", "tests", "docs", "bench", "spark-warehouse")
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*others))
-    build = [sys.executable, *command[1:], "--no-isolation", "--outdir", str(out), str(tree)]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = out.glob("*.whl")
-    return built
 
 
 def text_of(wheel: Path, ending: str) -> str:
@@ -57,11 +35,15 @@ def test_it_brings_types_entry_points_and_licence(wheel: Path) -> None:
         names = archive.namelist()
     ready = {file.name for file in (ROOT / "conf").glob("*.yml")} - {"deployment.yml"}
     assert {"lakestreams/py.typed", *(f"lakestreams/conf/{name}" for name in ready)} <= set(names)
+    assert {"lakestreams/notebooks/explore_enrichment.py", "lakestreams/tests/cases/fk_join.yml"} <= set(names)
+    assert {"lakestreams/bundle/template/databricks.yml", "lakestreams/bundle/template/gitignore"} <= set(names)
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     scripts = ConfigParser()
     scripts.read_string(text_of(wheel, "entry_points.txt"))
     for job in ("enrichment", "correlation", "fk_join", "pipeline"):
         assert dict(scripts["console_scripts"])[job] == f"lakestreams.jobs.{job}:main"
+    for command in ("verify", "maintain"):
+        assert dict(scripts["console_scripts"])[command] == f"lakestreams.jobs.command:{command}"
     assert dict(scripts["console_scripts"])["lakestreams"] == "lakestreams.cli.app:main"
     assert dict(scripts["pytest11"]) == {"lakestreams": "lakestreams.testing.plugin"}
 

@@ -19,7 +19,7 @@ from lakestreams.errors import Fenced, IngestFailed, LakestreamsError
 from lakestreams.jobs import report
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["demo", "check", "run", "test", "status", "schema", "version", "local up", "local down"]
+COMMANDS = ["demo", "check", "run", "test", "status", "init", "schema", "version", "local up", "local down"]
 
 runner = CliRunner()
 
@@ -91,6 +91,9 @@ def test_no_command_is_help_and_a_usage_error():
     "arguments",
     [
         ["check"],
+        ["check", "--target", "dev", "--var", "catalog"],
+        ["init"],
+        ["status", "conf/enrichment.yml", "--target", "dev"],
         ["run"],
         ["nothing"],
         ["run", "x.yml", "--max-bad-share", "2"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,8 +11,15 @@ import pytest
 from lakestreams.cli import demo
 from lakestreams.config.compile import load_pipeline
 from lakestreams.engine.progress import Summary
-from lakestreams.errors import BrokerUnreachable, ConfigUnreadable, CoPartitioningRequired, Fenced, InvalidOption
-from lakestreams.jobs import enrichment, entry, runner
+from lakestreams.errors import (
+    BrokerUnreachable,
+    ConfigUnreadable,
+    CoPartitioningRequired,
+    Fenced,
+    InvalidOption,
+    LakestreamsError,
+)
+from lakestreams.jobs import command, enrichment, entry, runner
 from lakestreams.jobs.runner import Job, Outcome, RunOptions
 
 
@@ -254,3 +262,72 @@ def test_at_an_interval_a_failure_ends_the_job(conf, monkeypatch):
     found = job(conf, monkeypatch, drivers, interval_ms=1).run(None)
     assert [driver.rounds for driver in drivers] == [3, 3]
     assert isinstance(found[0].error, BrokerUnreachable)
+
+
+# --- secrets of a target ---------------------------------------------------------------------------------------------
+
+
+def test_a_targets_scope_is_where_every_secret_is_looked_up(conf, monkeypatch):
+    text = (conf / "sources.yml").read_text(encoding="utf-8")
+    text = text.replace("\ntopics:", "\n  options: {ssl.truststore.password: 'secret://kafka/store'}\n\ntopics:", 1)
+    (conf / "sources.yml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("LAKESTREAMS_SECRET_KAFKA_STORE", "of the file")
+    monkeypatch.setenv("LAKESTREAMS_SECRET_MY_STREAMS_PROD_STORE", "of prod")
+    found = []
+    for more in ((), ("--secret-scope=my-streams-prod",)):
+        (pipeline,) = runner.load(options(f"--pipeline={conf / 'enrichment.yml'}", *more))
+        found.append(pipeline.kafka.spark_options()["kafka.ssl.truststore.password"])
+        assert pipeline.kafka.secrets() == [("kafka", "store")]
+        assert pickle.loads(pickle.dumps(pipeline.kafka)) == pipeline.kafka
+    assert found == ["of the file", "of prod"]
+
+
+# --- commands as jobs ------------------------------------------------------------------------------------------------
+
+
+def arguments_of(monkeypatch, code=0):
+    """What the command line is called with, and what it ends with."""
+    seen = []
+
+    def app(*, args, prog_name):
+        seen.append((prog_name, args))
+        raise SystemExit(code)
+
+    monkeypatch.setattr("lakestreams.cli.app.app", app)
+    return seen
+
+
+def test_a_command_as_a_job_gets_the_arguments_of_the_command_line(monkeypatch, capsys):
+    seen = arguments_of(monkeypatch)
+    command.verify(
+        [
+            "--pipeline=a.yml,b.yml",
+            "--sources=s.yml",
+            "--catalog=prod",
+            "--checkpoint-root=/Volumes/x",
+            "--token=canary",
+            "--root=",
+        ]
+    )
+    words = ["verify", "a.yml", "b.yml", "--sources", "s.yml", "--catalog", "prod", "--root", "/Volumes/x"]
+    assert seen == [("lakestreams", words)]
+    told = capsys.readouterr().err
+    assert "verify ignores parameters it does not know: --token" in told
+    assert "canary" not in told
+
+
+def test_a_command_that_finds_something_fails_the_job(monkeypatch):
+    arguments_of(monkeypatch, code=1)
+    with pytest.raises(SystemExit) as ended:
+        command.maintain(["--pipeline=a.yml"])
+    assert ended.value.code == 1
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    with pytest.raises(LakestreamsError, match="maintain ended with 1"):
+        command.maintain(["--pipeline=a.yml"])
+
+
+def test_a_fault_of_the_command_is_told_in_its_own_form(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.verify([f"--pipeline={tmp_path / 'none.yml'}"])
+    assert ended.value.code == 1
+    assert "LS201 CONFIG_UNREADABLE" in capsys.readouterr().err

@@ -14,7 +14,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from lakestreams.cli.arguments import AsJson, AskBroker, Catalog, Pipelines, Root, Servers, Sources, command
+from lakestreams.cli.arguments import (
+    AsJson,
+    AskBroker,
+    BundleFolder,
+    Catalog,
+    Pipelines,
+    Root,
+    Servers,
+    Sources,
+    Target,
+    Variables,
+    command,
+)
 
 app = typer.Typer(
     name="lakestreams",
@@ -47,7 +59,10 @@ def demo(
 @app.command()
 @command
 def check(
-    pipeline: Pipelines,
+    pipeline: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Pipeline files, such as conf/enrichment.yml; none are needed with --target."),
+    ] = None,
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
@@ -57,21 +72,41 @@ def check(
         bool, typer.Option("--explain", help="Also the plan in words, the tables and the drawing.")
     ] = False,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the pipeline into this file, as SVG.")] = None,
+    target: Target = None,
+    bundle: BundleFolder = Path(),
+    var: Variables = None,
+    workspace: Annotated[
+        bool, typer.Option("--workspace/--no-workspace", help="With --target: whether the workspace is asked.")
+    ] = True,
     as_json: AsJson = False,
 ) -> int:
-    """Everything that can be wrong before anything starts, all faults at once.
+    """Everything that can be wrong before anything starts, all faults at once: of pipelines, of a bundle's target.
 
     Exit codes: 0 no fault, 1 faults.
     """
-    from lakestreams.cli.check import run  # noqa: PLC0415
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
+
+    if not pipeline and target is None:
+        msg = "name pipeline files, or a --target, or both"
+        raise typer.BadParameter(msg)
+    found = None
+    if target is not None:
+        from lakestreams.cli.target import check as check_target  # noqa: PLC0415
+        from lakestreams.cli.target import variables_of  # noqa: PLC0415
+
+        found = check_target(Screen(as_json=as_json), bundle, target, variables_of(var or ()), ask=workspace)
+        if not pipeline:
+            Screen(as_json=as_json).result({"ok": found.ok, "target": found.as_dict()})
+            return 0 if found.ok else 1
+    from lakestreams.cli.check import run  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
+    pipeline = pipeline or []
     if svg is not None and len(pipeline) > 1:
         msg = "--svg draws one pipeline into one file; check them one by one"
         raise typer.BadParameter(msg)
     options = RunOptions(tuple(pipeline), sources, root, catalog, bootstrap_servers=bootstrap_servers)
-    return run(Screen(as_json=as_json), options, broker=broker, explain=explain, drawing=svg)
+    return run(Screen(as_json=as_json), options, broker=broker, explain=explain, drawing=svg, beside=found)
 
 
 @app.command(name="run")
@@ -162,13 +197,25 @@ def status(
     catalog: Catalog = None,
     bootstrap_servers: Servers = None,
     broker: AskBroker = True,
+    target: Target = None,
+    bundle: BundleFolder = Path(),
+    var: Variables = None,
     as_json: AsJson = False,
 ) -> int:
-    """Where pipelines stand: epoch, cycles, offsets, lag, what is held and why, quarantine.
+    """Where pipelines stand: epoch, cycles, offsets, lag, what is held and why, quarantine. Of a target: jobs, last runs.
 
     Exit codes: 0 shown, 1 it could not be read.
     """
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
+
+    if target is not None and pipeline:
+        msg = "a --target has jobs, pipelines have tables: ask for one at a time"
+        raise typer.BadParameter(msg)
+    if target is not None:
+        from lakestreams.cli.target import status as status_of_target  # noqa: PLC0415
+        from lakestreams.cli.target import variables_of  # noqa: PLC0415
+
+        return status_of_target(Screen(as_json=as_json), bundle, target, variables_of(var or ()))
     from lakestreams.cli.status import run  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
@@ -218,6 +265,26 @@ def why(
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
     return run(Screen(as_json=as_json), RunOptions((pipeline,), sources, root, catalog), key, place)
+
+
+@app.command()
+@command
+def init(
+    folder: Annotated[Path, typer.Argument(help="The new folder; its name is the bundle's.", show_default=False)],
+    job: Annotated[
+        list[str] | None, typer.Option(help="A job to begin with: enrichment, correlation or fk_join; all by default.")
+    ] = None,
+    wheel: Annotated[Path | None, typer.Option(metavar="FILE", help="The wheel that the jobs are to run.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Writes a small Databricks bundle of one's own: jobs, pipelines, topics, cases, a notebook.
+
+    Exit codes: 0 written, 1 it could not be.
+    """
+    from lakestreams.cli.init import run  # noqa: PLC0415
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+
+    return run(Screen(as_json=as_json), folder, tuple(job or ()), wheel)
 
 
 @app.command()

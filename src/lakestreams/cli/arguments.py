@@ -21,6 +21,16 @@ Catalog = Annotated[str | None, typer.Option(help="Unity Catalog catalog; --root
 Servers = Annotated[str | None, typer.Option(help="Kafka's address, instead of the one in the sources' file.")]
 AskBroker = Annotated[bool, typer.Option("--broker/--no-broker", help="Whether the broker is asked.")]
 
+Target = Annotated[
+    str | None, typer.Option("--target", "-t", help="A target of databricks.yml: the workspace is asked.")
+]
+BundleFolder = Annotated[
+    Path, typer.Option("--bundle", metavar="FOLDER", help="With --target: where databricks.yml is.")
+]
+Variables = Annotated[
+    list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="With --target: a variable of the bundle.")
+]
+
 
 def command(function: Callable[..., int]) -> Callable[..., None]:
     """Makes a command of a function that returns its exit code: whatever it raises is told in one form."""

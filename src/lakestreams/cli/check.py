@@ -37,6 +37,7 @@ from lakestreams.topology.nodes import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestreams.cli.target import TargetReport
     from lakestreams.config.compile import Pipeline
     from lakestreams.topology.builder import Topology
 
@@ -53,8 +54,25 @@ class Report:
     fault: LakestreamsError | None = None
 
 
-def run(screen: Screen, options: RunOptions, *, broker: bool, explain: bool, drawing: Path | None = None) -> int:
-    """Checks the pipelines and draws the first one, if there is a file for it; returns the exit code."""
+def run(
+    screen: Screen,
+    options: RunOptions,
+    *,
+    broker: bool,
+    explain: bool,
+    drawing: Path | None = None,
+    beside: TargetReport | None = None,
+) -> int:
+    """Checks the pipelines and draws the first one, if there is a file for it; returns the exit code.
+
+    Args:
+        screen: where to write.
+        options: the pipelines and how they are run.
+        broker: whether the broker is asked.
+        explain: whether the plan is told.
+        drawing: the file of the drawing.
+        beside: what was found out about a target, for the result and the exit code.
+    """
     job = prepare(load(options), options)
     if drawing is not None:  # without counts, which need a session: a file that cannot be written is told before that
         write_drawing(job.pipelines[0].topology, {}, drawing)
@@ -69,8 +87,9 @@ def run(screen: Screen, options: RunOptions, *, broker: bool, explain: bool, dra
     if drawing is not None:
         write_drawing(job.pipelines[0].topology, reports[0].partitions, drawing)
         screen.say(f"drawing: {drawing}")
-    ok = all(one.fault is None for one in reports)
-    screen.result({"ok": ok, "pipelines": [_as_dict(one, job, explain=explain) for one in reports]})
+    ok = all(one.fault is None for one in reports) and (beside is None or beside.ok)
+    result: dict[str, Any] = {"ok": ok, "pipelines": [_as_dict(one, job, explain=explain) for one in reports]}
+    screen.result(result if beside is None else result | {"target": beside.as_dict()})
     return report.OK if ok else report.FAILED
 
 

@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, Literal, NoReturn, TypeAlias, get_args
 from urllib.parse import quote, quote_plus
@@ -243,6 +243,17 @@ _SERVERS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 
 
 @dataclass(frozen=True)
+class _InScope:
+    """A resolver that looks all keys up in one scope; a class, since options are pickled with their resolver."""
+
+    scope: str
+    resolver: SecretResolver
+
+    def __call__(self, _scope: str, key: str) -> str | None:
+        return self.resolver(self.scope, key)
+
+
+@dataclass(frozen=True)
 class KafkaOptions:
     """How the pipeline reaches its Kafka. Holds references, never a secret.
 
@@ -277,6 +288,15 @@ class KafkaOptions:
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles by what was written; what was resolved stays in this process."""
         return (type(self), (self.bootstrap_servers, dict(self.options), self.resolver))
+
+    def with_scope(self, scope: str) -> KafkaOptions:
+        """The same options, every secret looked up in this scope whatever scope its reference names."""
+        return replace(self, resolver=_InScope(scope, self.resolver))
+
+    def secrets(self) -> list[tuple[str, str]]:
+        """Scope and key of every secret that the options refer to, each once."""
+        found = [match for value in self.options.values() for match in _REFERENCE.finditer(value) if match["scope"]]
+        return list(dict.fromkeys((match["scope"], match["key"]) for match in found))
 
     def spark_options(self) -> dict[str, str]:
         """Options for Spark's Kafka source, secrets resolved: for `.options(**...)` and no other place.

@@ -79,7 +79,7 @@ def _run(name: str, shape: Shape, options: RunOptions) -> list[Outcome]:
 
 
 def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOptions:
-    parser = _parser(name, default_pipeline)
+    parser = parser_of(name, default_pipeline)
     given, unknown = parser.parse_known_args([token for token in argv if not token.endswith("=")])
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
@@ -100,11 +100,13 @@ def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOption
         drain=given.drain,
         accept_data_loss=given.accept_data_loss,
         bootstrap_servers=given.bootstrap_servers,
+        secret_scope=given.secret_scope,
         quick=given.quick,
     )
 
 
-def _parser(name: str, default_pipeline: str) -> argparse.ArgumentParser:
+def parser_of(name: str, default_pipeline: str) -> argparse.ArgumentParser:
+    """What reads a job's arguments; a bundle's parameters are checked with it before they are deployed."""
     parser = argparse.ArgumentParser(
         prog=name, allow_abbrev=False, description=f"lakestreams' job {name}: runs its pipeline, once or at an interval"
     )
@@ -123,6 +125,7 @@ def _parser(name: str, default_pipeline: str) -> argparse.ArgumentParser:
     add("--accept-data-loss", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
         help="go on where records expired before they were read, and write down which")  # fmt: skip
     add("--bootstrap-servers", metavar="HOST:PORT", help="Kafka's address, instead of the one in the sources' file")
+    add("--secret-scope", metavar="SCOPE", help="looks every secret:// up in this scope, instead of the one it names")
     add("--quick", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
         help="local only: a session that starts sooner and computes slower")  # fmt: skip
     return parser

@@ -56,6 +56,8 @@ class RunOptions:
         drain: no record will come: whatever waits is to come out.
         accept_data_loss: go on where records expired unread.
         bootstrap_servers: overrides the files' address of Kafka.
+        secret_scope: where every secret is looked up, instead of the scope that its reference names; so that one file
+            serves targets that have a scope each.
         quick: a local session that starts sooner and computes slower: for small data.
     """
 
@@ -69,6 +71,7 @@ class RunOptions:
     drain: bool = False
     accept_data_loss: bool = False
     bootstrap_servers: str | None = None
+    secret_scope: str | None = None
     quick: bool = False
 
 
@@ -145,6 +148,8 @@ def _load_one(path: Path, options: RunOptions) -> Pipeline:
     pipeline = load_pipeline(path, find_file(options.sources) if options.sources else None)
     if options.bootstrap_servers:
         pipeline = replace(pipeline, kafka=replace(pipeline.kafka, bootstrap_servers=options.bootstrap_servers))
+    if options.secret_scope:
+        pipeline = replace(pipeline, kafka=pipeline.kafka.with_scope(options.secret_scope))
     remember(pipeline.kafka)
     return pipeline
 

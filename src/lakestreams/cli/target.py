@@ -1,0 +1,177 @@
+"""`check --target` and `status --target`: a bundle without a workspace, and what a workspace has of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.text import Text
+
+from lakestreams.bundle import files, rules, workspace
+from lakestreams.bundle.read import Bundle, User, load
+from lakestreams.cli.screen import Screen, table
+from lakestreams.errors import LakestreamsError, WorkspaceLacks
+from lakestreams.jobs import report
+
+if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
+
+
+@dataclass
+class TargetReport:
+    """What a check found out about one target.
+
+    Attributes:
+        target: its name.
+        faults: of the bundle and of the pipelines' files that it deploys, and what the workspace lacks.
+        findings: what its jobs need of the workspace.
+        unchecked: what could not be looked at.
+    """
+
+    target: str
+    faults: list[LakestreamsError] = field(default_factory=list)
+    findings: list[workspace.Finding] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong and nothing is known to lack."""
+        return not self.faults
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "target": self.target,
+            "ok": self.ok,
+            "faults": [fault.as_dict() for fault in self.faults],
+            "workspace": [asdict(one) for one in self.findings],
+            "unchecked": self.unchecked,
+        }
+
+
+def variables_of(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables of a bundle, as the CLI takes them: `--var name=value` before BUNDLE_VAR_<name>.
+
+    Raises:
+        typer.BadParameter: for one without `=`.
+    """
+    found = {
+        name.removeprefix("BUNDLE_VAR_"): value for name, value in environment.items() if name.startswith("BUNDLE_VAR_")
+    }
+    for one in given:
+        name, is_given, value = one.partition("=")
+        if not is_given:
+            msg = f"--var {one}: write it like catalog=dev_ada"
+            raise typer.BadParameter(msg)
+        found[name] = value
+    return found
+
+
+def check(screen: Screen, root: Path, target: str, variables: Mapping[str, str], *, ask: bool = True) -> TargetReport:
+    """Checks a target and tells what is wrong and what is lacking, each with its fix.
+
+    Args:
+        screen: where to tell it.
+        root: the folder of databricks.yml.
+        target: its name.
+        variables: of the bundle.
+        ask: whether the workspace is asked.
+
+    Raises:
+        ConfigUnreadable, BundleInvalid: if the bundle cannot be read, or has no such target.
+    """
+    found = TargetReport(target)
+    bundle = load(root, target, variables)
+    pipelines, unusable = files.pipelines(bundle)
+    found.faults = [*rules.faults(bundle), *unusable]
+    for fault in found.faults:
+        screen.failure(fault)
+    if not ask:
+        found.unchecked.append("the workspace: --no-workspace")
+    elif found.faults:
+        found.unchecked.append("the workspace: mend the bundle first")
+    else:
+        _look(screen, found, bundle, variables, files.secrets(bundle, pipelines))
+    _show(screen, found, bundle)
+    return found
+
+
+def _look(
+    screen: Screen, found: TargetReport, bundle: Bundle, variables: Mapping[str, str], secrets: list[tuple[str, str]]
+) -> None:
+    try:
+        with screen.working("asking the workspace"):
+            client, bundle = _connected(bundle, variables)
+            found.findings = workspace.examine(client, bundle, secrets)
+    except LakestreamsError as error:
+        screen.failure(error)
+        found.faults.append(error)
+        found.unchecked.append("the workspace")
+        return
+    lacking = [one for one in found.findings if one.state == "lacking"]
+    found.faults += [
+        WorkspaceLacks(one.what + (f": {one.note}" if one.note else ""), hint=one.fix, where=f"target {found.target}")
+        for one in lacking
+    ]
+    found.unchecked += [f"{one.what}: {one.note}" for one in found.findings if one.state == "unknown"]
+
+
+def _connected(bundle: Bundle, variables: Mapping[str, str]) -> tuple[WorkspaceClient, Bundle]:
+    """A client of the target's workspace, and the bundle once more, now that it is known who deploys."""
+    place: Mapping[str, Any] = bundle.config["workspace"]
+    client = workspace.connect(place.get("host"), place.get("profile"))
+    user = User(client.current_user.me().user_name or User.name)
+    return client, load(bundle.root, bundle.target, variables, user)
+
+
+def _show(screen: Screen, found: TargetReport, bundle: Bundle) -> None:
+    words = {"there": ("there", "green"), "lacking": ("LACKING", "bold red"), "unknown": ("not known", "yellow")}
+    if found.findings:
+        rows = [(one.what, Text(*words[one.state]), one.note) for one in found.findings]
+        screen.show(table("needed", "found", "note", title=f"target {found.target}", rows=rows))
+    mended = [one for one in found.findings if one.state == "lacking"]
+    if mended:
+        screen.say(Text("What brings it", style="bold"))
+        for fix in dict.fromkeys(one.fix for one in mended):
+            screen.say(f"  {fix}")
+    for what in found.unchecked:
+        screen.say(Text.assemble(("not checked", "dim"), f"  {what}"))
+    if found.ok:
+        jobs = ", ".join(bundle.jobs)
+        screen.say(Text.assemble(("ok", "bold green"), f"  target {found.target}: jobs {jobs}"))
+
+
+def status(screen: Screen, root: Path, target: str, variables: Mapping[str, str]) -> int:
+    """Shows the target's jobs as they are deployed, and their last runs; returns the exit code."""
+    with screen.working("asking the workspace"):
+        client, bundle = _connected(load(root, target, variables), variables)
+        jobs = workspace.deployed(client, bundle)
+    rows = [
+        (
+            one.name,
+            one.job_id and str(one.job_id),
+            one.starts and one.starts + (" (paused)" if one.paused else ""),
+            _result(one),
+            one.started_at,
+            one.seconds and f"{one.seconds:.0f} s",
+        )
+        for one in jobs
+    ]
+    title = f"target {target} as {bundle.user.name}"
+    screen.show(table("job", "id", "starts", "last run", "began", "took", title=title, rows=rows))
+    if any(one.job_id is None for one in jobs):
+        screen.say(f"what is not deployed: databricks bundle deploy -t {target}")
+    screen.result({"target": target, "user": bundle.user.name, "jobs": [asdict(one) for one in jobs]})
+    return report.OK
+
+
+def _result(one: workspace.Deployed) -> Text | str | None:
+    if one.job_id is None:
+        return Text("not deployed", style="yellow")
+    if one.result is None:
+        return None
+    return Text(one.result, style="green" if one.result == "SUCCESS" else "bold red" if "FAIL" in one.result else "")

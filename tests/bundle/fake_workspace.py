@@ -1,0 +1,469 @@
+"""A workspace in memory, on loopback, for databricks-sdk: it takes what a workspace takes and refuses what one refuses.
+
+It knows nothing of `lakestreams.bundle`: what it refuses, it refuses by rules of its own, over bodies as they arrive. Jobs
+are run for real, by the entry points of the wheel that was uploaded, in processes of their own; volumes and workspace
+files are folders below `disk`, and a catalog's tables lie in its volume's folder.
+
+Routes are those that the SDK calls for what we do; any other is 404.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from configparser import ConfigParser
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from databricks.sdk.service.jobs import JobSettings
+
+RUNTIMES = ("16.4.x-scala2.12", "17.3.x-scala2.13")
+NODES = ("i3.xlarge", "m5d.large")
+CRON = re.compile(r"[\d*/,L#W?A-Za-z-]+")
+RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (1, 7), (1970, 2099))
+
+
+class Refused(Exception):
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+def no_such(what: str) -> Refused:
+    return Refused(404, "RESOURCE_DOES_NOT_EXIST", f"{what} does not exist.")
+
+
+def invalid(message: str) -> Refused:
+    return Refused(400, "INVALID_PARAMETER_VALUE", message)
+
+
+def demand(condition: object, message: str) -> None:
+    if not condition:
+        raise invalid(message)
+
+
+class Workspace:
+    """What is in it; tests fill the public attributes and look at them.
+
+    Attributes:
+        user: who calls.
+        principals: application ids of service principals.
+        catalogs, schemas, volumes: full name to its fields.
+        grants: full name to principal to privileges.
+        scopes: secret scope to keys; `acls`: scope to principal to permission.
+        jobs, runs: id to what the API shows of it.
+        asked: every call, `GET /api/...`.
+        broken: route prefixes that answer 403.
+    """
+
+    def __init__(self, disk: Path, user: str = "ada@example.com") -> None:
+        self.disk, self.user = disk, user
+        self.ids = itertools.count(1001)
+        self.principals: set[str] = set()
+        self.catalogs: dict[str, dict[str, Any]] = {}
+        self.schemas: dict[str, dict[str, Any]] = {}
+        self.volumes: dict[str, dict[str, Any]] = {}
+        self.grants: dict[str, dict[str, set[str]]] = {}
+        self.scopes: dict[str, set[str]] = {}
+        self.acls: dict[str, dict[str, str]] = {}
+        self.jobs: dict[int, dict[str, Any]] = {}
+        self.runs: dict[int, dict[str, Any]] = {}
+        self.permissions: dict[str, list[Any]] = {}
+        self.asked: list[str] = []
+        self.broken: tuple[str, ...] = ()
+
+    # --- routing
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+        self.asked.append(f"{method} {path}")
+        if path.startswith(self.broken) and self.broken:
+            raise Refused(403, "PERMISSION_DENIED", f"{self.user} may not call {path}")
+        for known, pattern, name in ROUTES:
+            match = re.fullmatch(pattern, path)
+            if known == method and match:
+                found: Callable[..., Any] = getattr(self, name)
+                return found(query, body, *(unquote(group) for group in match.groups()))
+        raise Refused(404, "ENDPOINT_NOT_FOUND", f"No API found for '{method} {path}'")
+
+    def about(self, _query: Any, _body: Any) -> Any:
+        return {"workspace_id": "1"}
+
+    def me(self, _query: Any, _body: Any) -> Any:
+        return {"id": "1", "userName": self.user, "active": True}
+
+    def service_principals(self, query: dict[str, str], _body: Any) -> Any:
+        asked = re.fullmatch(r'applicationId eq "(.*)"', query.get("filter", ""))
+        found = [one for one in self.principals if asked and one == asked[1]]
+        found = found[int(query.get("startIndex", 1)) - 1 :]  # page by page, until one is empty
+        return {"Resources": [{"id": "7", "applicationId": one} for one in found], "totalResults": len(found)}
+
+    # --- Unity Catalog
+
+    def parent(self, full: str) -> None:
+        above = full.rpartition(".")[0]
+        if above and above not in (self.schemas if "." in above else self.catalogs):
+            raise no_such(f"'{above}'")
+
+    def create(self, _query: Any, body: dict[str, Any], kind: str) -> Any:
+        parents = {"catalogs": (), "schemas": ("catalog_name",), "volumes": ("catalog_name", "schema_name")}[kind]
+        full = ".".join((*(body[one] for one in parents), body["name"]))
+        self.parent(full)
+        there: dict[str, dict[str, Any]] = getattr(self, kind)
+        if full in there:
+            raise Refused(409, "RESOURCE_ALREADY_EXISTS", f"'{full}' already exists")
+        demand(kind != "volumes" or body.get("volume_type") in ("MANAGED", "EXTERNAL"), "a volume has a volume_type")
+        there[full] = {**body, "full_name": full, "owner": self.user}
+        if kind == "volumes":
+            (self.disk / "Volumes" / full.replace(".", "/")).mkdir(parents=True)
+        return there[full]
+
+    def read(self, _query: Any, _body: Any, kind: str, full: str) -> Any:
+        self.parent(full)
+        there: dict[str, dict[str, Any]] = getattr(self, kind)
+        if full not in there:
+            raise no_such(f"{kind[:-1]} '{full}'")
+        return there[full]
+
+    def grant(self, _query: Any, body: dict[str, Any], kind: str, full: str) -> Any:
+        self.read(None, None, f"{kind}s", full)
+        for change in body["changes"]:
+            who = change["principal"]
+            demand("@" in who or who in self.principals or who == "account users", f"no principal {who}")
+            self.grants.setdefault(full, {}).setdefault(who, set()).update(change.get("add", []))
+        return self.effective(None, None, kind, full)
+
+    def effective(self, _query: Any, _body: Any, kind: str, full: str) -> Any:
+        self.read(None, None, f"{kind}s", full)
+        parts = full.split(".")
+        held: dict[str, set[str]] = {}
+        for end in range(1, len(parts) + 1):  # what is granted above holds below
+            for who, rights in self.grants.get(".".join(parts[:end]), {}).items():
+                held.setdefault(who, set()).update(rights)
+        return {
+            "privilege_assignments": [
+                {"principal": who, "privileges": [{"privilege": right} for right in sorted(rights)]}
+                for who, rights in held.items()
+            ]
+        }
+
+    # --- secrets, compute
+
+    def list_scopes(self, _query: Any, _body: Any) -> Any:
+        return {"scopes": [{"name": name, "backend_type": "DATABRICKS"} for name in self.scopes]}
+
+    def list_secrets(self, query: dict[str, str], _body: Any) -> Any:
+        if query["scope"] not in self.scopes:
+            raise no_such(f"Scope {query['scope']}")
+        return {"secrets": [{"key": key} for key in sorted(self.scopes[query["scope"]])]}
+
+    def list_acls(self, query: dict[str, str], _body: Any) -> Any:
+        held = self.acls.get(query["scope"], {})
+        return {"items": [{"principal": who, "permission": level} for who, level in held.items()]}
+
+    def spark_versions(self, _query: Any, _body: Any) -> Any:
+        return {"versions": [{"key": key, "name": key} for key in RUNTIMES]}
+
+    def node_types(self, _query: Any, _body: Any) -> Any:
+        fields = {"memory_mb": 1, "num_cores": 4, "description": "", "instance_type_id": "", "category": ""}
+        return {"node_types": [{"node_type_id": name, **fields} for name in NODES]}
+
+    # --- files
+
+    def import_(self, _query: Any, body: dict[str, Any]) -> Any:
+        data, path = base64.b64decode(body["content"]), body["path"]
+        if path.endswith(".py") and data.startswith(b"# Databricks notebook source"):
+            path = path.removesuffix(".py")
+        file = self.disk / path.lstrip("/")
+        if file.exists() and not body.get("overwrite"):
+            raise Refused(409, "RESOURCE_ALREADY_EXISTS", f"{path} already exists.")
+        if not file.parent.is_dir():
+            raise no_such(f"The parent folder of {path}")
+        file.write_bytes(data)
+        return {}
+
+    def mkdirs(self, _query: Any, body: dict[str, Any]) -> Any:
+        (self.disk / body["path"].lstrip("/")).mkdir(parents=True, exist_ok=True)
+        return {}
+
+    def permit(self, _query: Any, body: dict[str, Any], kind: str, name: str) -> Any:
+        self.permissions[f"{kind}/{name}"] = body["access_control_list"]
+        return {"object_id": f"/{kind}/{name}", "access_control_list": []}
+
+    # --- jobs
+
+    def create_job(self, _query: Any, body: dict[str, Any]) -> Any:
+        self.check_job(body)
+        job_id = next(self.ids)
+        self.jobs[job_id] = {"job_id": job_id, "creator_user_name": self.user, "settings": body}
+        return {"job_id": job_id}
+
+    def get_job(self, query: dict[str, str], _body: Any) -> Any:
+        if int(query["job_id"]) not in self.jobs:
+            raise no_such(f"Job {query['job_id']}")
+        return self.jobs[int(query["job_id"])]
+
+    def list_jobs(self, query: dict[str, str], _body: Any) -> Any:
+        asked = query.get("name")
+        found = [one for one in self.jobs.values() if asked in (None, one["settings"]["name"])]
+        return {"jobs": found, "has_more": False}
+
+    def check_job(self, body: dict[str, Any]) -> None:
+        # Typed and back: a key or value that the Jobs API does not know is lost on the way.
+        known = JobSettings.from_dict(json.loads(json.dumps(body))).as_dict()
+        demand(known == body, f"unknown fields or values: {_difference(body, known)}")
+        demand("${" not in json.dumps(body), "a reference that nobody has resolved")
+        demand(body.get("name"), "a job has a name")
+        demand(
+            sum(one in body for one in ("schedule", "continuous", "trigger")) <= 1,
+            "one of schedule, continuous, trigger",
+        )
+        demand(
+            "schedule" not in body or _is_cron(body["schedule"]["quartz_cron_expression"]), "Invalid cron expression"
+        )
+        runner = (body.get("run_as") or {}).get("service_principal_name")
+        demand(runner is None or runner in self.principals, f"there is no service principal {runner}")
+        tasks = body.get("tasks", [])
+        keys = [task["task_key"] for task in tasks]
+        demand(tasks, "a job has tasks")
+        demand(len(keys) == len(set(keys)), "task keys are unique")
+        environments = {one["environment_key"]: one["spec"] for one in body.get("environments", [])}
+        clusters = {one["job_cluster_key"]: one["new_cluster"] for one in body.get("job_clusters", [])}
+        versions = [spec.get("environment_version") for spec in environments.values()]
+        demand(all(isinstance(version, str) for version in versions), "environment_version is a text")
+        defaults = [one.get("default") for one in body.get("parameters", [])]
+        demand(all(isinstance(default, str) for default in defaults), "the default of a parameter is a text")
+        for cluster in clusters.values():
+            demand(cluster["spark_version"] in RUNTIMES, f"no runtime {cluster['spark_version']}")
+            demand(cluster["node_type_id"] in NODES, f"no node type {cluster['node_type_id']}")
+        for task in tasks:
+            demand("environment_key" not in task or task["environment_key"] in environments, "unknown environment_key")
+            demand("job_cluster_key" not in task or task["job_cluster_key"] in clusters, "unknown job_cluster_key")
+            compute = ("environment_key", "job_cluster_key", "existing_cluster_id", "new_cluster")
+            demand(sum(one in task for one in compute) == 1, "a task has one compute")
+            demand("environment_key" not in task or "libraries" not in task, "serverless compute takes no libraries")
+            waits = [one["task_key"] for one in task.get("depends_on", [])]
+            demand(set(waits) <= set(keys) - {task["task_key"]}, "depends_on names no task")
+            demand(not waits or "continuous" not in body, "tasks of a continuous job cannot depend on each other")
+            if "notebook_task" in task:
+                path = task["notebook_task"]["notebook_path"]
+                demand((self.disk / path.lstrip("/")).is_file(), f"there is no notebook {path}")
+            if "python_wheel_task" in task:
+                self.check_wheel(task["python_wheel_task"], self.wheels(task, environments))
+        demand(_ends(tasks), "depends_on goes round in a circle")
+
+    def check_wheel(self, task: dict[str, Any], wheels: list[Path]) -> None:
+        demand(not ("parameters" in task and "named_parameters" in task), "parameters or named_parameters")
+        values = [*task.get("parameters", []), *task.get("named_parameters", {}).values()]
+        demand(all(isinstance(value, str) for value in values), "parameters are texts")
+        demand(wheels, "a wheel task has a wheel")
+        packages = {name: entries for wheel in wheels for name, entries in [_read_wheel(wheel)]}
+        demand(task["package_name"] in packages, f"no wheel has the package {task['package_name']}")
+        demand(task["entry_point"] in packages[task["package_name"]], f"no entry point {task['entry_point']}")
+
+    def wheels(self, task: dict[str, Any], environments: dict[str, Any]) -> list[Path]:
+        named = [one["whl"] for one in task.get("libraries", []) if "whl" in one]
+        named += environments.get(task.get("environment_key"), {}).get("dependencies", [])
+        paths = [self.disk / one.lstrip("/") for one in named]
+        for path in paths:
+            demand(path.is_file(), f"there is no wheel {path.name}")
+        return paths
+
+    # --- runs
+
+    def run_now(self, _query: Any, body: dict[str, Any]) -> Any:
+        job = self.get_job({"job_id": str(body["job_id"])}, None)["settings"]
+        run_id = next(self.ids)
+        self.runs[run_id] = {
+            "run_id": run_id,
+            "job_id": body["job_id"],
+            "run_name": job["name"],
+            "state": {"life_cycle_state": "RUNNING"},
+            "start_time": int(time.time() * 1_000),
+            "run_page_url": f"http://127.0.0.1/runs/{run_id}",
+        }
+        threading.Thread(target=self.finish, args=(self.runs[run_id], job), daemon=True).start()
+        return {"run_id": run_id}
+
+    def finish(self, run: dict[str, Any], job: dict[str, Any]) -> None:
+        result, log = "SUCCESS", ""
+        try:
+            for task in job["tasks"]:
+                code, log = self.execute(
+                    task, {one["environment_key"]: one["spec"] for one in job.get("environments", [])}
+                )
+                if code:
+                    result = "FAILED"
+                    break
+        except Exception as error:  # noqa: BLE001 - a run that nobody ends would be waited for
+            result, log = "FAILED", repr(error)
+        ended = int(time.time() * 1_000)
+        run |= {"log": log, "end_time": ended, "run_duration": ended - run["start_time"]}
+        run["state"] = {"life_cycle_state": "TERMINATED", "result_state": result, "state_message": log[-300:]}
+
+    def get_run(self, query: dict[str, str], _body: Any) -> Any:
+        return self.runs[int(query["run_id"])]
+
+    def list_runs(self, query: dict[str, str], _body: Any) -> Any:
+        found = [run for run in self.runs.values() if run["job_id"] == int(query["job_id"])]
+        return {"runs": sorted(found, key=lambda run: -run["run_id"]), "has_more": False}
+
+    def execute(self, task: dict[str, Any], environments: dict[str, Any]) -> tuple[int, str]:
+        wheel = task["python_wheel_task"]
+        site = self.disk / "site" / str(next(self.ids))
+        for path in self.wheels(task, environments):
+            zipfile.ZipFile(path).extractall(site)
+        tokens = [*wheel.get("parameters", []), *(f"--{k}={v}" for k, v in wheel.get("named_parameters", {}).items())]
+        # This machine has no Unity Catalog: tables lie in the folder of the checkpoints.
+        tokens = [token for token in tokens if not token.startswith("--catalog=")]
+        tokens = [re.sub(r"(?<==)/(Volumes|Workspace)|(?<=,)/(Workspace)", self.on_disk, token) for token in tokens]
+        code = (
+            "import sys, importlib.metadata as m\n"
+            f"(one,) = [e for e in m.distribution({wheel['package_name']!r}).entry_points\n"
+            f"          if e.name == {wheel['entry_point']!r} and e.group == 'console_scripts']\n"
+            "assert m.distribution('lakestreams').locate_file('').samefile(sys.path[1]), sys.path\n"
+            "one.load()()\n"
+        )
+        environment = {**_environment(), "PYTHONPATH": str(site)}
+        done = subprocess.run(
+            [sys.executable, "-c", code, *tokens],
+            cwd=self.disk,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=500,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def on_disk(self, found: re.Match[str]) -> str:
+        return f"{self.disk}{found[0]}"
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return {name: value for name, value in os.environ.items() if not name.startswith("DATABRICKS_")}
+
+
+def _difference(sent: Any, known: Any, where: str = "") -> str:
+    if isinstance(sent, dict) and isinstance(known, dict):
+        parts = [
+            _difference(sent[key], known.get(key), f"{where}.{key}") for key in sent if sent[key] != known.get(key)
+        ]
+        return ", ".join(parts) or where
+    if isinstance(sent, list) and isinstance(known, list) and len(sent) == len(known):
+        return ", ".join(_difference(a, b, f"{where}[]") for a, b in zip(sent, known, strict=True) if a != b)
+    return f"{where} = {sent!r}"
+
+
+def _is_cron(text: str) -> bool:
+    fields = text.split()
+    if len(fields) not in (6, 7) or not all(map(CRON.fullmatch, fields)) or (fields[3] == "?") == (fields[5] == "?"):
+        return False
+    for field, (low, high) in zip(fields, RANGES, strict=False):
+        if any(not low <= int(number) <= high for number in re.findall(r"(?<![/#\d])\d+", field)):
+            return False
+    return True
+
+
+def _ends(tasks: list[dict[str, Any]]) -> bool:
+    done: set[str] = set()
+    left = list(tasks)
+    while left:
+        ready = [task for task in left if {one["task_key"] for one in task.get("depends_on", [])} <= done]
+        if not ready:
+            return False
+        done |= {task["task_key"] for task in ready}
+        left = [task for task in left if task not in ready]
+    return True
+
+
+def _read_wheel(path: Path) -> tuple[str, set[str]]:
+    """The package's name and its console scripts."""
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        (folder,) = {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        metadata = archive.read(f"{folder}/METADATA").decode()
+        scripts = ConfigParser()
+        scripts.optionxform = str  # type: ignore[assignment,method-assign]
+        scripts.read_string(archive.read(f"{folder}/entry_points.txt").decode())
+    return re.findall(r"(?m)^Name: (.*)$", metadata)[0], set(scripts["console_scripts"])
+
+
+_UC = r"/api/2\.1/unity-catalog"
+ROUTES = [
+    ("GET", r"/\.well-known/databricks-config", "about"),
+    ("GET", r"/api/2\.0/preview/scim/v2/Me", "me"),
+    ("GET", r"/api/2\.0/preview/scim/v2/ServicePrincipals", "service_principals"),
+    ("POST", _UC + r"/(catalogs|schemas|volumes)", "create"),
+    ("GET", _UC + r"/(catalogs|schemas|volumes)/([^/]+)", "read"),
+    ("PATCH", _UC + r"/permissions/(catalog|schema|volume)/([^/]+)", "grant"),
+    ("GET", _UC + r"/effective-permissions/(catalog|schema|volume)/([^/]+)", "effective"),
+    ("GET", r"/api/2\.0/secrets/scopes/list", "list_scopes"),
+    ("GET", r"/api/2\.0/secrets/list", "list_secrets"),
+    ("GET", r"/api/2\.0/secrets/acls/list", "list_acls"),
+    ("GET", r"/api/2\.1/clusters/spark-versions", "spark_versions"),
+    ("GET", r"/api/2\.1/clusters/list-node-types", "node_types"),
+    ("POST", r"/api/2\.0/workspace/import", "import_"),
+    ("POST", r"/api/2\.0/workspace/mkdirs", "mkdirs"),
+    ("PUT", r"/api/2\.0/permissions/([a-z-]+)/([^/]+)", "permit"),
+    ("POST", r"/api/2\.2/jobs/create", "create_job"),
+    ("GET", r"/api/2\.2/jobs/get", "get_job"),
+    ("GET", r"/api/2\.2/jobs/list", "list_jobs"),
+    ("POST", r"/api/2\.2/jobs/run-now", "run_now"),
+    ("GET", r"/api/2\.2/jobs/runs/get", "get_run"),
+    ("GET", r"/api/2\.2/jobs/runs/list", "list_runs"),
+]
+
+
+@contextmanager
+def serving(workspace: Workspace) -> Iterator[str]:
+    """The workspace's address while it answers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def one(self) -> None:
+            place = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(place.query).items()}
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            try:
+                open_to_all = place.path == "/.well-known/databricks-config"
+                if not open_to_all and self.headers.get("Authorization") != "Bearer token-of-the-fake":
+                    raise Refused(401, "UNAUTHENTICATED", "Credential was not sent or was of an unsupported type")
+                status, told = 200, workspace.answer(self.command, place.path, query, json.loads(raw or b"{}"))
+            except Refused as refused:
+                status, told = refused.status, {"error_code": refused.code, "message": str(refused)}
+            except Exception as error:  # noqa: BLE001 - a fault of the fake is told as one, and not retried
+                status, told = 400, {"error_code": "FAULT_OF_THE_FAKE", "message": repr(error)}
+            data = json.dumps(told).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PUT = do_PATCH = one  # noqa: N815 - http.server looks for these names
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

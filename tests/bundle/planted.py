@@ -1,0 +1,98 @@
+"""Mistakes to plant into a copy of the bundle: (file, text, what stands there instead, the fault that is told)."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+JOB, STREAM, MAIN, STORE = (
+    "resources/enrichment.job.yml",
+    "resources/correlation.job.yml",
+    "databricks.yml",
+    "resources/storage.yml",
+)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """`posted`: whether a workspace refuses the job too, so that the fake must."""
+
+    file: str
+    text: str
+    instead: str
+    told: str
+    posted: bool = True
+
+
+# `databricks bundle validate --strict` was seen to let each of these through.
+MISSED = {
+    "dangling environment_key": Mistake(
+        JOB, "          environment_key: default", "          environment_key: defualt", "environment_key defualt is not declared"
+    ),
+    "dangling depends_on": Mistake(
+        JOB, "          max_retries", "          depends_on: [{task_key: ingest}]\n          max_retries", "depends on ingest, which is no task"
+    ),
+    "wrong entry point": Mistake(JOB, "entry_point: enrichment", "entry_point: enrich", "entry point enrich is none of the wheel's"),
+    "wrong package_name": Mistake(JOB, "package_name: lakestreams", "package_name: lakestream", "no wheel of the bundle is the package lakestream"),
+    "bad cron": Mistake(MAIN, "default: 0 0/15 * * * ?", "default: 0/15 * * * *", "'0/15 * * * *' is no Quartz expression"),
+    "schedule and continuous": Mistake(JOB, "      tasks:", "      continuous: {}\n      tasks:", "it is started by schedule and continuous"),
+    "number in named_parameters": Mistake(
+        JOB, "              catalog:", "              max-bad-share: 1\n              catalog:", "parameter max-bad-share is 1 and no text"
+    ),
+    "task_key twice": Mistake(
+        JOB, "      environments:\n", "        - task_key: enrich\n          notebook_task:\n            notebook_path: ../notebooks/explore_enrichment.py\n"
+        "          environment_key: default\n      environments:\n", "task_key enrich stands twice"
+    ),
+    "include that matches nothing": Mistake(MAIN, "  - resources/*.yml", "  - resources/*.yml\n  - jobs/*.yml", "include: jobs/*.yml matches no file", posted=False),
+    "missing resource": Mistake(JOB, "resources.schemas.control.name", "resources.schemas.ops.name", "reference to nothing: resources.schemas.ops.name"),
+}  # fmt: skip
+OTHERS = {
+    "unknown variable": Mistake(JOB, "${var.kafka_bootstrap}", "${var.kafka}", "reference to nothing: var.kafka"),
+    "cyclic variable": Mistake(MAIN, "default: checkpoints", "default: ${var.checkpoint_volume}", "reference to nothing: var.checkpoint_volume"),
+    "variable of a target": Mistake(MAIN, "catalog: prod", "catalogue: prod", "reference to nothing: targets.prod.variables.catalogue", posted=False),
+    "no root path": Mistake(MAIN, "      root_path:", "      file_path:", "mode production without workspace.root_path", posted=False),
+    "shared root path": Mistake(MAIN, "root_path: /Workspace/Users/${workspace.current_user.userName}", "root_path: /Workspace/Shared", "the root_path is shared with everybody", posted=False),
+    "exclude that matches nothing": Mistake(MAIN, "    - tests/**", "    - tests/**\n    - scratch/**", "sync.exclude: scratch/** matches no file", posted=False),
+    "job cluster": Mistake(STREAM, "          job_cluster_key: stream\n", "          job_cluster_key: streams\n", "job_cluster_key streams is not declared"),
+    "no compute": Mistake(JOB, "          environment_key: default\n", "", "task enrich: no compute"),
+    "two computes": Mistake(JOB, "          environment_key: default\n", "          environment_key: default\n          existing_cluster_id: 1-2-3\n", "task enrich: environment_key and existing_cluster_id"),
+    "notebook": Mistake(JOB, "      environments:", "        - {task_key: look, environment_key: default, notebook_task: {notebook_path: ../notebooks/look.py}}\n      environments:", "there is no notebook ../notebooks/look.py"),
+    "file as notebook": Mistake(JOB, "      environments:", "        - {task_key: look, environment_key: default, notebook_task: {notebook_path: ../src/lakestreams/errors.py}}\n      environments:", "is a file and no notebook"),
+    "circle": Mistake(
+        JOB, "          max_retries", "          depends_on: [{task_key: enrich}]\n          max_retries", "task enrich waits for itself"
+    ),
+    "order in a continuous job": Mistake(
+        STREAM, "          max_retries", "          depends_on: [{task_key: correlate}]\n          max_retries", "tasks of a continuous job may not wait"
+    ),
+    "parameter": Mistake(JOB, "checkpoint-root:", "checkpoints-root:", "--checkpoints-root is no parameter of enrichment", posted=False),
+    "value": Mistake(JOB, "              catalog:", "              max-bad-share: five\n              catalog:", "cannot read its parameters: argument --max-bad-share", posted=False),
+    "file of a parameter": Mistake(JOB, "conf/enrichment.yml\n              sources", "conf/enrich.yml\n              sources", "it reads conf/enrich.yml, which the bundle does not have", posted=False),
+    "wheel's place": Mistake(JOB, "- ../dist/*.whl", "- dist/*.whl", "dist/*.whl leads to no wheel", posted=False),
+    "key of a job": Mistake(JOB, "timeout_seconds", "timeout_second", "unknown key timeout_second"),
+    "key of a task": Mistake(JOB, "retry_on_timeout", "retry_on_time_out", "unknown key retry_on_time_out"),
+    "timezone": Mistake(JOB, "timezone_id: UTC", "timezone_id: CEST", "timezone_id is 'CEST'", posted=False),
+    "pause that is written out": Mistake(JOB, "        timezone_id", "        pause_status: UNPAUSED\n        timezone_id", "schedule says pause_status UNPAUSED", posted=False),
+    "interval on serverless": Mistake(JOB, "              catalog:", "              interval: 30s\n              catalog:", "an interval on serverless compute", posted=False),
+    "continuous and once": Mistake(STREAM, "              interval: ${var.correlation_interval}\n", "", "a continuous job that runs once", posted=False),
+    "environment version": Mistake(JOB, 'environment_version: "4"', "environment_version: 4", "environment_version 4"),
+    "libraries on serverless": Mistake(JOB, "          python_wheel_task", "          libraries: [{whl: ../dist/*.whl}]\n          python_wheel_task", "libraries on serverless compute"),
+    "default of a parameter": Mistake(JOB, "      tasks:", "      parameters: [{name: n, default: 1}]\n      tasks:", "parameter n has no text as default"),
+}  # fmt: skip
+
+
+def plant(mistake: Mistake, folder: Path) -> Path:
+    """A copy of what the bundle consists of, with the mistake in it."""
+    for name in ("conf", "resources", "notebooks"):
+        shutil.copytree(ROOT / name, folder / name)
+    for name in ("databricks.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("tests", "bench", "docs", "requirements", "src/lakestreams"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "errors.py").write_text("", encoding="utf-8")
+    file = folder / mistake.file
+    text = file.read_text(encoding="utf-8")
+    assert mistake.text in text, f"{mistake.text!r} does not stand in {mistake.file}"
+    file.write_text(text.replace(mistake.text, mistake.instead), encoding="utf-8")
+    return folder

@@ -1,0 +1,278 @@
+"""`check --target` and `status --target` against the fake workspace; and jobs deployed there and run by the wheel."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from databricks.sdk import WorkspaceClient
+from databricks.sdk.core import Config
+from databricks.sdk.service.catalog import VolumeType
+from tests.bundle.deploying import create, deploy, grant
+from tests.bundle.fake_workspace import Workspace, serving
+from tests.bundle.planted import Mistake, plant
+from typer.testing import CliRunner
+
+from lakestreams.bundle.bodies import job_bodies
+from lakestreams.bundle.read import User, load
+from lakestreams.bundle.workspace import SCHEMA_RIGHTS, VOLUME_RIGHTS
+from lakestreams.cli.app import app
+
+if TYPE_CHECKING:
+    from lakestreams.local.broker import Broker
+
+ROOT = Path(__file__).parents[2]
+SERVICE = "6f1c7d7e-0000-4000-8000-0123456789ab"
+LONG = timedelta(minutes=8)
+TOKEN = "token-of-the-fake"
+runner = CliRunner()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path / "workspace")
+
+
+@pytest.fixture
+def client(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkspaceClient]:
+    """A client, and the environment from which the command line makes its own."""
+    with serving(workspace) as host:
+        monkeypatch.setenv("DATABRICKS_HOST", host)
+        monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
+        monkeypatch.setenv("DATABRICKS_CONFIG_FILE", str(tmp_path / "none.cfg"))
+        monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
+        yield WorkspaceClient(config=Config(host=host, token=TOKEN, retry_timeout_seconds=1))
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A copy of the bundle whose Kafka wants a password."""
+    options = "  options:\n    ssl.truststore.password: secret://kafka/truststore\n"
+    return plant(Mistake("conf/sources.yml", "\ntopics:", f"\n{options}\ntopics:", ""), tmp_path / "bundle")
+
+
+def check(bundle: Path, target: str, *more: str) -> tuple[int, dict[str, Any]]:
+    arguments = ["check", "--target", target, "--bundle", str(bundle), "--var", f"runner={SERVICE}", *more, "--json"]
+    done = runner.invoke(app, arguments)
+    return done.exit_code, json.loads(done.stdout)["target"]
+
+
+def lacking(told: dict[str, Any]) -> dict[str, str]:
+    return {one["what"]: one["fix"] for one in told["workspace"] if one["state"] == "lacking"}
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_workspace_is_filled_by_what_the_check_says(
+    bundle: Path, workspace: Workspace, client: WorkspaceClient
+) -> None:
+    """Round by round, as somebody would: each command that is printed is carried out here, until nothing lacks."""
+    code, told = check(bundle, "prod")
+    assert code == 1
+    assert lacking(told) == {
+        f"service principal {SERVICE}": "databricks service-principals list; then --var runner=<application id>, or in prod's variables",
+        "catalog prod": "databricks catalogs create prod",
+        "secret scope lakestreams-prod": "databricks secrets create-scope lakestreams-prod",
+        "secret lakestreams-prod/truststore": "databricks secrets put-secret lakestreams-prod truststore",
+    }
+    assert [one["state"] for one in told["workspace"] if "schema" in one["what"]] == ["unknown"] * 3
+    assert {fault["code"] for fault in told["faults"]} == {"LS702"}
+
+    workspace.principals.add(SERVICE)
+    workspace.catalogs["prod"] = {"name": "prod", "owner": "somebody@example.com"}
+    workspace.scopes["lakestreams-prod"] = {"truststore"}
+    code, told = check(bundle, "prod")
+    me = workspace.user
+    schemas = ("bronze", "silver", "_lakestreams")
+    assert lacking(told) == {
+        f"{SERVICE} on catalog prod: USE_CATALOG": f"GRANT USE CATALOG ON CATALOG `prod` TO `{SERVICE}`",
+        f"{me} on catalog prod: USE_CATALOG, CREATE_SCHEMA": f"GRANT USE CATALOG, CREATE SCHEMA ON CATALOG `prod` TO `{me}`",
+        **{f"schema prod.{name}": "databricks bundle deploy -t prod" for name in schemas},
+        f"{SERVICE} on secret scope lakestreams-prod: READ": f"databricks secrets put-acl lakestreams-prod {SERVICE} READ",
+    }
+
+    workspace.grants["prod"] = {SERVICE: {"USE_CATALOG"}, "account users": {"ALL_PRIVILEGES"}}
+    workspace.acls["lakestreams-prod"] = {SERVICE: "READ"}
+    resolved = load(bundle, "prod", {"runner": SERVICE}, User(me))
+    for item in resolved.resources["schemas"].values():
+        client.schemas.create(item["name"], "prod")
+    code, told = check(bundle, "prod")
+    assert lacking(told) == {"volume prod._lakestreams.checkpoints": "databricks bundle deploy -t prod"}
+
+    client.volumes.create("prod", "_lakestreams", "checkpoints", volume_type=VolumeType.MANAGED)
+    code, told = check(bundle, "prod")
+    assert (code, told["ok"], lacking(told), told["unchecked"]) == (0, True, {}, [])
+    assert not [call for call in workspace.asked if call.startswith("POST") and "workspace" in call], (
+        "a check changes nothing"
+    )
+
+
+def test_rights_that_are_missing_are_named_with_the_grant_that_gives_them(
+    bundle: Path, workspace: Workspace, client: WorkspaceClient
+) -> None:
+    workspace.principals.add(SERVICE)
+    workspace.scopes["lakestreams-prod"] = {"truststore"}
+    workspace.acls["lakestreams-prod"] = {"users": "READ"}
+    workspace.catalogs["prod"] = {"name": "prod", "owner": workspace.user}
+    workspace.grants["prod"] = {SERVICE: {"USE_CATALOG", "USE_SCHEMA", "SELECT"}}
+    for name in ("bronze", "silver", "_lakestreams"):
+        client.schemas.create(name, "prod")
+    client.volumes.create("prod", "_lakestreams", "checkpoints", volume_type=VolumeType.MANAGED)
+    grant(client, "schema", "prod.bronze", [{"principal": SERVICE, "privileges": list(SCHEMA_RIGHTS)}])
+    grant(client, "volume", "prod._lakestreams.checkpoints", [{"principal": SERVICE, "privileges": [VOLUME_RIGHTS[0]]}])
+    _, told = check(bundle, "prod")
+    assert set(lacking(told).values()) == {
+        f"GRANT CREATE TABLE, MODIFY ON SCHEMA `prod`.`silver` TO `{SERVICE}`",
+        f"GRANT CREATE TABLE, MODIFY ON SCHEMA `prod`.`_lakestreams` TO `{SERVICE}`",
+        f"GRANT WRITE VOLUME ON VOLUME `prod`.`_lakestreams`.`checkpoints` TO `{SERVICE}`",
+    }
+
+
+def test_what_a_cluster_needs_is_looked_up(bundle: Path, workspace: Workspace, client: WorkspaceClient) -> None:
+    del client
+    workspace.catalogs["dev"] = {"name": "dev", "owner": workspace.user}
+    _, told = check(bundle, "dev", "--var", "runtime=9.1.x-scala2.12", "--var", "node_type=huge")
+    assert lacking(told)["runtime 9.1.x-scala2.12"].startswith("databricks clusters spark-versions")
+    assert lacking(told)["node type huge"].startswith("databricks clusters list-node-types")
+
+
+def test_what_may_not_be_looked_at_is_not_said_to_lack(
+    bundle: Path, workspace: Workspace, client: WorkspaceClient
+) -> None:
+    del client
+    workspace.catalogs["dev"] = {"name": "dev", "owner": workspace.user}
+    workspace.broken = ("/api/2.0/secrets", "/api/2.1/unity-catalog/schemas")
+    code, told = check(bundle, "dev")
+    assert code == 0
+    assert "volume dev._lakestreams.checkpoints: it is not known whether dev._lakestreams is there" in told["unchecked"]
+    assert not [what for what in lacking(told) if "secret" in what or "schema" in what]
+    assert [one for one in told["unchecked"] if "may not call /api/2.0/secrets" in one]
+
+
+def test_a_bundle_with_faults_is_not_compared_with_a_workspace(
+    tmp_path: Path, workspace: Workspace, client: WorkspaceClient
+) -> None:
+    del client
+    broken = plant(
+        Mistake("resources/verify.job.yml", "entry_point: verify", "entry_point: verfy", ""), tmp_path / "bundle"
+    )
+    asked = list(workspace.asked)
+    code, told = check(broken, "dev")
+    assert (code, [fault["code"] for fault in told["faults"]]) == (1, ["LS701"])
+    assert workspace.asked == asked
+    done = runner.invoke(app, ["check", "-t", "dev", "--bundle", str(broken), "--no-workspace"])
+    assert (
+        "LS701 BUNDLE_INVALID   resources/verify.job.yml  jobs.verify\n  task verify: entry point verfy" in done.stderr
+    )
+
+
+def test_faults_of_the_pipelines_that_are_deployed_are_told(tmp_path: Path) -> None:
+    broken = plant(Mistake("conf/fk_join.yml", "left_join", "left_joint", ""), tmp_path / "bundle")
+    done = runner.invoke(app, ["check", "-t", "dev", "--bundle", str(broken), "--no-workspace"])
+    assert done.exit_code == 1
+    assert "LS202 UNKNOWN_KEY" in done.stderr
+
+
+def test_credentials_that_are_refused_are_told_and_not_shown(
+    bundle: Path, client: WorkspaceClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del client
+    monkeypatch.setenv("DATABRICKS_TOKEN", "canary-4711")
+    done = runner.invoke(app, ["check", "-t", "dev", "--bundle", str(bundle)])
+    assert done.exit_code == 1
+    assert "LS703 WORKSPACE_UNREACHABLE" in done.stderr
+    assert "canary" not in done.output + done.stderr
+    monkeypatch.delenv("DATABRICKS_HOST")
+    monkeypatch.delenv("DATABRICKS_TOKEN")
+    done = runner.invoke(app, ["status", "-t", "dev", "--bundle", str(bundle)])
+    assert (done.exit_code, "LS703" in done.stderr) == (1, True)
+
+
+def test_variables_of_the_environment_count_as_they_do_for_the_cli(
+    bundle: Path, workspace: Workspace, client: WorkspaceClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del client, workspace
+    monkeypatch.setenv("BUNDLE_VAR_catalog", "dev_ada")
+    _, told = check(bundle, "dev")
+    assert lacking(told)["catalog dev_ada"] == "databricks catalogs create dev_ada"
+    assert runner.invoke(app, ["check", "-t", "dev", "--bundle", str(bundle), "--var", "catalog"]).exit_code == 2
+
+
+# --- status ----------------------------------------------------------------------------------------------------------
+
+
+def status(bundle: Path, target: str) -> dict[str, dict[str, Any]]:
+    done = runner.invoke(app, ["status", "-t", target, "--bundle", str(bundle), "--json"])
+    assert done.exit_code == 0, done.stderr
+    return {one["key"]: one for one in json.loads(done.stdout)["jobs"]}
+
+
+def test_status_tells_what_is_deployed_and_how_it_last_ran(
+    bundle: Path, workspace: Workspace, client: WorkspaceClient, shell_wheel: Path
+) -> None:
+    assert {one["job_id"] for one in status(bundle, "dev").values()} == {None}
+    resolved = load(bundle, "dev", user=User(workspace.user))
+    place = workspace.disk / resolved.config["workspace"]["artifact_path"].lstrip("/") / ".internal"
+    place.mkdir(parents=True)
+    (place / shell_wheel.name).write_bytes(shell_wheel.read_bytes())
+    bodies = job_bodies(resolved)
+    made = {key: create(client, bodies[key]) for key in ("correlation", "enrichment")}
+    client.jobs.run_now(made["enrichment"]).result()  # fails: the wheel has nothing in it
+    found = status(bundle, "dev")
+    assert {key: one["job_id"] for key, one in found.items() if one["job_id"]} == made
+    assert (found["enrichment"]["result"], found["correlation"]["result"]) == ("FAILED", None)
+    assert (found["enrichment"]["starts"], found["enrichment"]["paused"]) == ("0 0/15 * * * ? UTC", True)
+    assert found["correlation"]["starts"] == "continuous"
+    shown = runner.invoke(app, ["status", "-t", "dev", "--bundle", str(bundle)], env={"COLUMNS": "200"}).stdout
+    assert re.search(r"\[dev ada\] enrichment +\d+ +0 0/15 \* \* \* \? UTC \(paused\) +FAILED", shown)
+    assert "what is not deployed: databricks bundle deploy -t dev" in shown
+
+
+# --- for real --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+def test_the_wheels_jobs_run_as_the_bundle_starts_them(
+    broker: Broker, wheel: Path, workspace: Workspace, client: WorkspaceClient, tmp_path: Path
+) -> None:
+    """Deployed through the SDK, run by the uploaded wheel with the very parameters of the bundle, the broker's apart.
+
+    This machine has no Unity Catalog, so the fake gives the tables a folder (see its `execute`).
+    """
+    from tests.engine.harness import at, fresh_topics
+
+    workspace.principals.add(SERVICE)
+    workspace.catalogs["prod"] = {"name": "prod", "owner": workspace.user}
+    root = plant(Mistake("databricks.yml", "", "", ""), tmp_path / "bundle")
+    views, users = fresh_topics(broker, 2)
+    sources = (root / "conf" / "sources.yml").read_text(encoding="utf-8")
+    for name, topic in (("PageViews", views), ("UserProfiles", users)):
+        sources = re.sub(rf"(?m)^(  {name}:\n    kind: \w+\n)", rf"\1    topic: {topic}\n", sources)
+    (root / "conf" / "sources.yml").write_text(sources, encoding="utf-8")
+    broker.produce(users, at(("alice", "us-east", 0)))
+    broker.produce(views, at(("alice", "/home", 1), ("dave", "/home", 2)))
+    variables = {"runner": SERVICE, "kafka_bootstrap": broker.bootstrap_servers}
+    jobs = deploy(client, load(root, "prod", variables, User(workspace.user)), wheel)
+
+    client.jobs.run_now(jobs["enrichment"]).result(timeout=LONG)
+    (run,) = workspace.runs.values()
+    assert run["state"]["result_state"] == "SUCCESS", run["log"]
+    assert "page_views: 1 cycles, 3 records, 0 unreadable" in run["log"]
+    lake = workspace.disk / "Volumes" / "prod" / "_lakestreams" / "checkpoints"
+    assert (lake / "silver" / "enriched_page_views" / "_delta_log").is_dir()
+
+    client.jobs.run_now(jobs["verify"]).result(timeout=LONG)  # two of its three pipelines have never run
+    run = list(workspace.runs.values())[-1]
+    assert run["state"]["result_state"] == "FAILED"
+    assert "LS508 NOTHING_TO_VERIFY" in run["log"]
+    assert {key: one["result"] for key, one in status(root, "prod").items() if one["result"]} == {
+        "enrichment": "SUCCESS",
+        "verify": "FAILED",
+    }
