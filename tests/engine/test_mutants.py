@@ -44,34 +44,35 @@ def _small(spark: SparkSession) -> Iterator[None]:
 
 
 def lookups() -> tuple[Topology, Mapping[str, Sequence[Record]]]:
-    """Views with their user's row. Both have times of one grid, so that they tie."""
+    """Views with their user's row. Several of both have one time, so that they tie, also where a batch ends."""
     builder = StreamsBuilder("lookups")
     views = builder.stream("Views", key=Text("user"), value=Text("page"))
     users = builder.table("Users", key=Text("user"), value=Text("region"))
     views.left_join(users, name="joined").to_delta("silver.out")
     chance = random.Random(1)
-    seen = [(f"u{chance.randrange(8)}", f"/{number}", ZERO + 10 * (number // 2)) for number in range(120)]
+    seen = [(f"u{chance.randrange(8)}", f"/{number}", ZERO + 10 * (number // 6)) for number in range(120)]
     known = [
-        (f"u{chance.randrange(8)}", None if number % 4 == 3 else f"r{number}", ZERO + 10 * number)
+        (f"u{chance.randrange(8)}", None if number % 4 == 3 else f"r{number}", ZERO + 10 * (number // 3))
         for number in range(60)
     ]
     return builder.build(), {"Views": seen, "Users": known}
 
 
 def windows() -> tuple[Topology, Mapping[str, Sequence[Record]]]:
-    """Orders with their payments, several of some, some late, some missing; times at the very bounds."""
+    """Orders, some placed twice, with their payments: several of some, some late or missing; times at the very bounds."""
     builder = StreamsBuilder("windows")
     orders = builder.stream("Orders", key=Text("order_id"), value=Text("amount"))
     payments = builder.stream("Payments", key=Text("order_id"), value=Text("reference"))
     orders.outer_join(payments, within="100 ms", grace="50 ms", name="joined").to_delta("silver.out")
     chance = random.Random(2)
     placed = [
-        (f"o{number}", str(number), ZERO + 20 * number - chance.choice([0, 0, 0, 110, 130, 400]) % (20 * number + 1))
-        for number in range(80)
+        (f"o{number}", f"{number}-{turn}", max(0, ZERO + 20 * number + 10 * turn - chance.choice([0, 0, 0, 110, 400])))
+        for number in range(70)
+        for turn in range(2 if number % 5 == 1 else 1)
     ]
     paid = [
         (f"o{number}", f"p{number}-{turn}", ZERO + 20 * number + chance.choice([0, 40, 100, 100, 110, 300]))
-        for number in range(80)
+        for number in range(70)
         for turn in range(number % 4)
     ]
     paid.sort(key=lambda one: one[2] + chance.randrange(120))
@@ -281,7 +282,7 @@ def test_a_fault_of_publish_is_found_in_the_table(shelf: Shelf, tmp_path: Path, 
     with pytest.MonkeyPatch.context() as patch:
         mutate(patch)
         laid.published()
-    assert set(laid.differing()) == {"silver.out"}
+    assert set(laid.differing(ask_second=False)) == {"silver.out"}
 
 
 # --- settle and ingest -----------------------------------------------------------------------------------------------
@@ -321,7 +322,7 @@ def test_a_fault_of_settling_is_found_in_the_plans(
     with pytest.MonkeyPatch.context() as patch:
         mutate(patch)
         laid.planned()
-    assert found <= set(laid.published().differing())
+    assert found <= set(laid.published().differing(ask_second=False))
 
 
 def test_a_stream_time_that_is_not_carried_on_is_found_in_bronze(spark: SparkSession, tmp_path: Path) -> None:
@@ -337,4 +338,5 @@ def test_a_stream_time_that_is_not_carried_on_is_found_in_bronze(spark: SparkSes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest.Standing, "after", forgets)
         laid = Laid(spark, tmp_path, topology).ingested(topics, BATCHES)
-    assert "bronze of Orders, stream time" in laid.planned().published().differing()
+    found = set(laid.planned().published().differing(ask_second=False))
+    assert found & {"bronze of Orders, stream time", "bronze of Payments, stream time"}

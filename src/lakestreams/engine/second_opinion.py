@@ -155,7 +155,7 @@ from {{stored}} l join {{stored}} r
     and greatest(l.clock, r.clock) <= least(l.close, r.close)
 """
 _WINDOWED = """
-with paired as (select l_at as at from {{pairs}} union select r_at from {{pairs}}),
+with paired as (select explode(array(l_at, r_at)) as at from {{pairs}}),
 alone as (
     select s.* from {{stored}} s left anti join paired p on s.at = p.at where s.stored and s.side in ({outer})
 ),
