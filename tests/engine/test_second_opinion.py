@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import lakestreams
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine import dataflow, second_opinion
-from lakestreams.joins.order import STREAM_SIDE, TABLE_SIDE, records
+from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.testing.small import small
 from lakestreams.topology.nodes import is_join
@@ -53,6 +53,7 @@ def every_shape() -> Topology:
     a.select_key(lambda one: {"id": one.x}, name="rekeyed").join(b, within="30 ms", name="no_tasks")
     a.join(b, within="30 ms", rules="kafka", name="no_parity")
     a.join(many, within="30 ms", name="no_overlap")
+    a.left_join(t, wait="30 ms", name="no_race")
     a.join(t, name="first").join(u, name="no_chain").to_delta("silver.out")
     return builder.build()
 
@@ -89,7 +90,10 @@ def given(spark: SparkSession, topology: Topology, seed: int) -> dataflow.Inputs
     partitions = {source.topic: PARTITIONS for source in topology.sources}
     # so many changes that keys with many versions go a way of their own
     changes = dict.fromkeys(tables, 1_000)
-    return dataflow.Inputs(streams, tables, cycle=1, partitions=partitions, changes=changes, raw=True)
+    # in the end time goes on by itself and closes all windows
+    late = [(10_000, (CYCLES, 10_000, STREAM_SIDE, "A", partition, RECORDS, -1)) for partition in range(PARTITIONS)]
+    ticks = {"A": spark.createDataFrame(late, f"ts bigint, o {ORDER_TYPE}")}
+    return dataflow.Inputs(streams, tables, cycle=1, partitions=partitions, changes=changes, raw=True, ticks=ticks)
 
 
 @pytest.fixture
@@ -105,23 +109,24 @@ def test_every_shape_agrees_and_a_row_too_many_is_noticed(spark: SparkSession) -
     inputs = given(spark, topology, seed=1)
     nodes = dataflow.run(topology, inputs).nodes
     frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in nodes.items()}
-    findings, notes = second_opinion.judge(spark, topology, frames, inputs.partitions)
+    findings, notes = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks)
     assert {one.what: one.examples for one in findings if one.differs} == {}
     judged = {node.name for node in topology.nodes if is_join(node) and not node.name.startswith("no_")}
     assert {one.what for one in findings} == {f"second opinion on {name}" for name in judged}
     assert all(one.compared > 10 for one in findings), {one.what: one.compared for one in findings}
-    assert notes[:4] == [
+    assert notes[:5] == [
         "no_tasks: no second opinion on this stream-stream join, a side being re-keyed: its tasks are hashes of the key",
         "no_parity: no second opinion on this stream-stream join, its rules being kafka, its unmatched rows on_window_close",
         "no_overlap: no second opinion on this stream-stream join, both sides being fed by one source",
+        "no_race: no second opinion on this stream-table join, its records waiting for rows that come after them",
         "no_chain: no second opinion on this stream-table join, first being made by a join, an aggregation or a buffer",
     ]
-    assert notes[4:] == [
+    assert notes[5:] == [
         f"{name}: 1 keys lie in several partitions; no second opinion on their rows"
         for name in ("window_inner", "window_outer")
     ]
 
-    opinion = second_opinion._Opinion(spark, topology, frames, inputs.partitions)
+    opinion = second_opinion._Opinion(spark, topology, frames, inputs.partitions, inputs.ticks)
     for node in topology.nodes:
         if node.name in {"first", "window_outer", "tables_outer", "fk_left"}:
             rows = frames[node.name]

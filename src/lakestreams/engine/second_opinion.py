@@ -29,9 +29,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.finding import Finding
@@ -52,7 +52,7 @@ from lakestreams.topology.nodes import (
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakestreams.errors import LakestreamsError
     from lakestreams.topology.builder import Topology
@@ -136,6 +136,12 @@ select 'left' as side, *, {task} as task, ts + {after} + {grace} as close from {
 union all
 select 'right' as side, *, {task} as task, ts + {before} + {grace} as close from {{right}}
 """
+# Time that goes on although no record comes (decision 0016): a tick moves its task's clock and is nothing else.
+_AND_TICKS = """
+union all
+select null, null, null, false, ts, at, array(), {task}, null from {{ticks}}
+"""
+_TICKS = f"select ts, {_AT} as at from (select *, 0 as n from {{{{frame}}}})"
 _STRAYS = "select key from {arms} where key is not null group by key having count(distinct task) > 1"
 _STORED = """
 with clocked as (
@@ -194,7 +200,11 @@ select cycle, trigger, kind, made_of, ts, place, sum(one) as balance from (
 
 
 def judge(
-    spark: SparkSession, topology: Topology, frames: Mapping[str, DataFrame], partitions: Mapping[str, int]
+    spark: SparkSession,
+    topology: Topology,
+    frames: Mapping[str, DataFrame],
+    partitions: Mapping[str, int],
+    ticks: Mapping[str, DataFrame],
 ) -> tuple[list[Finding], list[str]]:
     """Compares what the joins gave with what SQL says.
 
@@ -203,11 +213,12 @@ def judge(
         topology: the pipeline.
         frames: node to its rows, of a whole history: all records that its sources took from the first on.
         partitions: topic to partition count.
+        ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
 
     Returns:
         A finding for each join that can be judged, and for each other one why it cannot.
     """
-    opinion = _Opinion(spark, topology, frames, partitions)
+    opinion = _Opinion(spark, topology, frames, partitions, ticks)
     findings, notes = [], []
     for node in topology.nodes:
         if not is_join(node):
@@ -229,11 +240,13 @@ class _Opinion:
         topology: Topology,
         frames: Mapping[str, DataFrame],
         partitions: Mapping[str, int],
+        ticks: Mapping[str, DataFrame],
     ) -> None:
         self._spark = spark
         self._topology = topology
         self._frames = frames
         self._partitions = partitions
+        self._ticks = ticks
         topics = ", ".join(f"'{source.topic}'" for source in topology.sources if source.kind != "stream")
         self._at = _AT.format(tables=f"o.source in ({topics})" if topics else "false")
         self.notes: list[str] = []
@@ -248,6 +261,8 @@ class _Opinion:
         versioned = [parent.name for parent in node.parents if history_of(parent) is not None]
         if versioned:
             return f"{' and '.join(versioned)} being versioned"
+        if isinstance(node, StreamTableJoin) and node.races:
+            return "its records waiting for rows that come after them"
         if isinstance(node, WindowedJoin):
             if node.rules != "strict" or node.emit_unmatched != "on_window_close":
                 return f"its rules being {node.rules}, its unmatched rows {node.emit_unmatched}"
@@ -305,9 +320,12 @@ class _Opinion:
     def _windowed(self, node: WindowedJoin) -> tuple[DataFrame, DataFrame]:
         times = {"before": node.before_ms, "after": node.after_ms, "grace": node.grace_ms}
         outer = {"inner": "''", "left": "'left'", "outer": "'left', 'right'"}[node.how]
-        arms = self._spark.sql(
-            _ARMS.format(task=self._task(node), **times), left=self._side(node.left), right=self._side(node.right)
-        )
+        sides: dict[str, Any] = {"left": self._side(node.left), "right": self._side(node.right)}
+        ticks = [self._ticks[source.name] for source in sources_of(node) if source.name in self._ticks]
+        if ticks:
+            text = _TICKS.replace(_AT, self._at)
+            sides["ticks"] = reduce(DataFrame.unionAll, (self._spark.sql(text.format(), frame=one) for one in ticks))
+        arms = self._spark.sql((_ARMS + (_AND_TICKS if ticks else "")).format(task=self._task(node), **times), **sides)
         stored = self._spark.sql(_STORED, arms=arms)
         pairs = self._spark.sql(_PAIRS.format(**times), stored=stored)
         expected = self._spark.sql(_WINDOWED.format(outer=outer), stored=stored, pairs=pairs)

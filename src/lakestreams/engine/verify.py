@@ -100,7 +100,8 @@ def verify(
         own = min(plan.cycle for plan in plans if plan.fingerprint == plans[-1].fingerprint)
         found.notes.append(f"cycles before {own} were planned under other configurations ({', '.join(of_other)})")
         found.from_cycle = max(first, own)
-    results = dataflow.run(topology, past.over(spark, ledger, topology, plans, {}))
+    inputs = past.over(spark, ledger, topology, plans, {})
+    results = dataflow.run(topology, inputs)
     for sink in topology.sinks:
         key = names(results.records[sink.name], KEY)
         if sink.mode == "merge" and (of_other or history.open_plan is not None):
@@ -110,7 +111,7 @@ def verify(
         found.findings.append(_output(spark, ledger, sink, results.outputs[sink.name], key, found))
     if ask_second:
         frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
-        opinions, silent = second_opinion.judge(spark, topology, frames, past.partitions_of(plans))
+        opinions, silent = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks)
         found.findings += opinions
         found.notes += silent
     return found
