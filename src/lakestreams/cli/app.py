@@ -232,6 +232,10 @@ def verify(
     catalog: Catalog = None,
     from_cycle: Annotated[int | None, typer.Option("--from", min=1, help="The first cycle to compare.")] = None,
     to_cycle: Annotated[int | None, typer.Option("--to", min=1, help="The last cycle to compare.")] = None,
+    ask_second: Annotated[
+        bool,
+        typer.Option("--second-opinion/--no-second-opinion", help="Compare the joins with plain SQL as well."),
+    ] = True,
     as_json: AsJson = False,
 ) -> int:
     """Recomputes what finished cycles gave, from bronze in one batch, and compares it with the tables, row for row.
@@ -242,7 +246,8 @@ def verify(
     from lakestreams.cli.verify import run  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
-    return run(Screen(as_json=as_json), RunOptions(tuple(pipeline), sources, root, catalog), from_cycle, to_cycle)
+    options = RunOptions(tuple(pipeline), sources, root, catalog)
+    return run(Screen(as_json=as_json), options, from_cycle, to_cycle, ask_second=ask_second)
 
 
 @app.command()

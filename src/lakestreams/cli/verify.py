@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from lakestreams.engine.verify import Verdict
 
 
-def run(screen: Screen, options: RunOptions, from_cycle: int | None, to_cycle: int | None) -> int:
+def run(
+    screen: Screen, options: RunOptions, from_cycle: int | None, to_cycle: int | None, *, ask_second: bool = True
+) -> int:
     """Verifies the pipelines; returns the exit code: 1 if anything differs."""
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
@@ -25,7 +27,10 @@ def run(screen: Screen, options: RunOptions, from_cycle: int | None, to_cycle: i
     verdicts = []
     for pipeline in pipelines:
         with screen.working(f"verifying {pipeline.topology.name}"):
-            verdicts.append(verify(spark, lake, pipeline.topology, from_cycle=from_cycle, to_cycle=to_cycle))
+            found = verify(
+                spark, lake, pipeline.topology, from_cycle=from_cycle, to_cycle=to_cycle, ask_second=ask_second
+            )
+            verdicts.append(found)
         _show(screen, verdicts[-1])
     equal = all(one.equal for one in verdicts)
     screen.result({"ok": equal, "pipelines": [{**asdict(one), "equal": one.equal} for one in verdicts]})

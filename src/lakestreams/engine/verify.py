@@ -2,6 +2,7 @@
 
 All finished cycles are evaluated again in one batch, which knows nothing of how the runs were cut, where they crashed or
 what they stored; and what bronze says of itself (stream time, no gap, no offset twice) is computed from its raw columns.
+The kernels that evaluate them are judged by SQL that shares no code with them (`second_opinion`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, past, sinks
+from lakestreams.engine import dataflow, past, second_opinion, sinks
+from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.dataflow import LINEAGE
+from lakestreams.engine.finding import Finding
 from lakestreams.engine.ledger import NO_TIME, Ledger, Plan
 from lakestreams.engine.steps import names
 from lakestreams.errors import NothingToVerify
 from lakestreams.joins.order import KEY, TOMBSTONE
+from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,23 +35,6 @@ if TYPE_CHECKING:
 _EXAMPLES = 5
 _HERE, _THERE = "computed", "in the table"
 _SIDE = "_side"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was compared, and how it differs.
-
-    Attributes:
-        what: an output, or what was looked at in bronze or in the ledger.
-        compared: how many rows.
-        differs: how many of them differ; 0: equal.
-        examples: some of those that differ, as text.
-    """
-
-    what: str
-    compared: int
-    differs: int = 0
-    examples: tuple[str, ...] = ()
 
 
 @dataclass
@@ -74,7 +61,13 @@ class Verdict:
 
 
 def verify(
-    spark: SparkSession, lake: Lake, topology: Topology, *, from_cycle: int | None = None, to_cycle: int | None = None
+    spark: SparkSession,
+    lake: Lake,
+    topology: Topology,
+    *,
+    from_cycle: int | None = None,
+    to_cycle: int | None = None,
+    ask_second: bool = True,
 ) -> Verdict:
     """Recomputes what finished cycles gave, and compares.
 
@@ -84,6 +77,7 @@ def verify(
         topology: the pipeline, as it ran.
         from_cycle, to_cycle: of appended outputs, the cycles to compare; by default all that are finished. A merged
             table is compared as it is after the last finished cycle.
+        ask_second: whether the joins are also compared with their SQL forms, of all cycles; one more evaluation.
 
     Raises:
         NothingToVerify: if no cycle is finished, or none of those asked for.
@@ -98,6 +92,7 @@ def verify(
         raise NothingToVerify(message)
     found = Verdict(topology.name, first, last)
     found.findings.append(_plans_follow_each_other(plans))
+    found.findings.append(_settled(spark, ledger, topology.sources, plans))
     for source in topology.sources:
         found.findings += _bronze(spark, ledger, source, plans)
     of_other = sorted({plan.fingerprint for plan in plans} - {plans[-1].fingerprint})
@@ -105,7 +100,8 @@ def verify(
         own = min(plan.cycle for plan in plans if plan.fingerprint == plans[-1].fingerprint)
         found.notes.append(f"cycles before {own} were planned under other configurations ({', '.join(of_other)})")
         found.from_cycle = max(first, own)
-    results = dataflow.run(topology, past.over(spark, ledger, topology, plans, {}))
+    inputs = past.over(spark, ledger, topology, plans, {})
+    results = dataflow.run(topology, inputs)
     for sink in topology.sinks:
         key = names(results.records[sink.name], KEY)
         if sink.mode == "merge" and (of_other or history.open_plan is not None):
@@ -113,6 +109,11 @@ def verify(
             found.notes.append(f"{sink.name}: it may hold rows of {left}; not compared")
             continue
         found.findings.append(_output(spark, ledger, sink, results.outputs[sink.name], key, found))
+    if ask_second:
+        frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
+        opinions, silent = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks)
+        found.findings += opinions
+        found.notes += silent
     return found
 
 
@@ -180,6 +181,46 @@ def _plans_follow_each_other(plans: Sequence[Plan]) -> Finding:
                 )
             position[part.at] = part.to_offset
     return Finding("plans", len(plans), len(wrong), tuple(wrong[:_EXAMPLES]))
+
+
+def _settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plans: Sequence[Plan]) -> Finding:
+    """In a round, a cycle's records lie strictly before those of all later cycles: what was planned was settled.
+
+    A round is known by the ends that it has captured; what lies past them, and global tables, which are read to their
+    end first, hold nobody back.
+    """
+    bounds: dict[int, list[tuple[int, int]]] = {}
+    for source in sources:
+        ends = [
+            (plan.cycle, part.partition, part.end_offset)
+            for plan in plans
+            for part in plan.of(source.topic)
+            if part.end_offset is not None
+        ]
+        if source.kind == "global_table" or not ends:
+            continue
+        taken = [plan for plan in plans if plan.of(source.topic)]
+        captured = spark.createDataFrame(ends, "cycle bigint, partition int, end_offset bigint")
+        rows = planned_rows(spark, ledger, source, taken, readable=False).select(
+            row_cycle(source.topic, taken).alias("cycle"), "partition", "offset", "stream_time_ms"
+        )
+        of_round = rows.join(F.broadcast(captured), ["cycle", "partition"]).where("offset < end_offset")
+        for row in of_round.groupBy("cycle").agg(F.min("stream_time_ms"), F.max("stream_time_ms")).collect():
+            bounds.setdefault(row[0], []).append((row[1], row[2]))
+    wrong = []
+    reached: int | None = None
+    captured_before: dict[tuple[str, int], int | None] = {}
+    for plan in plans:
+        captured_now = {part.at: part.end_offset for part in plan.ranges}
+        if captured_now != captured_before:
+            reached, captured_before = None, captured_now
+        if plan.cycle not in bounds:
+            continue
+        first, last = min(low for low, _ in bounds[plan.cycle]), max(high for _, high in bounds[plan.cycle])
+        if reached is not None and first <= reached:
+            wrong.append(f"cycle {plan.cycle} begins at stream time {first}, an earlier one has reached {reached}")
+        reached = last if reached is None else max(reached, last)
+    return Finding("plans, what was settled", len(plans), len(wrong), tuple(wrong[:_EXAMPLES]))
 
 
 def _bronze(spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan]) -> list[Finding]:

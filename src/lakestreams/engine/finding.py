@@ -1,0 +1,22 @@
+"""What a verification looked at, and how it differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was compared, and how it differs.
+
+    Attributes:
+        what: an output, a join, or what was looked at in bronze or in the ledger.
+        compared: how many rows.
+        differs: how many of them differ; 0: equal.
+        examples: some of those that differ, as text.
+    """
+
+    what: str
+    compared: int
+    differs: int = 0
+    examples: tuple[str, ...] = ()
