@@ -25,6 +25,7 @@ CHAPTERS: Final = {
     "4": "The data",
     "5": "Tables and the engine",
     "6": "Local parts",
+    "7": "Delta tables as sources",
 }
 
 _UNEQUAL: Final = errors.CoPartitioningRequired(
@@ -69,7 +70,7 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.ConfigUnreadable("this is not YAML: expected ',' or '}', but got '{'", where="conf/enrichment.yml:5"),
     errors.UnknownKey(
         "there is no key 'kye'",
-        hint="did you mean 'key'? known here: kind, topic, key, value, event_time, max_future, history, null_values, expectations",
+        hint="did you mean 'key'? known here: kind, topic, delta, changes, ignore_changes, key, value, event_time, max_future, history, null_values, expectations",
         where='conf/sources.yml:6  source "PageViews"',
     ),
     errors.ConfigInvalid(
@@ -123,6 +124,16 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.BrokerNotReady("the local broker ended before it was ready; its log ends with\nNo space left on device"),
     errors.PortTaken("port 9092 on 127.0.0.1 is in use"),
     errors.LocalPartsMissing("the package confluent_kafka is not installed"),
+    errors.DeltaTableMissing(
+        "Delta table main.crm.customers cannot be read: [TABLE_OR_VIEW_NOT_FOUND] The table or view cannot be found.",
+        where='table "customers"',
+    ),
+    errors.ChangeFeedOff(
+        "Delta table main.crm.customers keeps no change data feed",
+        hint="ALTER TABLE main.crm.customers SET TBLPROPERTIES (delta.enableChangeDataFeed = true), or read it with changes: snapshot",
+        where='table "customers"',
+    ),
+    errors.RowsChanged("version 12 of main.sales.orders updates 3 rows and deletes 0", where='stream "orders"'),
 )
 
 
