@@ -282,10 +282,11 @@ class TableReader:
                 _require_appends(feed, found)
             feed = feed.where(change == "insert")
         own = _typed(feed, source).withColumn("removed", ~change.isin("insert", "update_postimage"))
-        # an update may move a row to another key: a key is deleted where the commit leaves it without a row
-        stays = F.max(~F.col("removed")).over(Window.partitionBy("_commit_version", "key"))
-        kept = own.where(~F.col("removed") | ~stays) if source.kind != "stream" else own
-        return kept.select(
+        if source.kind != "stream":
+            # an update may move a row to another key: a key is deleted where the commit leaves it without a row
+            stays = F.max(~F.col("removed")).over(Window.partitionBy("_commit_version", "key"))
+            own = own.withColumn("stays", stays).where(~F.col("removed") | ~F.col("stays"))
+        return own.select(
             F.col("_commit_version").cast("bigint").alias("version"),
             F.lit(0).cast("bigint").alias("half"),
             "removed",
