@@ -26,6 +26,7 @@ CHAPTERS: Final = {
     "5": "Tables and the engine",
     "6": "Local parts",
     "7": "Databricks",
+    "8": "Delta tables as sources",
 }
 
 _UNEQUAL: Final = errors.CoPartitioningRequired(
@@ -70,7 +71,7 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.ConfigUnreadable("this is not YAML: expected ',' or '}', but got '{'", where="conf/enrichment.yml:5"),
     errors.UnknownKey(
         "there is no key 'kye'",
-        hint="did you mean 'key'? known here: kind, topic, key, value, event_time, max_future, history, null_values, expectations",
+        hint="did you mean 'key'? known here: kind, topic, delta, changes, ignore_changes, key, value, event_time, max_future, history, null_values, expectations",
         where='conf/sources.yml:6  source "PageViews"',
     ),
     errors.ConfigInvalid(
@@ -136,6 +137,16 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     ),
     errors.WorkspaceUnreachable("no credentials for a workspace were found"),
     errors.ProjectExists("the folder my-streams has files already"),
+    errors.DeltaTableMissing(
+        "Delta table main.crm.customers cannot be read: [TABLE_OR_VIEW_NOT_FOUND] The table or view cannot be found.",
+        where='table "customers"',
+    ),
+    errors.ChangeFeedOff(
+        "Delta table main.crm.customers keeps no change data feed",
+        hint="ALTER TABLE main.crm.customers SET TBLPROPERTIES (delta.enableChangeDataFeed = true), or read it with changes: snapshot",
+        where='table "customers"',
+    ),
+    errors.RowsChanged("version 12 of main.sales.orders updates 3 rows and deletes 0", where='stream "orders"'),
 )
 
 

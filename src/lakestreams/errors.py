@@ -499,6 +499,40 @@ class ProjectExists(LakestreamsError):
     hint = "choose another folder, or move the files away"
 
 
+# --- LS8xx: Delta tables as sources -----------------------------------------------------------------------------------
+
+
+class DeltaTableMissing(LakestreamsError):
+    """A Delta table that the pipeline reads is not there, is no Delta table, or may not be read."""
+
+    code = "LS801"
+    name = "DELTA_TABLE_MISSING"
+    hint = "correct the name after delta: (catalog.schema.table, schema.table or a path), or create the table"
+
+
+class ChangeFeedOff(LakestreamsError):
+    """A Delta table is to be read by its change data feed, and keeps none.
+
+    From the commit on that turns it on, the feed tells every change. The first run begins with the table's content, so it
+    need not have been on from the beginning.
+    """
+
+    code = "LS802"
+    name = "CHANGE_FEED_OFF"
+    hint = "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true), or changes: snapshot"
+
+
+class RowsChanged(LakestreamsError):
+    """A commit of a Delta table that is read as a stream updates or deletes rows.
+
+    A stream's records are points in time: what was read of them cannot be taken back.
+    """
+
+    code = "LS803"
+    name = "ROWS_CHANGED"
+    hint = "read it as a table (kind: table); or ignore_changes: true takes its inserts alone"
+
+
 def catalogue() -> Iterator[type[LakestreamsError]]:
     """Every error class, ordered by code."""
     found: dict[str, type[LakestreamsError]] = {}

@@ -28,6 +28,7 @@ from lakestreams.topology.nodes import (
     SinkMode,
     Source,
     Suppress,
+    TableChanges,
     ToStream,
     ToTable,
     is_join,
@@ -95,17 +96,18 @@ def run(
 
 def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Report:
     from lakestreams.engine import dataflow  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.delta_source import is_delta  # noqa: PLC0415 - needs pyspark
 
     found = Report(job.pipelines[index])
     topology = found.pipeline.topology
     try:
         if broker:
             found.outputs, view, found.warnings = job.driver(spark, index).check()
-            found.partitions = view.partitions
-            if not view.topic_ids:
+            found.partitions = {topic: count for topic, count in view.partitions.items() if not is_delta(topic)}
+            if found.partitions and not any(topic in view.topic_ids for topic in found.partitions):
                 found.unchecked.append("topic ids: only an admin client tells them; a recreated topic may go unnoticed")
         else:
-            found.unchecked.append("topics and partition counts: --no-broker")
+            found.unchecked.append("topics, partition counts and Delta tables that are read: --no-broker")
             found.outputs, faults = dataflow.check(topology, spark)
             if faults:
                 raise TopologyInvalid(faults, topology.name)
@@ -174,6 +176,9 @@ def _words(node: Node) -> str:
     from lakestreams.engine import derived, shapes  # noqa: PLC0415 - needs pyspark
 
     if isinstance(node, Source):
+        if node.delta is not None:
+            how = "its appends" if node.kind == "stream" else _CHANGES_WORDS[node.changes]
+            return f"delta {node.delta} read as a {node.kind} into bronze, {how}: {node.value.describe()}"
         return f"topic {node.topic} read as a {node.kind} into bronze; parsed once: {node.value.describe()}"
     if is_join(node):
         return f"{node.left.name} with {node.right.name}: {shapes.explain(node)}"
@@ -197,6 +202,10 @@ _STEP_WORDS: dict[type[Any], str] = {
     Merge: "as one stream",
     ToTable: "each record its key's new row",
     ToStream: "each change a record",
+}
+_CHANGES_WORDS: dict[TableChanges, str] = {
+    "cdf": "by its change data feed",
+    "snapshot": "by comparing it with what was read before",
 }
 _SINK_WORDS: dict[SinkMode, str] = {
     "append": "appended",

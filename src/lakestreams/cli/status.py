@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 class Partition:
     """How far one topic-partition has come; offsets are exclusive ends.
 
+    Of a Delta table (`delta/<source>`) all of them count commits, not records: `ingested_to` 5 says that versions 0 to 4
+    were read.
+
     Attributes:
         topic, partition: which one.
         ingested_to: bronze holds everything below.
@@ -117,8 +120,8 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
 
     found = Status(name)
     ledger = Ledger(lake, name)
-    ends, note = _ends(spark, lake, asked) if asked else ({}, None)
-    found.notes.extend([note] if note else [])
+    ends, notes = _ends(spark, lake, asked) if asked else ({}, [])
+    found.notes.extend(notes)
     if not ledger.table.exists(spark):
         return found
     history = ledger.history(spark)
@@ -133,20 +136,31 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
     return found
 
 
-def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], str | None]:
-    from lakestreams.engine import cluster  # noqa: PLC0415 - needs pyspark
+def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], list[str]]:
+    from lakestreams.engine import cluster, delta_source  # noqa: PLC0415 - needs pyspark
 
-    topics = [source.topic for source in pipeline.topology.sources]
-    try:
-        scratch = lake.checkpoints(pipeline.topology.name)
-        return cluster.connect(spark, pipeline.kafka.spark_options(), scratch).view(topics).ends, None
-    except LakestreamsError as error:
-        return {}, f"ends are unknown: {report.redact(error.message)}"
+    sources = pipeline.topology.sources
+    topics = [source.topic for source in sources if source.delta is None]
+    tables, unfit = delta_source.examine(spark, lake, sources)
+    notes = [f"{fault.code}: {fault.message}" for fault in unfit]
+    view = cluster.ClusterView({})
+    if topics:
+        try:
+            scratch = lake.checkpoints(pipeline.topology.name)
+            view = cluster.connect(spark, pipeline.kafka.spark_options(), scratch).view(topics)
+        except LakestreamsError as error:
+            notes.append(f"ends are unknown: {report.redact(error.message)}")
+    return delta_source.beside(view, tables).ends, notes
 
 
 def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Partition]:
-    ingested = {part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())}
-    planned = history.plan.positions if history.plan else {}
+    from lakestreams.engine.delta_source import is_delta, versions  # noqa: PLC0415 - needs pyspark
+
+    def counted(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {at: versions(offset) if is_delta(at[0]) else offset for at, offset in offsets.items()}
+
+    ingested = counted({part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())})
+    planned, ends = counted(history.plan.positions if history.plan else {}), counted(ends)
     behind = sorted(at for at, end in ends.items() if ingested.get(at, 0) < end)
     found = []
     for at in sorted({*ingested, *planned, *ends}):

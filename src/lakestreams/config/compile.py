@@ -18,7 +18,7 @@ from lakestreams.config.scope import AnyHandle
 from lakestreams.config.steps import declare_output, declare_step
 from lakestreams.config.topics import declare_topic
 from lakestreams.config.wording import placed
-from lakestreams.errors import KafkaOptionRefused, LakestreamsError, NoOutput, TopologyInvalid
+from lakestreams.errors import ConfigInvalid, KafkaOptionRefused, LakestreamsError, NoOutput, TopologyInvalid
 from lakestreams.topology.builder import StreamsBuilder, Topology
 from lakestreams.topology.durations import to_ms
 
@@ -93,13 +93,16 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
     compiler = _Compiler(sources, sources_file, sources_broken, pipeline, pipeline_file, pipeline_broken)
     topology = compiler.topology() if pipeline_file is not None else None
     settings = _settings(pipeline_file.settings, pipeline) if pipeline_file is not None else Settings()
+    faults.extend(_without_kafka(topology, sources))
     faults = _in_order([*faults, *sources.faults, *pipeline.faults])
     name = str(pipeline.data.get("pipeline") or "")
     if faults or topology is None or sources_file is None or pipeline_file is None:
         raise TopologyInvalid(faults, name)
     return Pipeline(
         topology=topology,
-        kafka=KafkaOptions(sources_file.kafka.bootstrap_servers, _options(sources.data)),
+        kafka=KafkaOptions(
+            sources_file.kafka.bootstrap_servers if sources_file.kafka else None, _options(sources.data)
+        ),
         settings=settings,
         text=_canonical(sources, pipeline),
         path=path,
@@ -166,6 +169,15 @@ def _kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
         yield from _placed(kafka.server_faults(servers), sources, ("kafka", "bootstrap_servers"))
     for name, value in _options(sources.data).items():
         yield from _placed(kafka.option_faults(name, value), sources, ("kafka", "options", name))
+
+
+def _without_kafka(topology: Topology | None, sources: Document) -> Iterator[LakestreamsError]:
+    """The one fault of a pipeline that reads topics without being told where."""
+    topics = [source.name for source in topology.sources if source.delta is None] if topology else []
+    if topics and "kafka" not in sources.data:
+        message = f"the key 'kafka' is missing: {topics[0]} is a topic"
+        hint = "kafka: {bootstrap_servers: host:port}, or delta: in place of the topic"
+        yield ConfigInvalid(message, hint=hint, where=sources.where())
 
 
 def _placed(faults: list[LakestreamsError], document: Document, path: KeyPath) -> Iterator[LakestreamsError]:

@@ -258,7 +258,7 @@ class KafkaOptions:
     """How the pipeline reaches its Kafka. Holds references, never a secret.
 
     Attributes:
-        bootstrap_servers: `host:port`, several joined by commas.
+        bootstrap_servers: `host:port`, several joined by commas; None where no topic is read.
         options: consumer options by their Kafka names (no `kafka.` prefix); values may hold `secret://scope/key` and
             `${NAME}`, which are resolved when `spark_options()` is called.
         resolver: where `secret://` is looked up.
@@ -269,7 +269,7 @@ class KafkaOptions:
         TopologyInvalid: if there are several such faults.
     """
 
-    bootstrap_servers: str
+    bootstrap_servers: str | None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     resolver: SecretResolver = field(default=default_resolver, compare=False, repr=False)
     _resolved: set[Secret] = field(default_factory=set, init=False, compare=False, repr=False)
@@ -277,7 +277,7 @@ class KafkaOptions:
     def __post_init__(self) -> None:
         """Checks every option, so that a refused one never gets further."""
         object.__setattr__(self, "options", MappingProxyType(dict(sorted(self.options.items()))))
-        faults = [*server_faults(self.bootstrap_servers)]
+        faults = [] if self.bootstrap_servers is None else [*server_faults(self.bootstrap_servers)]
         for name, value in self.options.items():
             faults.extend(option_faults(name, value))
         if len(faults) == 1:
@@ -299,12 +299,14 @@ class KafkaOptions:
         return list(dict.fromkeys((match["scope"], match["key"]) for match in found))
 
     def spark_options(self) -> dict[str, str]:
-        """Options for Spark's Kafka source, secrets resolved: for `.options(**...)` and no other place.
+        """Options for Spark's Kafka source, secrets resolved: for `.options(**...)` and no other place; none without servers.
 
         Raises:
             SecretUnresolved: if a reference leads nowhere.
             KafkaOptionRefused: if a resolved value is refused.
         """
+        if self.bootstrap_servers is None:
+            return {}
         spark = {"kafka.bootstrap.servers": self.bootstrap_servers}
         for name, value in {**DEFAULTS, **self.options}.items():
             resolved = self._resolve(name, value)

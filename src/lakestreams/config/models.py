@@ -9,13 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from lakestreams.config.parts import Duration, Model, Name, Sql, exactly_one
 from lakestreams.config.verbs import StepSpec
-from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
+from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, TableColumns, Text
 from lakestreams.formats.base import Format
-from lakestreams.topology.nodes import ExpectationAction, NullValues, Settling, SinkMode, Source, SourceKind
+from lakestreams.topology.nodes import (
+    ExpectationAction,
+    NullValues,
+    Settling,
+    SinkMode,
+    Source,
+    SourceKind,
+    TableChanges,
+)
 
 
 class FormatSpec(Model):
@@ -35,6 +51,9 @@ class FormatSpec(Model):
     debezium_json: Sql | None = Field(
         default=None,
         description="Of a table's value: the row of a Debezium change event, with or without that wrapper.",
+    )
+    columns: Sql | None = Field(
+        default=None, description="Of a Delta table: its columns, such as 'id bigint'; may stand without this key."
     )
 
     @model_validator(mode="after")
@@ -61,6 +80,7 @@ _FORMATS: Final[dict[str, Callable[[str], Format]]] = {
     "registry_json": RegistryJson,
     "connect_json": ConnectJson,
     "debezium_json": DebeziumJson,
+    "columns": TableColumns,
 }
 
 
@@ -86,20 +106,35 @@ class ExpectationsSpec(Model):
 
 
 class TopicSpec(Model):
-    """A topic as a stream, as a table or as a global table."""
+    """A topic, or a Delta table, as a stream, as a table or as a global table."""
 
     kind: SourceKind = Field(
         description="stream: records are points; table: records are versions of their key; global_table: the same, held "
         "whole by every task."
     )
     topic: Name | None = Field(default=None, description="The Kafka topic; by default the source's name.")
-    key: FormatSpec = Field(description="How the key's bytes are read.")
-    value: FormatSpec = Field(description="How the value's bytes are read.")
+    delta: Sql | None = Field(
+        default=None,
+        description="A Delta table in place of a topic: catalog.schema.table, schema.table, or a path.",
+    )
+    changes: TableChanges | None = Field(
+        default=None,
+        description="How the changes of a Delta table that is read as a table are found: cdf (its change data feed, the "
+        "default) or snapshot (by comparing it with what was read before).",
+    )
+    ignore_changes: bool | None = Field(
+        default=None,
+        description="Whether updates and deletes of a Delta table that is read as a stream are passed over; by default "
+        "they end the run.",
+    )
+    key: FormatSpec = Field(description="How the key's bytes are read; of a Delta table its columns, as 'id bigint'.")
+    value: FormatSpec = Field(description="How the value's bytes are read; of a Delta table its columns.")
     event_time: (
         Annotated[EventTimeSpec, BeforeValidator(_event_time, json_schema_input_type=str | EventTimeSpec)] | None
     ) = Field(
         default=None,
-        description="A column of the value, with the record's own timestamp as fallback; by default the latter alone.",
+        description="A column of the value, with the record's own timestamp (of a Delta table its commit's) as fallback; "
+        "by default the latter alone.",
     )
     max_future: Duration = Field(
         default="1 day", description="Records dated further past their ingest are quarantined."
@@ -125,6 +160,39 @@ class TopicSpec(Model):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _of_its_origin(self) -> TopicSpec:
+        tables = [name for name in ("changes", "ignore_changes") if getattr(self, name) is not None]
+        if self.delta is None and tables:
+            msg = f"{' and '.join(tables)}: only a Delta table has them; delta: names it"
+            raise ValueError(msg)
+        if self.delta is not None and self.topic is not None:
+            msg = "topic and delta exclude each other"
+            raise ValueError(msg)
+        unfit = "changes" if self.kind == "stream" else "ignore_changes"
+        if getattr(self, unfit) is not None:
+            words = "a stream takes the rows that are appended" if self.kind == "stream" else "only a stream has it"
+            msg = f"{unfit}: {words}"
+            raise ValueError(msg)
+        return self
+
+    @field_validator("key", "value", mode="before", json_schema_input_type=str | FormatSpec)
+    @classmethod
+    def _columns(cls, given: object, info: ValidationInfo) -> object:
+        """Columns of a Delta table may stand without their key."""
+        return {"columns": given} if isinstance(given, str) and info.data.get("delta") is not None else given
+
+    @field_validator("key", "value")
+    @classmethod
+    def _fits_its_origin(cls, given: FormatSpec, info: ValidationInfo) -> FormatSpec:
+        of_table = info.data.get("delta") is not None
+        if (given.columns is not None) != of_table:
+            good = (
+                "a Delta table has columns, such as 'id bigint'" if of_table else "columns are those of a Delta table"
+            )
+            raise ValueError(good)
+        return given
+
 
 class KafkaSpec(Model):
     """How Kafka is reached."""
@@ -137,9 +205,11 @@ class KafkaSpec(Model):
 
 
 class SourcesFile(Model):
-    """conf/sources.yml: Kafka and its topics, once for all pipelines."""
+    """conf/sources.yml: Kafka and its topics, and Delta tables that are read, once for all pipelines."""
 
-    kafka: KafkaSpec
+    kafka: KafkaSpec | None = Field(
+        default=None, description="How Kafka is reached; not needed where no topic is read."
+    )
     topics: Annotated[dict[Name, TopicSpec], Field(min_length=1)]
 
 

@@ -38,20 +38,23 @@ def declare_topic(
         if len(formats) < 2:
             return None
         key, value, topic = formats["key"], formats["value"], spec.topic or name
+        changes = spec.changes or Source.changes
         time = EventTime(spec.event_time.field, spec.event_time.fallback) if spec.event_time else None
         if spec.kind == "global_table":
             return builder.global_table(
-                topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future
-            )
+                topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future,
+                delta=spec.delta, changes=changes,
+            )  # fmt: skip
         if spec.kind == "table":
             return builder.table(
                 topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future,
-                as_of=spec.history is not None, history=spec.history,
+                as_of=spec.history is not None, history=spec.history, delta=spec.delta, changes=changes,
             )  # fmt: skip
         return builder.stream(
             topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future,
             null_values=spec.null_values or Source.null_values,
             keys_not_null=spec.expectations.keys_not_null if spec.expectations else Source.keys_not_null,
+            delta=spec.delta, ignore_changes=bool(spec.ignore_changes),
         )  # fmt: skip
     except LakestreamsError as fault:
         document.faults.append(placed(fault, document, path))

@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import checkpoint, cluster, cycle, dataflow, ingest, past, quarantine, settle, sinks
+from lakestreams.engine import (
+    checkpoint,
+    cluster,
+    cycle,
+    dataflow,
+    delta_source,
+    ingest,
+    past,
+    quarantine,
+    settle,
+    sinks,
+)
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.lake import Lake, require_distinct
@@ -44,6 +55,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
 
 _POLL_S = 0.05
+_RECREATED = "was deleted and created again"
 
 
 class Driver:
@@ -118,8 +130,10 @@ class Driver:
             TopologyInvalid: with every fault of the topology and of its partitions at once.
         """
         outputs, faults = dataflow.check(self._topology, self._spark)
+        found, unfit = delta_source.examine(self._spark, self._lake, self._topology.sources)
+        faults = [*faults, *unfit]
         try:
-            view = self._cluster().view([source.topic for source in self._topology.sources])
+            view = self._view(found)
         except LakestreamsError as error:
             if faults:
                 raise TopologyInvalid([*faults, error], self._topology.name) from error
@@ -148,18 +162,33 @@ class Driver:
     def round(self) -> None:
         """Ingests up to the ends of now and processes what is settled, then the rest."""
         with self._timed("look"):
-            view = self._cluster().view([source.topic for source in self._topology.sources])
+            found, unfit = delta_source.examine(self._spark, self._lake, self._topology.sources)
+            if unfit:  # since the run began
+                raise TopologyInvalid(unfit, self._topology.name)
+            view = self._view(found)
         positions = self._positions()
-        known = {at: positions.get(at, view.starts.get(at, 0)) for at in view.ends}
-        pending = {at: end for at, end in view.ends.items() if known[at] < end}
+        ends = {at: end for at, end in view.ends.items() if not delta_source.is_delta(at[0])}
+        known = {at: positions.get(at, view.starts.get(at, 0)) for at in ends}
+        pending = {at: end for at, end in ends.items() if known[at] < end}
         self._tell(Event("started", {"lag": sum(end - known[at] for at, end in pending.items())}))
-        if pending or not view.ends:
+        self._ingest_tables(delta_source.pending(found, positions))
+        if pending or (self._topics and not ends):
             self._ingest(view)
         self._process({}, view)
         self._pass_time(view)
         self._finish()
 
     # --- start -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _topics(self) -> list[str]:
+        """What is read from Kafka."""
+        return [source.topic for source in self._topology.sources if source.delta is None]
+
+    def _view(self, found: Sequence[delta_source.Found]) -> ClusterView:
+        """Kafka's topics, where any are read, and the Delta tables."""
+        view = self._cluster().view(self._topics) if self._topics else ClusterView({})
+        return delta_source.beside(view, found)
 
     def _cluster(self) -> cluster.Cluster:
         return cluster.connect(self._spark, self._settings.kafka, self._lake.checkpoints(self._topology.name))
@@ -192,14 +221,20 @@ class Driver:
         if history.plan is not None:
             for topic, recorded in history.plan.topic_ids.items():
                 if topic in view.topic_ids and view.topic_ids[topic] != recorded:
-                    message = (
-                        f"topic {topic} was deleted and created again (id {recorded}, now {view.topic_ids[topic]})"
-                    )
+                    what = "is not the one that was read before" if delta_source.is_delta(topic) else _RECREATED
+                    message = f"{self._called(topic)} {what} (id {recorded}, now {view.topic_ids[topic]})"
                     raise TopicRecreated(message)
         for at, position in self._ingested(history).items():
             if at in view.ends and view.ends[at] < position:
                 message = f"topic {at[0]} partition {at[1]} ends at offset {view.ends[at]}, {position} were read before"
+                if delta_source.is_delta(at[0]):
+                    there, read = delta_source.versions(view.ends[at]), delta_source.versions(position)
+                    message = f"{self._called(at[0])} has {there} versions, {read} were read before"
                 raise TopicRecreated(message)
+
+    def _called(self, topic: str) -> str:
+        tables = {source.topic: f"Delta table {source.delta}" for source in self._topology.sources if source.delta}
+        return tables.get(topic, f"topic {topic}")
 
     @staticmethod
     def _ingested(history: History) -> dict[TopicPartition, int]:
@@ -272,6 +307,18 @@ class Driver:
                 positions[part.at] = max(positions.get(part.at, 0), part.to_offset)
         return positions
 
+    def _ingest_tables(self, found: Sequence[delta_source.Found]) -> None:
+        """Ingests what is new in Delta tables, in one batch before Kafka's: so they never hold a cycle back."""
+        if not found:
+            return
+        reader = delta_source.TableReader(self._spark, self._ledger, self._settings.accept_data_loss)
+        with self._timed("ingest"):
+            one = reader.ingest(found, ingest.Standing.after(self._ingests))
+        self._ingests.append(one)
+        self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
+        self._summary.warnings.extend(reader.warnings)
+        self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
+
     def _ingest(self, view: ClusterView) -> None:
         """Runs the ingest query up to the ends of now; cycles run meanwhile, over what is settled."""
         root = self._lake.checkpoints(self._topology.name)
@@ -279,10 +326,12 @@ class Driver:
         for at, start in view.starts.items():  # expired offsets, accepted: Spark would refuse to start there
             if at in positions and positions[at] < start:
                 positions[at] = start
-        topics = [source.topic for source in self._topology.sources]
-        generation = checkpoint.choose_generation(root, topics, view.ends, positions)
+        topics = self._topics
+        partitions = [at for at in view.ends if at[0] in topics]
+        generation = checkpoint.choose_generation(root, topics, partitions, positions)
         standing = ingest.Standing.after(self._ingests)
-        writer = ingest.BatchWriter(self._ledger, self._topology.sources, str(generation.path), standing)
+        sources = tuple(source for source in self._topology.sources if source.delta is None)
+        writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing)
         seen: int | None = None
         with self._timed("ingest"):
             query = self._start_query(generation, writer, topics)
@@ -376,9 +425,11 @@ class Driver:
             return None
         positions, timeout = self._positions(), self._settings.idle_timeout_ms
         now = self._now_ms()
+        # a Delta table has been read up to now, and what it is still to have is committed later
+        tables = {source.topic for source in self._topology.sources if source.delta and source.kind != "stream"}
 
         def holds(at: TopicPartition, end: int) -> bool:
-            if end <= view.starts.get(at, 0):
+            if end <= view.starts.get(at, 0) or at[0] in tables:
                 return False  # it has no record to wait for
             caught_up = positions.get(at, 0) >= end
             return not (caught_up and timeout is not None and now - self._arrived.get(at, now) >= timeout)

@@ -36,8 +36,12 @@ if TYPE_CHECKING:
 
 ERROR_TYPE = "struct<code: string, message: string>"
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
-# Only what the engine selects by; statistics of the payload would cost a pass over it.
-_PROPERTIES = {"delta.dataSkippingStatsColumns": "partition,offset,seq,event_time_ms,stream_time_ms"}
+# Only what the engine selects by; statistics of the payload would cost a pass over it. The change data feed, which
+# another pipeline reads, costs nothing where rows are only appended.
+_PROPERTIES = {
+    "delta.dataSkippingStatsColumns": "partition,offset,seq,event_time_ms,stream_time_ms",
+    "delta.enableChangeDataFeed": "true",
+}
 
 MALFORMED_KEY, MALFORMED_VALUE = "MALFORMED_KEY", "MALFORMED_VALUE"
 NO_TIMESTAMP, FUTURE_TIMESTAMP = "NO_TIMESTAMP", "FUTURE_TIMESTAMP"
@@ -105,14 +109,31 @@ def bronze_rows(
     value = source.value.parse(F.col("value"), F.col("value_read"))
     read = once.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
                       value.error.alias("value_error"))  # fmt: skip
+    return judged_rows(read.withColumn("event_time_ms", event_time_of(source)), source, positions, seq, ingest_time_ms)
+
+
+def event_time_of(source: Source) -> Column:
+    """The event time of a record in ms, null where none is usable; over `v`, `value_error` and `timestamp_ms`."""
     types = {field.name: field.type for field in source.value.fields}
     field_type = types.get(source.event_time.field) if source.event_time.field else None
     event_time = source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
-    if source.kind != "stream":  # a deletion has no field to take its time from, and must delete all the same
-        own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
-        deletes = F.col("v").isNull() & F.col("value_error").isNull()
-        event_time = F.when(deletes, own).otherwise(event_time)
-    timed = read.withColumn("event_time_ms", event_time)
+    if source.kind == "stream":
+        return event_time
+    # a deletion has no field to take its time from, and must delete all the same
+    own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
+    deletes = F.col("v").isNull() & F.col("value_error").isNull()
+    return F.when(deletes, own).otherwise(event_time)
+
+
+def judged_rows(
+    timed: DataFrame, source: Source, positions: Mapping[int, Position], seq: int, ingest_time_ms: int
+) -> DataFrame:
+    """Bronze rows of records that are read and have their event time: what is wrong with each, and stream time.
+
+    Args:
+        timed: the raw columns of `bronze_schema` with `event_time_ms`, `k`, `v`, `key_error` and `value_error`.
+        source, positions, seq, ingest_time_ms: as for `bronze_rows`.
+    """
     judged = timed.withColumn("error", _error(source, ingest_time_ms)).withColumn(
         "moves", F.when(F.col("error").isNull(), F.col("event_time_ms"))
     )
@@ -216,9 +237,9 @@ class BatchWriter:
         if not touched:
             return
         now = time.time_ns() // 1_000_000
-        with _kept(batch, worth_it=len(touched) > 1) as kept:
+        with kept_in_memory(batch, worth_it=len(touched) > 1) as held:
             for source in touched:
-                self._append(spark, kept, source, before.positions, before.seq + 1, now)
+                self._append(spark, held, source, before.positions, before.seq + 1, now)
         ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now)
         with _lock:
             _closed.setdefault(self.ledger.run_id, []).append(ingest)
@@ -366,8 +387,8 @@ def _plain_parquet(spark: SparkSession) -> None:
 
 
 @contextlib.contextmanager
-def _kept(batch: DataFrame, *, worth_it: bool) -> Iterator[DataFrame]:
-    """The batch held in memory, so that Kafka is read once for several topics; where that is refused, it is not."""
+def kept_in_memory(batch: DataFrame, *, worth_it: bool = True) -> Iterator[DataFrame]:
+    """The batch held in memory, so that it is read once for several uses; where that is refused, it is not."""
     held = None
     if worth_it:
         with contextlib.suppress(Exception):  # serverless compute refuses persist; reading twice is right as well

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -196,6 +196,19 @@ class Lake:
             parts = ["silver", *parts]
         schema, table = parts[-2:]
         return self._table(schema, table, parts[0] if len(parts) > 2 else None)
+
+    def source(self, spark: SparkSession, delta: str) -> Table:
+        """A Delta table that a pipeline reads: by its path, or by the name that it would have as an output of this lake.
+
+        Without a catalog a name is that of a folder; one of three parts is a catalog's table if there is no such folder.
+        """
+        if "/" in delta:
+            path = delta if ":" in delta else str(Path(delta).absolute())
+            return Table(delta, f"delta.`{path}`", path)
+        table = self.output(delta)
+        if self.catalog is None and delta.count(".") > 1 and not table.exists(spark):
+            return Table(delta, ".".join(f"`{part}`" for part in delta.split(".")), None)
+        return replace(table, name=delta)
 
     def checkpoints(self, pipeline: str) -> Path:
         """The folder of a pipeline's checkpoint generations (a local folder or a mounted volume)."""

@@ -307,9 +307,11 @@ class Ledger:
         )
         return (found[0]["epoch"], found[0]["run_id"]) if found else None
 
-    def record_loss(self, spark: SparkSession, ranges: Iterable[Range]) -> None:
-        """Writes down records that expired unread; the epoch's number makes it once a run."""
-        self._append(spark, self._row("loss", ranges=[_as_row(part) for part in ranges]), "loss", self.epoch)
+    def record_loss(self, spark: SparkSession, ranges: Iterable[Range], seq: int | None = None) -> None:
+        """Writes down records that expired unread: once a run, or of one topic before the batch that goes on behind."""
+        parts = list(ranges)
+        application, number = ("loss", self.epoch) if seq is None else (f"loss/{parts[0].topic}", seq)
+        self._append(spark, self._row("loss", ranges=[_as_row(part) for part in parts]), application, number)
 
     def record_ingest(self, spark: SparkSession, ingest: Ingest) -> None:
         """Closes a bronze batch."""

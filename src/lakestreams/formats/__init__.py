@@ -4,6 +4,7 @@ from lakestreams.formats.base import Field, Format, Parsed
 from lakestreams.formats.binary import Long, Text
 from lakestreams.formats.connect import ConnectJson, DebeziumJson
 from lakestreams.formats.json import Json, RegistryJson
+from lakestreams.formats.table import TableColumns
 from lakestreams.formats.time import EventTime
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "Long",
     "Parsed",
     "RegistryJson",
+    "TableColumns",
     "Text",
 ]

@@ -8,11 +8,13 @@ from typing import get_args
 
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
 from lakestreams.formats.base import Format
+from lakestreams.formats.table import TableColumns
 from lakestreams.formats.time import EventTime
 from lakestreams.topology import describe, svg, validate
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.nodes import (
     DAY_MS,
+    DELTA_TOPIC,
     DeltaSink,
     ExpectationAction,
     Join,
@@ -20,6 +22,7 @@ from lakestreams.topology.nodes import (
     NullValues,
     Source,
     SourceKind,
+    TableChanges,
     is_join,
 )
 from lakestreams.topology.streams import KStream
@@ -97,46 +100,55 @@ class StreamsBuilder:
         self,
         topic: str,
         *,
-        key: Format,
-        value: Format,
+        key: Format | str,
+        value: Format | str,
         name: str | None = None,
         event_time: EventTime | str | None = None,
         max_future: Duration = "1 day",
         null_values: NullValues = "quarantine",
         keys_not_null: ExpectationAction = "off",
+        delta: str | None = None,
+        ignore_changes: bool = False,
     ) -> KStream:
-        """A topic as a stream of records.
+        """A topic, or a Delta table that is appended to, as a stream of records.
 
         Args:
-            topic: the Kafka topic.
-            key, value: formats of the bytes.
+            topic: the Kafka topic; with `delta` the source's own name.
+            key, value: formats of the bytes; with `delta` the table's columns, such as `"id bigint, name string"`.
             name: the source's name; by default the topic.
             event_time: a value column (bigint ms or timestamp) with the record's own timestamp as fallback, or an
                 `EventTime`; by default the record's own timestamp.
             max_future: a record dated further past its ingest is quarantined and does not move stream time.
             null_values: `quarantine` (default) or `ignore` records with a null value; they never give a result.
             keys_not_null: expectation on null keys: `off`, `warn`, `drop` (to quarantine) or `fail`.
+            delta: a Delta table with a change data feed in place of the topic: `catalog.schema.table`, `schema.table`
+                or a path. Its commits' time stands in for the record's own timestamp.
+            ignore_changes: of a Delta table, whether updates and deletes are passed over; by default they end the run.
         """
-        source = self._source("stream", topic, key, value, name, event_time, max_future, null_values, keys_not_null)
-        return KStream(self, self.add(source))
+        source = self._source(
+            "stream", topic, key, value, name, event_time, max_future, null_values, keys_not_null, delta
+        )
+        return KStream(self, self.add(replace(source, ignore_changes=ignore_changes)))
 
     def table(
         self,
         topic: str,
         *,
-        key: Format,
-        value: Format,
+        key: Format | str,
+        value: Format | str,
         name: str | None = None,
         event_time: EventTime | str | None = None,
         max_future: Duration = "1 day",
         as_of: bool = False,
         history: Duration | None = None,
+        delta: str | None = None,
+        changes: TableChanges = "cdf",
     ) -> KTable:
-        """A topic as a table: the newest record of a key is its row, a null value deletes it.
+        """A topic as a table: the newest record of a key is its row, a null value deletes it. Or a Delta table as one.
 
         Args:
-            topic: the Kafka topic.
-            key, value: formats of the bytes.
+            topic: the Kafka topic; with `delta` the source's own name.
+            key, value: formats of the bytes; with `delta` the table's columns, such as `"id bigint, name string"`.
             name: the source's name; by default the topic.
             event_time: as for `stream`.
             max_future: as for `stream`.
@@ -144,6 +156,9 @@ class StreamsBuilder:
                 the newest one at their place in the order (Kafka's versioned stores, KIP-889 and KIP-914).
             history: of a versioned table, how far back rows are kept; by default 1 day. A row that comes later than
                 this is dropped, and a stream record older than this meets the newest row alone.
+            delta: a Delta table in place of the topic, as for `stream`; the key's columns are unique in it.
+            changes: how a Delta table's changes are found: `cdf`, by its change data feed, commit by commit; or
+                `snapshot`, by comparing its rows with those that were read before.
 
         Raises:
             InvalidOption: if a history is given without `as_of`.
@@ -151,7 +166,8 @@ class StreamsBuilder:
         if history is not None and not as_of:
             msg = f"history={history!r} without as_of=True: only a versioned table keeps one"
             raise InvalidOption(msg, hint="add as_of=True, or leave history out", where=f'source "{name or topic}"')
-        source = self._source("table", topic, key, value, name, event_time, max_future, "ignore", "drop")
+        source = self._source("table", topic, key, value, name, event_time, max_future, "ignore", "drop", delta)
+        source = replace(source, changes=changes)
         if as_of:
             source = replace(source, history_ms=DAY_MS if history is None else to_ms(history, "history"))
         return KTable(self, self.add(source))
@@ -160,11 +176,13 @@ class StreamsBuilder:
         self,
         topic: str,
         *,
-        key: Format,
-        value: Format,
+        key: Format | str,
+        value: Format | str,
         name: str | None = None,
         event_time: EventTime | str | None = None,
         max_future: Duration = "1 day",
+        delta: str | None = None,
+        changes: TableChanges = "cdf",
     ) -> GlobalKTable:
         """A topic as a table that every task holds whole: streams join it by any key, whatever the partitions.
 
@@ -172,14 +190,15 @@ class StreamsBuilder:
         GlobalKTable); it cannot be versioned.
 
         Args:
-            topic: the Kafka topic.
-            key, value: formats of the bytes.
+            topic: the Kafka topic; with `delta` the source's own name.
+            key, value: formats of the bytes; with `delta` the table's columns.
             name: the source's name; by default the topic.
             event_time: as for `stream`.
             max_future: as for `stream`.
+            delta, changes: as for `table`.
         """
-        source = self._source("global_table", topic, key, value, name, event_time, max_future, "ignore", "drop")
-        return GlobalKTable(self, self.add(source))
+        source = self._source("global_table", topic, key, value, name, event_time, max_future, "ignore", "drop", delta)
+        return GlobalKTable(self, self.add(replace(source, changes=changes)))
 
     def add(self, node: Node) -> Node:
         """Takes a node into the topology; the handles call this."""
@@ -202,20 +221,17 @@ class StreamsBuilder:
     def _source(
         kind: SourceKind,
         topic: str,
-        key: Format,
-        value: Format,
+        key: Format | str,
+        value: Format | str,
         name: str | None,
         event_time: EventTime | str | None,
         max_future: Duration,
         null_values: NullValues,
         keys_not_null: ExpectationAction,
+        delta: str | None,
     ) -> Source:
         where = f'source "{name or topic}"'
-        formats: dict[str, object] = {"key": key, "value": value}  # users without a type checker pass anything
-        for side, given in formats.items():
-            if not isinstance(given, Format):
-                msg = f"{side}={given!r} is not a format"
-                raise InvalidFormat(msg, hint='such as Text("user") or Json("ms int, page string")', where=where)
+        read_as = _format if delta is None else _columns
         for option, chosen, choices in (
             ("null_values", null_values, get_args(NullValues)),
             ("keys_not_null", keys_not_null, get_args(ExpectationAction)),
@@ -226,12 +242,35 @@ class StreamsBuilder:
         time = event_time if isinstance(event_time, EventTime) else EventTime(event_time)
         return Source(
             name=topic if name is None else name,
-            topic=topic,
+            topic=topic if delta is None else f"{DELTA_TOPIC}{topic}",
             kind=kind,
-            key=key,
-            value=value,
+            key=read_as("key", key, where),
+            value=read_as("value", value, where),
             event_time=time,
             max_future_ms=to_ms(max_future, "max_future"),
             null_values=null_values,
             keys_not_null=keys_not_null,
+            delta=delta,
         )
+
+
+def _format(side: str, given: object, where: str) -> Format:
+    """The format of a topic's bytes; users without a type checker pass anything."""
+    if not isinstance(given, Format) or isinstance(given, TableColumns):
+        msg = f"{side}={given!r} is not a format"
+        raise InvalidFormat(msg, hint='such as Text("user") or Json("ms int, page string")', where=where)
+    return given
+
+
+def _columns(side: str, given: object, where: str) -> Format:
+    """The columns of a Delta table."""
+    if isinstance(given, TableColumns):
+        return given
+    if not isinstance(given, str):
+        msg = f"{side}={given!r} is not a list of columns"
+        raise InvalidFormat(msg, hint=f'a Delta table has typed columns: {side}="id bigint"', where=where)
+    try:
+        return TableColumns(given)
+    except InvalidFormat as error:
+        error.where = error.where or where
+        raise

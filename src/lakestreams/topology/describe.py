@@ -90,10 +90,17 @@ def details(node: Node) -> list[str]:
 def _headline(node: Node) -> str:
     name = _shown(node.name)
     if isinstance(node, Source):
-        return f"Source: {name} ({node.kind}, topic: {node.topic})"
+        return f"Source: {name} ({node.kind}, {_origin(node)})"
     if isinstance(node, DeltaSink):
         return f"Sink: {name} (delta, {node.mode})"
     return f"Processor: {name} ({kind_of(node)})"
+
+
+def _origin(source: Source) -> str:
+    if source.delta is None:
+        return f"topic: {source.topic}"
+    how = source.changes if source.kind != "stream" else "inserts" if source.ignore_changes else "appends"
+    return f"delta: {_shown(source.delta)} as {source.topic}, {how}"
 
 
 def _source_details(source: Source) -> list[str]:

@@ -48,9 +48,12 @@ def sources_of(node: Node) -> tuple[Source, ...]:
 
 
 def key_source(node: Node) -> Source | None:
-    """The source whose partitions a node's records lie in, or None after a re-key (then the task is by key hash)."""
+    """The source whose partitions a node's records lie in, or None after a re-key (then the task is by key hash).
+
+    None of a Delta table, too: its one partition says nothing of its keys.
+    """
     if isinstance(node, Source):
-        return node
+        return None if node.delta is not None else node
     if isinstance(node, SelectKey | Map | FlatMap | Repartition | ForeignKeyJoin):
         return None  # a foreign-key join's rows come by the right side's records as well, which lie elsewhere
     if isinstance(node, Aggregate) and node.group is not None:

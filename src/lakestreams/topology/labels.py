@@ -82,7 +82,10 @@ def _kind(node: Node) -> Iterator[str]:
 
 def _details(node: Node) -> Iterator[str]:
     if isinstance(node, Source):
-        if node.topic != node.name:
+        if node.delta is not None:
+            yield f"delta {node.delta}"
+            yield from (f"changes {node.changes}",) if node.kind != "stream" else ()
+        elif node.topic != node.name:
             yield f"topic {node.topic}"
         if node.history_ms is not None:
             yield f"versioned, history {span(node.history_ms)}"
@@ -138,7 +141,7 @@ def _aggregate_details(node: Aggregate) -> Iterator[str]:
 
 def _count(node: Node, partitions: Mapping[str, int]) -> str | None:
     if isinstance(node, Source):
-        return _counted(partitions.get(node.topic), "partition")
+        return None if node.delta is not None else _counted(partitions.get(node.topic), "partition")
     if isinstance(node, Repartition):
         return _counted(node.partitions, "partition")
     if isinstance(node, StreamGlobalJoin):  # it runs where the stream's records lie: each task has the whole table

@@ -29,6 +29,8 @@ WindowStore = Literal["persistent", "in_memory"]
 Overlap = Literal["none", "left_first", "right_first"]
 NullValues = Literal["quarantine", "ignore"]
 CoPartitioning = Literal["require", "warn", "off"]
+# How the changes of a Delta table are found: its change data feed, or what differs from what was read before.
+TableChanges = Literal["cdf", "snapshot"]
 ExpectationAction = Literal["off", "warn", "drop", "fail"]
 StreamMode = Literal["append"]
 TableMode = Literal["merge", "changes"]
@@ -57,15 +59,20 @@ GroupMapper: TypeAlias = "Callable[[Fields], Projection | tuple[Projection, Proj
 Reducer: TypeAlias = "Callable[[Fields, Fields], Projection]"
 
 DAY_MS = 86_400_000
+# Before the name of a Delta source, where other sources have their topic. No topic of Kafka can have a slash.
+DELTA_TOPIC = "delta/"
 
 
 @dataclass(frozen=True)
 class Source:
     """A topic read as a stream (records are points), as a table or as a global table (records are versions).
 
+    A Delta table may take the topic's place: it has one partition, whose offsets come from the table's versions
+    (docs/decisions/0014-delta-sources.md).
+
     Attributes:
         name: the user's name, by default the topic's.
-        topic: the Kafka topic.
+        topic: the Kafka topic; of a Delta table `DELTA_TOPIC` and a name.
         kind: `stream`, `table` or `global_table`.
         key, value: how the bytes are read.
         event_time: where the event time comes from.
@@ -73,6 +80,9 @@ class Source:
         null_values: what happens to a null value of a stream (a table's null value is a tombstone).
         keys_not_null: the expectation on null keys of a stream; a table's null key is always quarantined.
         history_ms: of a table, how much of its history is kept: then it is versioned, and looked up as of event time.
+        delta: the Delta table that is read, by name or path; None: a topic is.
+        changes: of a Delta table read as a table, how its changes are found.
+        ignore_changes: of a Delta table read as a stream, whether its updates and deletes are passed over.
     """
 
     name: str
@@ -85,6 +95,9 @@ class Source:
     null_values: NullValues = "quarantine"
     keys_not_null: ExpectationAction = "off"
     history_ms: int | None = None
+    delta: str | None = None
+    changes: TableChanges = "cdf"
+    ignore_changes: bool = False
 
     @property
     def parents(self) -> tuple[Node, ...]:

@@ -27,8 +27,8 @@ def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tup
     """Joins by key whose sides have different partition counts.
 
     A re-keyed side has no partitions of its own (its task is the hash of its key), so it fits any other side, as a
-    repartition topic of Kafka Streams would take the other side's count. `repartition(n)` has n. A count that is not
-    known is not judged.
+    repartition topic of Kafka Streams would take the other side's count. So does a Delta table, which nobody has
+    partitioned by key. `repartition(n)` has n. A count that is not known is not judged.
 
     Args:
         nodes: the topology's nodes.
@@ -76,9 +76,11 @@ def task_count(node: Node, partitions: Mapping[str, int]) -> int | None:
 def pins(node: Node) -> tuple[Pin, ...] | None:
     """What fixes the partitions of a node's records: sources and repartition steps, each once.
 
-    None after a re-key: Kafka Streams would put a repartition topic there before the next join. A join's result lies
-    where both of its sides lie; where unequal counts are accepted, the left side's.
+    None after a re-key: Kafka Streams would put a repartition topic there before the next join; and None of a Delta
+    table. A join's result lies where both of its sides lie; where unequal counts are accepted, the left side's.
     """
+    if isinstance(node, Source) and node.delta is not None:
+        return None
     if isinstance(node, Source | Repartition):
         return (node,)
     if isinstance(node, SelectKey | Map | FlatMap) or (isinstance(node, Aggregate) and node.group is not None):

@@ -20,6 +20,7 @@ from lakestreams.errors import (
 )
 from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES
 from lakestreams.topology.nodes import (
+    DELTA_TOPIC,
     WITH_OUTER,
     Aggregate,
     AggregateVerb,
@@ -50,6 +51,7 @@ from lakestreams.topology.nodes import (
     StreamMode,
     StreamTableJoin,
     Suppress,
+    TableChanges,
     TableMode,
     TableTableJoin,
     ToStream,
@@ -70,6 +72,8 @@ from lakestreams.topology.partitions import co_partitioning
 _PIPELINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){0,2}\Z")
 _TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
+# What a table's path has and its name has not: a slash. Quotes would end the name inside a statement.
+_PATH = re.compile(r"[^`\"']*/[^`\"']*\Z")
 
 _CHOICES: dict[str, Any] = {
     "kind": SourceKind,
@@ -84,6 +88,7 @@ _CHOICES: dict[str, Any] = {
     "emit": Changes,
     "empty": EmptyGroup,
     "when_full": WhenFull,
+    "changes": TableChanges,
 }
 _STREAM, _TABLE_SORT, _GLOBAL = "stream", "table", "global table"
 _TAKES: dict[type[Join], tuple[str, str]] = {
@@ -279,9 +284,10 @@ def _source_faults(source: Source, where: str) -> list[LakestreamsError]:
         faults.append(InvalidOption(text, hint="leave history_ms out", where=where))
     elif source.history_ms is not None and source.history_ms < 0:
         faults.append(InvalidOption(f"history {source.history_ms} ms is negative", hint="zero or more", where=where))
-    if source.name and not _TOPIC.match(source.topic):
+    if source.name and not _TOPIC.match(source.topic if source.delta is None else source.topic[len(DELTA_TOPIC) :]):
         hint = "Kafka allows letters, digits, dot, _ and -, up to 249 of them"
         faults.append(InvalidName(f"topic name {source.topic!r}", hint=hint, where=where))
+    faults.extend(_delta_faults(source, where))
     field = source.event_time.field
     types = {column.name: column.type for column in source.value.fields}
     if field is not None and field not in types:
@@ -291,6 +297,21 @@ def _source_faults(source: Source, where: str) -> list[LakestreamsError]:
         hint = f"one of {', '.join((*NUMBER_TYPES, *TIME_TYPES))}; numbers are ms since the epoch"
         faults.append(InvalidOption(f"event_time column {field!r} is a {types[field]}", hint=hint, where=where))
     return faults
+
+
+def _delta_faults(source: Source, where: str) -> Iterator[LakestreamsError]:
+    if source.delta is not None and not (_TABLE.match(source.delta) or _PATH.match(source.delta)):
+        hint = "catalog.schema.table, schema.table, or a path with a slash in it"
+        yield InvalidName(f"Delta table {source.delta!r}", hint=hint, where=where)
+    if source.delta is None and (source.changes != "cdf" or source.ignore_changes):
+        option = "ignore_changes" if source.ignore_changes else f"changes={source.changes!r}"
+        yield InvalidOption(f"{option} is for Delta tables; this reads a topic", hint="give delta=...", where=where)
+    elif source.kind == "stream" and source.changes != "cdf":
+        text = f"changes={source.changes!r} compares the rows of keys, and a stream's records have none of their own"
+        yield InvalidOption(text, hint="read it as a table, or leave changes out", where=where)
+    elif source.kind != "stream" and source.ignore_changes:
+        text = "ignore_changes is for streams; a table is made of updates and deletes"
+        yield InvalidOption(text, hint="leave it out", where=where)
 
 
 def _where(node: Node) -> str:

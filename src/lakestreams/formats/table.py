@@ -1,0 +1,46 @@
+"""The columns of a Delta table as a source's key and value: typed already, kept as JSON text beside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.formats.json import Json
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+# Whole microseconds in one zone: equal values have equal texts in every session.
+_OPTIONS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+}
+
+
+@dataclass(frozen=True)
+class TableColumns(Json):
+    """Columns of a Delta table, by their names and types.
+
+    The engine takes them from the table as they are. Bronze keeps them as a JSON object as well, for quarantine, `why`
+    and whoever reads bronze; and in tests a record's bytes are such an object.
+
+    Args:
+        schema: Spark DDL of the columns that are read, such as `name string, region string`.
+    """
+
+    def typed(self) -> Column:
+        """The struct of these columns of a table's row."""
+        columns = [F.col(f"`{field.name}`").alias(field.name) for field in self.fields]
+        return F.struct(*columns)
+
+    @staticmethod
+    def raw(typed: Column) -> Column:
+        """The JSON text of such a struct as bytes; equal bytes are equal rows. Null where the struct is."""
+        return F.to_json(typed, _OPTIONS).cast("binary")
+
+    def describe(self) -> str:
+        """The format with its columns."""
+        return f"columns({self.columns})"
