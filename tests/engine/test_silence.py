@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.broker]
 
-MINUTE = 60_000
+HOUR = 3_600_000  # however slow the machine is, no test takes so long
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -62,7 +62,7 @@ def test_the_last_rows_of_topics_that_fall_silent_come_out(spark: SparkSession, 
         broker.produce(topic, job.old()[given])
     bench = Bench(spark, broker, tmp_path, job.build(*topics))
     later = [0]
-    settings = bench.settings(idle_timeout_ms=MINUTE, snapshot_every=1)
+    settings = bench.settings(idle_timeout_ms=HOUR, snapshot_every=1)
 
     def now_ms() -> int:
         return time.time_ns() // 1_000_000 + later[0]
@@ -74,10 +74,9 @@ def test_the_last_rows_of_topics_that_fall_silent_come_out(spark: SparkSession, 
     first.run()
     output = "silver.order_payments"
     assert [] in fates(bench, output).values(), "the last ones wait for a record that never comes"
-    later[0] = MINUTE // 2
     first.round()
-    assert [] in fates(bench, output).values()
-    later[0] = 2 * MINUTE
+    assert not _last_plan(bench).ticks
+    later[0] = 2 * HOUR
     second = driver()  # what arrived when is in the ledger
     second.run()
     found = fates(bench, output)
@@ -85,7 +84,7 @@ def test_the_last_rows_of_topics_that_fall_silent_come_out(spark: SparkSession, 
     assert_equal(bench)
     last = _last_plan(bench)
     assert last.ticks
-    later[0] = 9 * MINUTE
+    later[0] = 9 * HOUR
     second.round()
     assert _last_plan(bench) == last, "nothing waits any more"
     for topic, given in zip(topics, job.topics, strict=True):
@@ -112,12 +111,10 @@ def test_views_wait_for_profiles_and_profiles_amend(spark: SparkSession, broker:
         ("/3", None, "unmatched"),
     ]
     broker.produce(users, [("new", "US", ZERO + 90)])
-    bench.run(snapshot_every=1)
+    bench.run()
     assert told(bench, "silver.waited")[1:] == [("/2", "US", "matched")]
     assert told(bench, "silver.amended")[3:] == [("/2", "US", "amended")]
     bench.run(drain=True)
-    broker.produce(users, [("never", "US", ZERO + 100)])
-    bench.run()
     assert len(told(bench, "silver.waited")) == 2
     assert len(told(bench, "silver.amended")) == 4
     refused = bench.quarantine().select("code", "node", F.col("value").cast("string"), "message").collect()
