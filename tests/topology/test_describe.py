@@ -424,6 +424,27 @@ def test_unequal_topologies_have_unequal_descriptions() -> None:
         assert first.setdefault(text, case) == case
 
 
+def test_a_topic_says_what_it_gets_and_how_it_is_written() -> None:
+    sources = declared()
+    sources.views.to_kafka("views-again", key=Text("user"))
+    sources.users.to_kafka("users-again", value=Json("plan string"))
+    topology = sources.builder.build()
+    lines = [line.strip() for line in topology.describe().splitlines()]
+    for sink in (
+        ["Sink: views-again (kafka, records, at least once)", "key text(user), value json(all columns)", "<-- Views"],
+        [
+            "Sink: users-again (kafka, changes, at least once)",
+            "key json(all columns), value json(plan string)",
+            "<-- Users",
+        ],
+    ):
+        at = lines.index(sink[0])
+        assert lines[at : at + 3] == sink
+    assert '[("users-again<br/>to_kafka")]' in topology.mermaid()
+    drawn = topology.svg({"users-again": 3})
+    assert all(text in drawn for text in ("to_kafka, changes", "at least once", "3 partitions"))
+
+
 # what is made of groups and told by buffers; no two of them are the same topology
 GROUP_VARIANTS = {
     "count": lambda s: s.views.group_by_key().count(name="j"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import checkpoint, cluster, cycle, dataflow, ingest, past, quarantine, settle, sinks
+from lakestreams.engine import checkpoint, cluster, cycle, dataflow, ingest, kafka_sink, past, quarantine, settle, sinks
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.lake import Lake, require_distinct
@@ -73,7 +73,7 @@ class Driver:
         self._settings = settings
         self._tell: Listener = listener or (lambda _: None)
         self._ledger = Ledger(lake, topology.name)
-        self._summary = Summary()
+        self._summary = Summary(notes=kafka_sink.note(topology))
         self._counts = cycle.RunCounts()
         self._plan: Plan | None = None  # the last one in the ledger
         self._open = False  # whether it is still to be finished
@@ -88,6 +88,7 @@ class Driver:
             longest_wait_ms(topology.nodes),
             settings.idle_timeout_ms,
         )
+        self._target = kafka_sink.Target(settings.kafka)
 
     # --- what callers use ------------------------------------------------------------------------------------------
 
@@ -119,7 +120,7 @@ class Driver:
         """
         outputs, faults = dataflow.check(self._topology, self._spark)
         try:
-            view = self._cluster().view([source.topic for source in self._topology.sources])
+            view = self._view()
         except LakestreamsError as error:
             if faults:
                 raise TopologyInvalid([*faults, error], self._topology.name) from error
@@ -143,12 +144,13 @@ class Driver:
             self._accept_losses(history, view)
             self._resume(history)
         if self._open and self._plan is not None:
+            self._summary.warnings += self._repeated(self._plan)
             self._execute(self._plan)
 
     def round(self) -> None:
         """Ingests up to the ends of now and processes what is settled, then the rest."""
         with self._timed("look"):
-            view = self._cluster().view([source.topic for source in self._topology.sources])
+            view = self._view().only(source.topic for source in self._topology.sources)
         positions = self._positions()
         known = {at: positions.get(at, view.starts.get(at, 0)) for at in view.ends}
         pending = {at: end for at, end in view.ends.items() if known[at] < end}
@@ -158,6 +160,13 @@ class Driver:
         self._process({}, view)
         self._pass_time(view)
         self._finish()
+
+    def _view(self) -> ClusterView:
+        """The topics as they are now, those that are read and those that are written."""
+        topics = [source.topic for source in self._topology.sources]
+        view = self._cluster().view([*topics, *(sink.name for sink in self._topology.kafka_sinks)])
+        self._target = replace(self._target, partitions=view.partitions)
+        return view
 
     # --- start -----------------------------------------------------------------------------------------------------
 
@@ -261,6 +270,16 @@ class Driver:
             if rows.where(F.col("_lineage.cycle") == plan.cycle).limit(1).count():
                 message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
                 raise PlanUnderOtherConfig(message, where=sink.name)
+        for topic in self._topology.kafka_sinks:
+            if cycle.causes(plan, topic):  # a topic does not tell cheaply what it holds of a cycle
+                message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
+                raise PlanUnderOtherConfig(message, where=topic.name)
+
+    def _repeated(self, plan: Plan) -> list[str]:
+        """What to know of topics when a cycle that was begun is executed again."""
+        topics = ", ".join(sink.name for sink in self._topology.kafka_sinks if cycle.causes(plan, sink))
+        text = f"cycle {plan.cycle} was begun before and is repeated: {topics} may hold records of it twice"
+        return [f"{text}, with equal {kafka_sink.ID} headers"] if topics else []
 
     # --- ingest ----------------------------------------------------------------------------------------------------
 
@@ -417,7 +436,8 @@ class Driver:
         self._counts.require_share(self._settings.max_bad_share)
         with self._timed("join"):
             inputs = self._past.inputs(plan)
-            self._past.executed(plan, cycle.execute(self._spark, self._ledger, self._topology, plan, inputs))
+            results = cycle.execute(self._spark, self._ledger, self._topology, plan, inputs, self._target)
+            self._past.executed(plan, results)
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         self._summary.records += records

@@ -113,6 +113,7 @@ def verify(
             found.notes.append(f"{sink.name}: it may hold rows of {left}; not compared")
             continue
         found.findings.append(_output(spark, ledger, sink, results.outputs[sink.name], key, found))
+    found.notes += [f"topic {sink.name}: what was written to Kafka is not read again" for sink in topology.kafka_sinks]
     return found
 
 

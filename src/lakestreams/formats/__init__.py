@@ -1,6 +1,6 @@
 """How raw key and value bytes become typed columns: a small protocol and the formats that come with it."""
 
-from lakestreams.formats.base import Field, Format, Parsed
+from lakestreams.formats.base import Field, Format, Parsed, WritableFormat
 from lakestreams.formats.binary import Long, Text
 from lakestreams.formats.connect import ConnectJson, DebeziumJson
 from lakestreams.formats.json import Json, RegistryJson
@@ -17,4 +17,5 @@ __all__ = [
     "Parsed",
     "RegistryJson",
     "Text",
+    "WritableFormat",
 ]

@@ -16,8 +16,10 @@ from lakestreams.topology.nodes import (
     DeltaSink,
     ExpectationAction,
     Join,
+    KafkaSink,
     Node,
     NullValues,
+    Sink,
     Source,
     SourceKind,
     is_join,
@@ -44,8 +46,18 @@ class Topology:
 
     @property
     def sinks(self) -> tuple[DeltaSink, ...]:
-        """Every output, in the order of declaration."""
+        """Every output that is a Delta table, in the order of declaration."""
         return tuple(node for node in self.nodes if isinstance(node, DeltaSink))
+
+    @property
+    def kafka_sinks(self) -> tuple[KafkaSink, ...]:
+        """Every output that is a Kafka topic, in the order of declaration."""
+        return tuple(node for node in self.nodes if isinstance(node, KafkaSink))
+
+    @property
+    def outputs(self) -> tuple[Sink, ...]:
+        """Every output, in the order of declaration."""
+        return tuple(node for node in self.nodes if isinstance(node, Sink))
 
     @property
     def joins(self) -> tuple[Join, ...]:
