@@ -89,7 +89,9 @@ def results(bench: Bench, output: str, *columns: str) -> list[tuple[Any, ...]]:
     lineage = F.col("_lineage")
     trigger = lineage["trigger"]
     place = F.format_string(
-        "%s-%s@%s#%s/%s", *(trigger[one] for one in ("source", "partition", "offset", "attempt")), lineage["n"]
+        "%s-%s@%s#%s/%s/%s",
+        *(trigger[one] for one in ("source", "partition", "offset", "attempt", "stream_time_ms")),
+        lineage["n"],
     )
     rows = bench.silver(output).orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n")
     return [tuple(row) for row in rows.select(place, *columns).collect()]
@@ -134,7 +136,8 @@ def test_results_are_written_in_order_with_their_ids_and_repeated_after_a_crash(
     _assert_equal_to_tables(bench, repeated=False)
     first = consumed(bench.broker, enriched)
     headers = first[0].headers
-    assert set(headers) == {"lakestreams-id", "lakestreams-cycle", "lakestreams-event-time-ms"}
+    assert set(headers) == {"lakestreams-id", "lakestreams-cycle", "lakestreams-kind", "lakestreams-event-time-ms"}
+    assert {one.headers["lakestreams-kind"] for one in first} == {"matched", "unmatched"}
     assert headers["lakestreams-event-time-ms"] == str(json.loads(first[0].value or b"")["event_time_ms"])
     assert {one.headers["lakestreams-cycle"] for one in first} == {"1"}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import KafkaSink
 
-ID, CYCLE, TIME = "lakestreams-id", "lakestreams-cycle", "lakestreams-event-time-ms"
+ID, CYCLE, KIND, TIME = "lakestreams-id", "lakestreams-cycle", "lakestreams-kind", "lakestreams-event-time-ms"
 _COLUMNS, _PLACE = ("key", "value", "partition", "headers"), ("trigger", "n")
 # Options of the allow-list (config.kafka) that only a consumer has; a producer would warn of each.
 _OF_CONSUMERS: Final = frozenset(
@@ -122,9 +122,11 @@ def records(pipeline: str, sink: KafkaSink, rows: DataFrame, count: int) -> Data
     lineage = F.col(LINEAGE)
     trigger = lineage["trigger"]
     place = (trigger["source"], "-", trigger["partition"], "@", trigger["offset"], "#", trigger["attempt"])
+    # its time too: clocks that go on without records have the place of the record that is still to come
     headers = {
-        ID: _text(f"{pipeline}/{sink.name}/", *place, "/", lineage["n"]),
+        ID: _text(f"{pipeline}/{sink.name}/", *place, "/", trigger["stream_time_ms"], "/", lineage["n"]),
         CYCLE: _text(lineage["cycle"]),
+        KIND: _text(lineage["kind"]),
         TIME: _text(F.col(EVENT_TIME)),
     }
     own = F.pmod(trigger["partition"], F.lit(count))
