@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.topology.pipelines import declared
 
 from lakestreams import EventTime, Json, Long, RegistryJson, StreamsBuilder, Text
+from lakestreams.cli.check import in_words
 from lakestreams.topology import validate
 from lakestreams.topology.builder import Topology
 
@@ -443,6 +444,11 @@ def test_a_topic_says_what_it_gets_and_how_it_is_written() -> None:
     assert '[("users-again<br/>to_kafka")]' in topology.mermaid()
     drawn = topology.svg({"users-again": 3})
     assert all(text in drawn for text in ("to_kafka, changes", "at least once", "3 partitions"))
+    told = [line for line in in_words(topology.nodes) if line.endswith("with equal ids")]
+    assert [line.partition(",")[0] for line in told] == [
+        "views-again: Views written to the topic record by record",
+        "users-again: Users written to the topic change by change",
+    ]
 
 
 # what is made of groups and told by buffers; no two of them are the same topology
