@@ -68,6 +68,12 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         "the right side of a stream-global join is UserProfiles, a table; it takes a global table",
         where='left_join "enriched"',
     ),
+    errors.OwnTopic("topic PageViews is written, and read by PageViews", where='to_kafka "PageViews"'),
+    errors.FormatUnfit(
+        "value: json(page string, regoin string) names regoin, which the value lacks",
+        hint="the value has: event_time_ms, page, region",
+        where='to_kafka "enriched-views"',
+    ),
     errors.ConfigUnreadable("this is not YAML: expected ',' or '}', but got '{'", where="conf/enrichment.yml:5"),
     errors.UnknownKey(
         "there is no key 'kye'",
@@ -95,6 +101,10 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.TopicMissing("topic UserProfiles does not exist on localhost:9092"),
     errors.TopicRecreated("topic PageViews partition 0 ends at offset 12, 4711 were read before"),
     errors.OffsetsExpired("records expired before they were ingested:\nPageViews-0: offsets 4711 to 5000"),
+    errors.TopicWriteFailed(
+        "topic enriched-views of pipeline page_views: errors.TopicAuthorizationException: Not authorized to access topics",
+        where='to_kafka "enriched-views"',
+    ),
     errors.TooManyBadRecords(
         "PageViews: 240 of 2000 records (12.0%) cannot be read\nallowed is 5.0%; nothing of the cycle was published"
     ),

@@ -165,7 +165,7 @@ class InvalidName(LakestreamsError):
 
 
 class NoOutput(LakestreamsError):
-    """The topology writes nothing: no stream of it ends in to_delta(...)."""
+    """The topology writes nothing: no stream or table of it ends in to_delta(...) or to_kafka(...)."""
 
     code = "LS109"
     name = "NO_OUTPUT"
@@ -206,6 +206,27 @@ class WrongKind(LakestreamsError):
     code = "LS113"
     name = "WRONG_KIND"
     hint = "declare the topic as what the step takes: stream(...), table(...) or global_table(...)"
+
+
+class OwnTopic(LakestreamsError):
+    """A pipeline writes to a topic that it reads: every run would read the results of the one before."""
+
+    code = "LS114"
+    name = "OWN_TOPIC"
+    hint = "write to another topic; another pipeline can read it"
+
+
+class FormatUnfit(LakestreamsError):
+    """A format cannot write what an output to Kafka is given.
+
+    `Text`, `Long` and `Json` can be written, the other formats can be read only. What a value's format names are columns
+    of the result's value, or `event_time_ms`, the result's time; a key's format names all columns of the key, since two
+    keys must not become one. The types are the result's own: nothing is cast in silence.
+    """
+
+    code = "LS115"
+    name = "FORMAT_UNFIT"
+    hint = "declare the columns as the result has them, or leave the format out: then all of them are written as JSON"
 
 
 # --- LS2xx: configuration ------------------------------------------------------------------------------------------
@@ -287,7 +308,7 @@ class TopicMissing(LakestreamsError):
 
     code = "LS302"
     name = "TOPIC_MISSING"
-    hint = "create the topic, or correct its name in conf/sources.yml"
+    hint = "create the topic, lakestreams creates none; or correct its name in conf/sources.yml or among the outputs"
 
 
 class TopicRecreated(LakestreamsError):
@@ -307,6 +328,18 @@ class OffsetsExpired(LakestreamsError):
     code = "LS304"
     name = "OFFSETS_EXPIRED"
     hint = "run --accept-data-loss goes on from the first retained record and writes down what was lost"
+
+
+class TopicWriteFailed(LakestreamsError):
+    """The results of a cycle could not all be written to a Kafka topic.
+
+    The cycle is not finished. The next run writes all of its records again, with equal ids, so that those which did
+    arrive are there twice.
+    """
+
+    code = "LS305"
+    name = "TOPIC_WRITE_FAILED"
+    hint = "mend the cause, then run again: the cycle is repeated; the whole trace is in the log file"
 
 
 # --- LS4xx: the data -----------------------------------------------------------------------------------------------

@@ -16,8 +16,11 @@ from lakestreams.config.wording import in_words_of_files
 from lakestreams.errors import (
     ConfigInvalid,
     ExpressionRefused,
+    FormatUnfit,
     InvalidDuration,
+    InvalidFormat,
     InvalidOption,
+    OwnTopic,
     TopologyInvalid,
     UnknownKey,
     UnknownReference,
@@ -248,6 +251,42 @@ def test_outputs_are_what_python_declares(load):
         "  c: {from: Status, mode: merge, cluster_by: [order]}\n  d: {from: Orders, mode: append, cluster_by: [order]}",
     )
     assert shape(made) == shape(handles.builder.build())
+
+
+def test_topics_are_what_python_declares(load):
+    handles = Handles()
+    handles.Status.to_kafka("a")
+    handles.Orders.to_kafka("b-1", key=Text("order"), value=Json("amount decimal(10, 2), event_time_ms bigint"))
+    made = load(
+        "",
+        "  a: {from: Status, to: kafka}\n"
+        "  b-1: {from: Orders, to: kafka, key: {text: order}, value: {json: 'amount decimal(10, 2), event_time_ms bigint'}}",
+    )
+    assert shape(made) == shape(handles.builder.build())
+    assert [sink.name for sink in made.kafka_sinks] == ["a", "b-1"]
+
+
+TOPIC_FAULTS = [
+    ("a: {from: Orders, to: topic}", ConfigInvalid, "to is 'topic'; it is one of delta, kafka"),
+    ("a: {from: Orders, to: kafka, mode: append}", ConfigInvalid, "mode: a topic has key and value"),
+    ("a: {from: Orders, key: {text: order}}", ConfigInvalid, "key: only a topic has it: to: kafka"),
+    ("a: {from: Orders, to: kafka, key: {text: an order}}", InvalidFormat, "column name 'an order'"),
+    (
+        "a: {from: Orders, to: kafka, value: {registry_json: a int}}",
+        FormatUnfit,
+        "registry_json(a int) can be read only",
+    ),
+    ("Orders: {from: Status, to: kafka}", OwnTopic, "topic Orders is written, and read by Orders"),
+]
+
+
+@pytest.mark.parametrize(("output", "kind", "message"), TOPIC_FAULTS)
+def test_a_fault_of_a_topic_has_its_line(load, output, kind, message):
+    with pytest.raises(TopologyInvalid) as caught:
+        load("", f"  b: {{from: Orders}}\n  {output}")
+    fault = next(one for one in caught.value.faults if isinstance(one, kind))
+    assert message in fault.message
+    assert fault.where.partition("  ")[0].endswith("p.yml:6")
 
 
 def test_an_aggregate_asks_for_what_its_columns_say(spark, load):

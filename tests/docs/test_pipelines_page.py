@@ -21,6 +21,7 @@ from lakestreams.config.models import PipelineFile, SourcesFile
 from lakestreams.config.reference import _TABLES
 from lakestreams.config.schema import json_schema
 from lakestreams.engine.dataflow import require_valid
+from lakestreams.topology.nodes import Sink
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -56,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_example_loads_and_leaves_no_step_without_use(name: str, folder: Path) -> None:
     nodes = load_pipeline(folder / f"{name}.yml").topology.nodes
     used = {parent.name for node in nodes for parent in node.parents}
-    sinks = {node.name for node in nodes if node.name.startswith("silver.")}
+    sinks = {node.name for node in nodes if isinstance(node, Sink)}
     assert sinks
     assert {node.name for node in nodes} - used == sinks
 
@@ -97,7 +98,7 @@ def test_every_expression_of_examples_and_ready_pipelines_binds(folder: Path, sp
     for path in [*(folder / f"{name}.yml" for name in NAMES), *ready]:
         topology = load_pipeline(path).topology
         outputs = require_valid(topology, spark)
-        assert outputs.keys() == {sink.name for sink in topology.sinks}
+        assert outputs.keys() == {sink.name for sink in topology.outputs}
 
 
 # What a ready pipeline says in a file, its story says in Python: the same records give the same results.

@@ -45,6 +45,20 @@ def test_results_come_in_the_order_of_the_records_that_caused_them(topology_test
     assert driver.refused() == []
 
 
+def test_a_topic_is_read_as_any_other_output(topology_test_driver):
+    builder = StreamsBuilder("p")
+    users = builder.table(USERS, key=Text("user"), value=Text("region"))
+    users.to_kafka("users-again")
+    driver = topology_test_driver(builder.build())
+    driver.pipe(USERS, "alice", "us-east", 1)
+    driver.pipe(USERS, "alice", None, 2)
+    assert [(one.key, one.value) for one in driver.read("users-again")] == [
+        ("alice", {"region": "us-east"}),
+        ("alice", None),
+    ]
+    assert driver.table() == {}
+
+
 @pytest.mark.slow
 def test_several_readings_are_one_reading(topology_test_driver):
     records = [

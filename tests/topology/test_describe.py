@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.topology.pipelines import declared
 
 from lakestreams import EventTime, Json, Long, RegistryJson, StreamsBuilder, Text
+from lakestreams.cli.check import in_words
 from lakestreams.topology import validate
 from lakestreams.topology.builder import Topology
 
@@ -422,6 +423,32 @@ def test_unequal_topologies_have_unequal_descriptions() -> None:
     first: dict[str, str] = {}
     for case, text in texts.items():
         assert first.setdefault(text, case) == case
+
+
+def test_a_topic_says_what_it_gets_and_how_it_is_written() -> None:
+    sources = declared()
+    sources.views.to_kafka("views-again", key=Text("user"))
+    sources.users.to_kafka("users-again", value=Json("plan string"))
+    topology = sources.builder.build()
+    lines = [line.strip() for line in topology.describe().splitlines()]
+    for sink in (
+        ["Sink: views-again (kafka, records, at least once)", "key text(user), value json(all columns)", "<-- Views"],
+        [
+            "Sink: users-again (kafka, changes, at least once)",
+            "key json(all columns), value json(plan string)",
+            "<-- Users",
+        ],
+    ):
+        at = lines.index(sink[0])
+        assert lines[at : at + 3] == sink
+    assert '[("users-again<br/>to_kafka")]' in topology.mermaid()
+    drawn = topology.svg({"users-again": 3})
+    assert all(text in drawn for text in ("to_kafka, changes", "at least once", "3 partitions"))
+    told = [line for line in in_words(topology.nodes) if line.endswith("with equal ids")]
+    assert [line.partition(",")[0] for line in told] == [
+        "views-again: Views written to the topic record by record",
+        "users-again: Users written to the topic change by change",
+    ]
 
 
 # what is made of groups and told by buffers; no two of them are the same topology

@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 from tests.topology.pipelines import declared
 
-from lakestreams import Text
-from lakestreams.errors import InvalidDuration, InvalidOption, MixedBuilders, TopologyInvalid, WrongKind, unfold
+from lakestreams import ConnectJson, DebeziumJson, Json, Long, RegistryJson, StreamsBuilder, Text
+from lakestreams.errors import (
+    InvalidDuration,
+    InvalidOption,
+    MixedBuilders,
+    OwnTopic,
+    TopologyInvalid,
+    WrongKind,
+    unfold,
+)
 from lakestreams.topology import validate
 from lakestreams.topology.nodes import (
     DeltaSink,
@@ -17,6 +25,7 @@ from lakestreams.topology.nodes import (
     FlatMapValues,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
+    KafkaSink,
     Map,
     MapValues,
     Merge,
@@ -265,6 +274,13 @@ NODES = [
     (DeltaSink("o", USERS, mode="upsert"), ["LS112 mode='upsert' is none of append, merge, changes"]),
     (DeltaSink("o", REGIONS, mode="merge"),
      ["LS113 Regions is a global table, which every task holds whole; it is no output"]),
+    *((KafkaSink("o", node, Text("user"), Json("n bigint")), []) for node in (VIEWS, TABLES)),
+    (KafkaSink("o", REGIONS), ["LS113 Regions is a global table, which every task holds whole; it is no output"]),
+    (KafkaSink("o p", VIEWS), ["LS108 topic name 'o p'"]),
+    (KafkaSink("o", VIEWS, "user", Long("n")), ["LS106 key='user' is not a format"]),
+    (KafkaSink("o", VIEWS, ConnectJson("user string"), RegistryJson("n bigint")),
+     ["LS115 key: connect_json(user string) can be read only", "LS115 value: registry_json(n bigint) can be read only"]),
+    (KafkaSink("o", USERS, value=DebeziumJson("n bigint")), ["LS115 value: debezium_json(n bigint) can be read only"]),
 ]  # fmt: skip
 
 
@@ -273,6 +289,30 @@ def test_a_node_and_its_faults(node, faults: list[str]) -> None:
     found = validate.structure("p", [node, DeltaSink("out", VIEWS)])
     assert [f"{fault.code} {fault.message}" for fault in found] == faults
     assert all(fault.hint and node.name in (fault.where or "") for fault in found)
+
+
+def test_a_topic_that_the_pipeline_reads_is_no_output() -> None:
+    builder = StreamsBuilder("p")
+    views = builder.stream("page-views", name="Views", key=Text("user"), value=Text("page"))
+    views.to_kafka("page-views")
+    views.to_kafka("other-views")
+    with pytest.raises(TopologyInvalid) as caught:
+        builder.build()
+    (fault,) = unfold(caught.value)
+    assert isinstance(fault, OwnTopic)
+    assert (fault.message, fault.where) == (
+        "topic page-views is written, and read by Views",
+        'to_kafka "page-views"',
+    )
+
+
+def test_a_topic_is_output_enough() -> None:
+    builder = StreamsBuilder("p")
+    builder.stream("Views", key=Text("user"), value=Text("page")).to_kafka("views-again", key=Text("user"))
+    topology = builder.build()
+    assert [sink.name for sink in topology.outputs] == ["views-again"]
+    assert topology.sinks == ()
+    assert topology.kafka_sinks == topology.outputs
 
 
 def test_faults_of_every_kind_are_reported_at_once() -> None:

@@ -19,6 +19,7 @@ from lakestreams.topology.nodes import (
     Filter,
     FlatMap,
     FlatMapValues,
+    KafkaSink,
     Map,
     MapValues,
     Merge,
@@ -32,6 +33,7 @@ from lakestreams.topology.nodes import (
     ToStream,
     ToTable,
     is_join,
+    is_table,
     kind_of,
 )
 
@@ -143,7 +145,7 @@ def _show(screen: Screen, one: Report, job: Job, *, explain: bool) -> None:
             Text.assemble(
                 ("ok", "bold green"),
                 f"  {topology.name}: {_count(topology.sources, 'source')}, {_count(topology.joins, 'join')}, "
-                f"{_count(topology.sinks, 'output')}" + (f"; partitions: {counts}" if counts else ""),
+                f"{_count(topology.outputs, 'output')}" + (f"; partitions: {counts}" if counts else ""),
             )
         )
     for warning in one.warnings:
@@ -187,6 +189,11 @@ def _words(node: Node) -> str:
         return f"{inputs}, {kind_of(node)}: {derived.explain(node)}"
     if isinstance(node, DeltaSink):
         return f"{inputs} {_SINK_WORDS[node.mode]}, one commit a cycle"
+    if isinstance(node, KafkaSink):
+        what = "change by change" if is_table(node) else "record by record"
+        return (
+            f"{inputs} written to the topic {what}, at least once: a run that fails repeats its cycle, with equal ids"
+        )
     if isinstance(node, Repartition):
         return f"{inputs}, tasks by key hash over {node.partitions} partitions; no topic is made"
     return f"{inputs}, {_STEP_WORDS.get(type(node), kind_of(node))}"

@@ -34,6 +34,8 @@ def run(screen: Screen, options: RunOptions) -> int:
     for outcome in outcomes:
         for warning in outcome.summary.warnings if outcome.summary else ():
             screen.say(Text.assemble(("warning", "yellow"), f"  {outcome.pipeline}: {report.redact(warning)}"))
+        for note in outcome.summary.notes if outcome.summary else ():
+            screen.say(Text.assemble(("note", "dim"), f"  {outcome.pipeline}: {note}"))
     screen.show(_summary(outcomes))
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     faults = [_with_faults(screen, outcome) for outcome in outcomes]

@@ -259,7 +259,10 @@ class _Compiler:
     def _place(self, fault: LakestreamsError) -> None:
         """Notes a fault that names a node, in the file that the node comes from."""
         name = re.search(r'"([^"]+)"', fault.where or "")
-        for document, part in ((self._sources, "topics"), (self._pipeline, "steps"), (self._pipeline, "outputs")):
+        parts = [(self._sources, "topics"), (self._pipeline, "steps"), (self._pipeline, "outputs")]
+        if (fault.where or "").startswith(("to_delta", "to_kafka")):  # its name may be a source's, too
+            parts.reverse()
+        for document, part in parts:
             if name is not None and (part, name[1]) in document.lines:
                 document.faults.append(placed(fault, document, (part, name[1])))
                 return

@@ -27,6 +27,7 @@ from lakestreams.topology.nodes import (
     ExpectationAction,
     NullValues,
     Settling,
+    SinkKind,
     SinkMode,
     Source,
     SourceKind,
@@ -200,7 +201,7 @@ class KafkaSpec(Model):
     bootstrap_servers: Sql = Field(description="host:port, several joined by commas.")
     options: dict[str, str | int | bool] = Field(
         default_factory=dict,
-        description="Consumer options by Kafka's names; secrets as secret://scope/key or ${NAME} (docs/kafka-options.md).",
+        description="Client options by Kafka's names; secrets as secret://scope/key or ${NAME} (docs/kafka-options.md).",
     )
 
 
@@ -234,10 +235,24 @@ class SettingsSpec(Model):
     )
 
 
+_OF_TABLES: Final = ("mode", "change_feed", "cluster_by", "partition_by")
+_OF_TOPICS: Final = ("key", "value")
+
+
 class OutputSpec(Model):
-    """A Delta table that a stream or a table is written to."""
+    """A Delta table, or a Kafka topic, that a stream or a table is written to."""
 
     from_: Name = Field(alias="from", description="A stream or a table: a source or a step.")
+    to: SinkKind = Field(
+        default="delta",
+        description="delta: the output's name is that of a Delta table, written exactly once; kafka: that of a topic, "
+        "written at least once.",
+    )
+    key: FormatSpec | None = Field(
+        default=None,
+        description="Of a topic: how the key's bytes are written, text, long or json; by default JSON of all columns.",
+    )
+    value: FormatSpec | None = Field(default=None, description="Of a topic: the same of the value.")
     mode: SinkMode | None = Field(
         default=None,
         description="Of a stream append; of a table merge (its rows, kept up to date by key: the default) or changes (its "
@@ -248,6 +263,16 @@ class OutputSpec(Model):
     partition_by: tuple[Name, ...] = Field(
         default=(), description="Columns for partitions; not together with cluster_by."
     )
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> OutputSpec:
+        others = _OF_TABLES if self.to == "kafka" else _OF_TOPICS
+        given = [name for name in others if name in self.model_fields_set]
+        if given:
+            has = f"a topic has {' and '.join(_OF_TOPICS)}" if self.to == "kafka" else "only a topic has it: to: kafka"
+            msg = f"{' and '.join(given)}: {has}"
+            raise ValueError(msg)
+        return self
 
 
 class PipelineFile(Model):
@@ -261,7 +286,7 @@ class PipelineFile(Model):
     settings: SettingsSpec = SettingsSpec()
     steps: dict[Name, StepSpec] | None = Field(default=None, description="Step names with what they do, in any order.")
     outputs: dict[Name, OutputSpec] | None = Field(
-        default=None, description="Table names with the stream or table that is written to them."
+        default=None, description="Names of tables and topics with the stream or table that is written to them."
     )
     topology: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")] | None = (
         Field(default=None, description="module:function of a Python topology, instead of steps and outputs.")

@@ -55,13 +55,30 @@ def declare_output(name: str, spec: OutputSpec, document: Document, handles: Map
     """Declares an output; faults are noted in the document.
 
     Args:
-        name: the Delta table's name.
+        name: the name of the Delta table or topic.
         spec, document, handles: as for `declare_step`.
     """
     scope = Scope(document, handles, ("outputs", name))
     handle = scope.handle("from", spec.from_, STREAM_OR_TABLE)
-    if not scope.sound:
-        return
+    if scope.sound and spec.to == "kafka":
+        _declare_topic(name, spec, scope, handle)
+    elif scope.sound:
+        _declare_table(name, spec, scope, handle)
+
+
+def _declare_topic(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> None:
+    formats = {}
+    for side, given in (("key", spec.key), ("value", spec.value)):
+        if given is not None:
+            try:
+                formats[side] = given.build()
+            except LakestreamsError as fault:
+                scope.fault(type(fault), fault.message, scope.at(side), hint=fault.hint)
+    if scope.sound:
+        handle.to_kafka(name, **formats)
+
+
+def _declare_table(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> None:
     modes = get_args(StreamMode if isinstance(handle, KStream) else TableMode)
     mode = spec.mode or modes[0]
     what = f"{spec.from_}, a {word_of(handle)}"

@@ -46,6 +46,15 @@ class ClusterView:
             counts[topic] = counts.get(topic, 0) + 1
         return counts
 
+    def only(self, topics: Iterable[str]) -> ClusterView:
+        """What it shows of these topics."""
+        kept = set(topics)
+        return ClusterView(
+            {at: end for at, end in self.ends.items() if at[0] in kept},
+            {at: start for at, start in self.starts.items() if at[0] in kept},
+            {topic: one for topic, one in self.topic_ids.items() if topic in kept},
+        )
+
 
 class Cluster(Protocol):
     """A way to look at the cluster."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, quarantine, sinks
+from lakestreams.engine import dataflow, kafka_sink, quarantine, sinks
 from lakestreams.engine.bronze import planned_rows
 from lakestreams.engine.dataflow import Inputs, Results
 from lakestreams.engine.failpoints import failpoint
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.nodes import Sink, Source
 
 BAD_SHARE_FROM_RECORDS = 1_000
 _EXAMPLES = 5
@@ -56,8 +56,10 @@ class RunCounts:
             raise TooManyBadRecords(message)
 
 
-def execute(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan, inputs: Inputs) -> Results:
-    """Publishes a plan's results and quarantine, each in one commit; gives what was evaluated.
+def execute(
+    spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan, inputs: Inputs, target: kafka_sink.Target
+) -> Results:
+    """Publishes a plan's results and quarantine, each table in one commit, topics last; gives what was evaluated.
 
     Args:
         spark: the session.
@@ -65,11 +67,12 @@ def execute(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan,
         topology: the pipeline, checked.
         plan: the cycle.
         inputs: what it is evaluated over (see `past`).
+        target: where topics are written.
     """
     _expect(spark, ledger, topology, plan)
     results = dataflow.run(topology, inputs)
     for sink in topology.sinks:
-        if not any(plan.touches(source.topic) for source in triggers_of(sink)):
+        if not causes(plan, sink):
             continue  # nothing can come out, and an empty append would cost a commit
         rows = results.outputs[sink.name]
         sinks.publish(spark, ledger, sink, rows, names(results.records[sink.name], KEY), plan.cycle)
@@ -79,7 +82,15 @@ def execute(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan,
         with translated(ledger.pipeline):
             quarantine.table(ledger).append(ledger.fence(spark, refused), f"{ledger.pipeline}/quarantine", plan.cycle)
         failpoint("quarantine.after")
+    for topic in topology.kafka_sinks:  # whatever can be published exactly once is, before what a crash repeats
+        if causes(plan, topic):
+            kafka_sink.publish(spark, ledger, topic, results.outputs[topic.name], target)
     return results
+
+
+def causes(plan: Plan, sink: Sink) -> bool:
+    """Whether a plan takes records, or moves clocks, that can cause rows of an output."""
+    return any(plan.touches(source.topic) for source in triggers_of(sink))
 
 
 def _expect(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.derived import Derived
+from lakestreams.engine.encode import encoded
 from lakestreams.engine.shapes import Rejected, Scopes, Shapes, stream_side, table_side
 from lakestreams.engine.steps import Steps, names, paths, where
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError, TopologyInvalid
@@ -48,12 +49,14 @@ from lakestreams.topology.nodes import (
     FlatMapValues,
     ForeignKeyJoin,
     Join,
+    KafkaSink,
     Map,
     MapValues,
     Merge,
     Node,
     Repartition,
     SelectKey,
+    Sink,
     Source,
     Suppress,
     TableTableJoin,
@@ -118,7 +121,7 @@ class Results:
     """What comes out.
 
     Attributes:
-        outputs: sink to its rows as its table has them.
+        outputs: sink to its rows as its table has them; of a topic `key, value` (bytes), `event_time_ms, _lineage`.
         records: sink to the records frame it takes them from, new rows only.
         rejected: records that steps had no use for.
         kept: node to what it needs of the past next time.
@@ -228,7 +231,7 @@ class _Walk:
         if is_join(node):
             return self._join(node)
         parent = self._frames[node.parents[0].name]
-        if isinstance(node, DeltaSink):
+        if isinstance(node, Sink):
             return self._sink(node, parent)
         if isinstance(node, Aggregate):
             return self._derived.aggregate(node, parent, old=self._wants_old(node))
@@ -304,21 +307,26 @@ class _Walk:
 
     # --- outputs -----------------------------------------------------------------------------------------------------
 
-    def _sink(self, node: DeltaSink, parent: DataFrame | TableSide) -> DataFrame:
+    def _sink(self, node: Sink, parent: DataFrame | TableSide) -> DataFrame:
         rows = parent
         if isinstance(rows, TableSide):
             rows = rows.all()
         rows = rows.where(is_new(self._inputs.wanted))
         self._results.records[node.name] = rows
-        frame = self._silver(node, rows)
+        if is_table(node):
+            gone = F.col(VALUE).isNull()
+            rows = rows.withColumn(KIND, F.when(gone, F.lit(TOMBSTONE)).otherwise(F.col(KIND)))
+        frame = self._silver(node, rows) if isinstance(node, DeltaSink) else self._topic(node, rows)
         self._results.outputs[node.name] = frame
         return frame
+
+    def _topic(self, node: KafkaSink, frame: DataFrame) -> DataFrame:
+        rows = encoded(node, frame, EVENT_TIME)
+        return rows.select("key", "value", F.col(TIME).alias(EVENT_TIME), lineage().alias(LINEAGE))
 
     def _silver(self, node: DeltaSink, frame: DataFrame) -> DataFrame:
         value = names(frame, VALUE)
         if is_table(node):
-            gone = F.col(VALUE).isNull()
-            frame = frame.withColumn(KIND, F.when(gone, F.lit(TOMBSTONE)).otherwise(F.col(KIND)))
             # the key says which row it is, also of a deletion
             own = {name.lower() for name in names(frame, KEY)}
             value = [name for name in value if name.lower() not in own]

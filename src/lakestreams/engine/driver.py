@@ -24,6 +24,7 @@ from lakestreams.engine import (
     dataflow,
     delta_source,
     ingest,
+    kafka_sink,
     past,
     quarantine,
     settle,
@@ -85,7 +86,7 @@ class Driver:
         self._settings = settings
         self._tell: Listener = listener or (lambda _: None)
         self._ledger = Ledger(lake, topology.name)
-        self._summary = Summary()
+        self._summary = Summary(notes=kafka_sink.note(topology))
         self._counts = cycle.RunCounts()
         self._plan: Plan | None = None  # the last one in the ledger
         self._open = False  # whether it is still to be finished
@@ -100,6 +101,7 @@ class Driver:
             longest_wait_ms(topology.nodes),
             settings.idle_timeout_ms,
         )
+        self._target = kafka_sink.Target(settings.kafka)
 
     # --- what callers use ------------------------------------------------------------------------------------------
 
@@ -157,6 +159,7 @@ class Driver:
             self._accept_losses(history, view)
             self._resume(history)
         if self._open and self._plan is not None:
+            self._summary.warnings += self._repeated(self._plan)
             self._execute(self._plan)
 
     def round(self) -> None:
@@ -165,7 +168,7 @@ class Driver:
             found, unfit = delta_source.examine(self._spark, self._lake, self._topology.sources)
             if unfit:  # since the run began
                 raise TopologyInvalid(unfit, self._topology.name)
-            view = self._view(found)
+            view = self._view(found).only(source.topic for source in self._topology.sources)
         positions = self._positions()
         ends = {at: end for at, end in view.ends.items() if not delta_source.is_delta(at[0])}
         known = {at: positions.get(at, view.starts.get(at, 0)) for at in ends}
@@ -186,8 +189,10 @@ class Driver:
         return [source.topic for source in self._topology.sources if source.delta is None]
 
     def _view(self, found: Sequence[delta_source.Found]) -> ClusterView:
-        """Kafka's topics, where any are read, and the Delta tables."""
-        view = self._cluster().view(self._topics) if self._topics else ClusterView({})
+        """Kafka's topics, those that are read and those that are written, and the Delta tables."""
+        topics = [*self._topics, *(sink.name for sink in self._topology.kafka_sinks)]
+        view = self._cluster().view(topics) if topics else ClusterView({})
+        self._target = replace(self._target, partitions=view.partitions)
         return delta_source.beside(view, found)
 
     def _cluster(self) -> cluster.Cluster:
@@ -296,6 +301,16 @@ class Driver:
             if rows.where(F.col("_lineage.cycle") == plan.cycle).limit(1).count():
                 message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
                 raise PlanUnderOtherConfig(message, where=sink.name)
+        for topic in self._topology.kafka_sinks:
+            if cycle.causes(plan, topic):  # a topic does not tell cheaply what it holds of a cycle
+                message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
+                raise PlanUnderOtherConfig(message, where=topic.name)
+
+    def _repeated(self, plan: Plan) -> list[str]:
+        """What to know of topics when a cycle that was begun is executed again."""
+        topics = ", ".join(sink.name for sink in self._topology.kafka_sinks if cycle.causes(plan, sink))
+        text = f"cycle {plan.cycle} was begun before and is repeated: {topics} may hold records of it twice"
+        return [f"{text}, with equal {kafka_sink.ID} headers"] if topics else []
 
     # --- ingest ----------------------------------------------------------------------------------------------------
 
@@ -469,7 +484,8 @@ class Driver:
         with self._timed("join"):
             try:
                 inputs = self._past.inputs(plan)
-                self._past.executed(plan, cycle.execute(self._spark, self._ledger, self._topology, plan, inputs))
+                results = cycle.execute(self._spark, self._ledger, self._topology, plan, inputs, self._target)
+                self._past.executed(plan, results)
             except BaseException:
                 self._past.abandoned()
                 raise

@@ -28,6 +28,8 @@ NAMES: Final = (
     "publish.after",
     "quarantine.before",
     "quarantine.after",
+    "kafka.before",
+    "kafka.after",
     "finish.before",
     "finish.after",
     "snapshot.before",

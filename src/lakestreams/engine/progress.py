@@ -32,6 +32,7 @@ class Summary:
         bad: those among them that could not be read.
         seconds: wall time by stage.
         warnings: what was accepted and should be known.
+        notes: what its outputs do not promise.
     """
 
     epoch: int = 0
@@ -40,6 +41,7 @@ class Summary:
     bad: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 Listener = Callable[[Event], None]

@@ -15,7 +15,7 @@ class RunSettings:
     """Settings of a run.
 
     Attributes:
-        kafka: options of Spark's Kafka source (`kafka.bootstrap.servers` and what connecting needs).
+        kafka: options of Spark's Kafka source, of which its sink takes what producers have (`kafka.bootstrap.servers` and what connecting needs).
         max_offsets_per_trigger: how many records one ingest batch reads at most.
         max_bad_share: the share of unreadable records above which the run fails (0 to 1).
         snapshot_every: how many cycles with changes a table's tail may span before it is folded into the snapshot.

@@ -114,6 +114,7 @@ def verify(
         opinions, silent = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks)
         found.findings += opinions
         found.notes += silent
+    found.notes += [f"topic {sink.name}: what was written to Kafka is not read again" for sink in topology.kafka_sinks]
     return found
 
 

@@ -1,12 +1,14 @@
 """The fate of a record, and where a result comes from: told from bronze, plans, quarantine and the results' lineage.
 
 What gave no result is followed through the topology: all finished cycles are evaluated once more, and the node is named
-behind which nothing of the record is left.
+behind which nothing of the record is left. What was written to topics is told from such an evaluation, too: a topic is not
+read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -16,7 +18,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import dataflow, past, quarantine
-from lakestreams.engine.dataflow import LINEAGE
+from lakestreams.engine.dataflow import EVENT_TIME, LINEAGE
 from lakestreams.engine.ledger import Ledger, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
 from lakestreams.joins.order import AMENDED, CONTRIBUTORS, MATCHED, UNMATCHED
@@ -56,7 +58,7 @@ class Fate:
         event_time_ms: its time.
         cycle: the cycle that took it, or None.
         told: what became of it, a sentence each.
-        results: output, row and lineage of what it contributed to, at most 20 an output.
+        results: output, row and lineage of what it contributed to, at most 20 an output; of a topic key and value.
     """
 
     topic: str
@@ -120,10 +122,14 @@ def why(
     for fate in fates:
         _planned(fate, plans, history.done_cycle)
     _quarantined(spark, ledger, fates)
-    _results(spark, ledger, topology, fates)
+    for sink in topology.sinks:
+        _results(sink.name, ledger.lake.output(sink.name).read(spark), fates)
+    again = _evaluated(spark, ledger, topology, done)
+    if done and topology.kafka_sinks:
+        _sent(topology, again(), fates)
     silent = [fate for fate in fates if not fate.told and not _joined(fate)]
     if silent and done:
-        _followed(spark, ledger, topology, done, silent)
+        _followed(topology, again(), done, silent)
     for fate in fates:
         if fate.results:
             fate.told.append(_made(fate.results))
@@ -178,22 +184,27 @@ def _quarantined(spark: SparkSession, ledger: Ledger, fates: Sequence[Fate]) -> 
         fate.told.append(f"is in quarantine by {row['node']}: {row['code']}, {row['message']}")
 
 
-def _results(spark: SparkSession, ledger: Ledger, topology: Topology, fates: Sequence[Fate]) -> None:
+def _results(output: str, rows: DataFrame, fates: Sequence[Fate]) -> None:
     by_place = {fate.place: fate for fate in fates}
-    for sink in topology.sinks:
-        rows = ledger.lake.output(sink.name).read(spark)
-        # an aggregate's row has its trigger alone as contributor
-        one = F.explode(F.array_distinct(F.transform(F.col(LINEAGE)["contributors"], _place_of))).alias("place")
-        of_these = rows.select(F.struct(*rows.columns).alias("row"), one).where(
-            _any_of(fates, F.col("place.source"), "place.")
-        )
-        in_order = [F.col("row")[LINEAGE][name] for name in ("cycle", "trigger", "n")]
-        # of each record the first ones: none is told to have no results because another one has many
-        number = F.row_number().over(Window.partitionBy("place").orderBy(*in_order))
-        told = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
-        for found in told.collect():
-            fate = by_place[tuple(found["place"])]
-            fate.results.append({"output": sink.name, **found["row"].asDict(recursive=True)})
+    # an aggregate's row has its trigger alone as contributor
+    one = F.explode(F.array_distinct(F.transform(F.col(LINEAGE)["contributors"], _place_of))).alias("place")
+    of_these = rows.select(F.struct(*rows.columns).alias("row"), one).where(
+        _any_of(fates, F.col("place.source"), "place.")
+    )
+    in_order = [F.col("row")[LINEAGE][name] for name in ("cycle", "trigger", "n")]
+    # of each record the first ones: none is told to have no results because another one has many
+    number = F.row_number().over(Window.partitionBy("place").orderBy(*in_order))
+    told = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
+    for found in told.collect():
+        fate = by_place[tuple(found["place"])]
+        fate.results.append({"output": output, **found["row"].asDict(recursive=True)})
+
+
+def _sent(topology: Topology, results: dataflow.Results, fates: Sequence[Fate]) -> None:
+    """What went to topics: keys and values as text."""
+    for sink in topology.kafka_sinks:
+        text = [F.col(name).cast("string").alias(name) for name in ("key", "value")]
+        _results(sink.name, results.outputs[sink.name].select(*text, EVENT_TIME, LINEAGE), fates)
 
 
 def _place_of(contributor: Column) -> Column:
@@ -224,12 +235,16 @@ def _made(results: Sequence[dict[str, Any]]) -> str:
 # --- what gave no result ---------------------------------------------------------------------------------------------
 
 
-def _followed(
-    spark: SparkSession, ledger: Ledger, topology: Topology, done: Sequence[Plan], fates: Sequence[Fate]
-) -> None:
-    """Names the node behind which nothing is left: one evaluation for all records."""
-    results = dataflow.run(topology, past.over(spark, ledger, topology, done, {}))
-    outputs = {sink.name for sink in topology.sinks}
+def _evaluated(
+    spark: SparkSession, ledger: Ledger, topology: Topology, done: Sequence[Plan]
+) -> Callable[[], dataflow.Results]:
+    """All finished cycles in one evaluation, made when it is first asked for."""
+    return functools.cache(lambda: dataflow.run(topology, past.over(spark, ledger, topology, done, {})))
+
+
+def _followed(topology: Topology, results: dataflow.Results, done: Sequence[Plan], fates: Sequence[Fate]) -> None:
+    """Names the node behind which nothing is left."""
+    outputs = {sink.name for sink in topology.outputs}
     steps = [node for node in topology.nodes if node.name not in outputs]
     parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items() if name not in outputs]
     found = reduce(DataFrame.unionByName, parts).collect()

@@ -1,6 +1,6 @@
 """How raw key and value bytes become typed columns: a small protocol and the formats that come with it."""
 
-from lakestreams.formats.base import Field, Format, Parsed
+from lakestreams.formats.base import Field, Format, Parsed, WritableFormat
 from lakestreams.formats.binary import Long, Text
 from lakestreams.formats.connect import ConnectJson, DebeziumJson
 from lakestreams.formats.json import Json, RegistryJson
@@ -19,4 +19,5 @@ __all__ = [
     "RegistryJson",
     "TableColumns",
     "Text",
+    "WritableFormat",
 ]

@@ -72,6 +72,18 @@ class Format(Protocol):
         ...
 
 
+@runtime_checkable
+class WritableFormat(Format, Protocol):
+    """A format that can be written as well: what it has written it reads as the same columns.
+
+    A null of a format of one column is bytes that are null, and so reads as no key or no value at all.
+    """
+
+    def write(self, value: Column) -> Column:
+        """The bytes of a struct of the format's fields, in their order; null for a null struct."""
+        ...
+
+
 def struct_type(fields: tuple[Field, ...]) -> str:
     """The Spark SQL type of a struct of these fields."""
     return "struct<" + ", ".join(f"`{field.name}`: {field.type}" for field in fields) + ">"

@@ -43,6 +43,10 @@ class Text:
             error=F.when(broken, F.lit("not valid UTF-8")),
         )
 
+    def write(self, value: Column) -> Column:
+        """The text as UTF-8."""
+        return value[self.column].cast("binary")
+
     def describe(self) -> str:
         """The format with its column."""
         return f"text({self.column})"
@@ -76,6 +80,10 @@ class Long:
             value=F.when(raw.isNotNull() & ~broken, F.struct(number.alias(self.column))),
             error=F.when(broken, F.concat(F.lit("a long has 8 bytes, not "), F.octet_length(raw).cast("string"))),
         )
+
+    def write(self, value: Column) -> Column:
+        """The number's eight bytes."""
+        return F.unhex(F.lpad(F.hex(value[self.column]), 2 * _LONG_BYTES, "0"))
 
     def describe(self) -> str:
         """The format with its column."""

@@ -27,6 +27,13 @@ _OPTIONS = {
     "allowSingleQuotes": "false",
     "allowNonNumericNumbers": "false",
 }
+# Nulls are written, times in UTC and to the microsecond: equal values are equal bytes, whatever the session's settings.
+_WRITTEN = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _SPARK_TYPES = {"int", "bigint", "smallint", "tinyint", "float", "double", "string", "boolean", "date", "timestamp",
                 "timestamp_ntz", "decimal", "binary", "array", "map", "struct"}  # fmt: skip
 _MAX_PRECISION = 38
@@ -136,6 +143,11 @@ def object_error(raw: Column, read: Column, unfit: str) -> Column:
     )
 
 
+def write_object(value: Column) -> Column:
+    """A struct as one JSON object in UTF-8: compact, its columns in their order, nulls included; null for a null."""
+    return F.to_json(value, _WRITTEN).cast("binary")
+
+
 @dataclass(frozen=True)
 class Declared:
     """What the formats with a declared schema have in common."""
@@ -180,6 +192,10 @@ class Json(Declared):
         found = self.read(raw) if read is None else read
         error = object_error(raw, found, f"does not fit {self.schema}")
         return Parsed(value=F.when(raw.isNotNull() & error.isNull(), the_object(found)), error=error)
+
+    def write(self, value: Column) -> Column:
+        """The struct as one object. Not a number and infinities, which JSON has not, become texts that are not read."""
+        return write_object(value)
 
     def describe(self) -> str:
         """The format with its columns."""

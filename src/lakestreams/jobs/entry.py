@@ -165,6 +165,8 @@ def _print_summary(outcome: Outcome) -> None:
         return
     for warning in summary.warnings:
         _print(f"{outcome.pipeline}: warning: {report.redact(warning)}")
+    for note in summary.notes:
+        _print(f"{outcome.pipeline}: {note}")
     _print(
         f"{outcome.pipeline}: {summary.cycles} cycles, {summary.records:,} records, {summary.bad:,} unreadable, "
         f"{outcome.seconds:.1f} s"

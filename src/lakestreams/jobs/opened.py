@@ -42,11 +42,15 @@ class Opened:
         return self.lake.bronze(self.topology.name, topics[_one_of("source", source, topics)]).read(self.spark)
 
     def silver(self, output: str | None = None) -> DataFrame:
-        """The rows of an output; may be left out if there is one only.
+        """The rows of an output that is a table; may be left out if there is one only.
 
         Raises:
-            UnknownReference: as for `bronze`.
+            UnknownReference: as for `bronze`, and of a topic.
         """
+        topics = [sink.name for sink in self.topology.kafka_sinks]
+        if output in topics or not self.topology.sinks:
+            message = f"{output or ', '.join(topics)} is a topic, not a table"
+            raise UnknownReference(message, hint="read it from Kafka, or write the same to a table, too: to_delta(...)")
         outputs = {sink.name: sink for sink in self.topology.sinks}
         return self.lake.output(_one_of("output", output, outputs)).read(self.spark)
 

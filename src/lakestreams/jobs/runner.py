@@ -96,6 +96,7 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "seconds_by_stage": {stage: round(s, 3) for stage, s in summary.seconds.items()} if summary else {},
             "warnings": list(summary.warnings) if summary else [],
+            "notes": list(summary.notes) if summary else [],
         }
 
 

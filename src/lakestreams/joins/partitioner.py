@@ -41,9 +41,17 @@ def partition_of(rows: DataFrame, column: str, count: int) -> Column:
         column: the key, a struct.
         count: how many partitions there are.
     """
-    hashed = _murmur2(_bytes(rows, column))
-    partition = F.pmod(hashed.bitwiseAND(_long(0x7FFFFFFF)), _long(count)).cast("int")
-    return F.when(F.col(column).isNotNull(), partition)
+    return F.when(F.col(column).isNotNull(), partition_of_bytes(_bytes(rows, column), count))
+
+
+def partition_of_bytes(data: Column, count: int) -> Column:
+    """The partition of a key that is written as these bytes: int, null for null.
+
+    Args:
+        data: binary.
+        count: how many partitions there are.
+    """
+    return F.pmod(_murmur2(data).bitwiseAND(_long(0x7FFFFFFF)), _long(count)).cast("int")
 
 
 def _bytes(rows: DataFrame, column: str) -> Column:

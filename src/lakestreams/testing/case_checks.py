@@ -40,7 +40,7 @@ class Checker:
         self._topology = topology
         self._pipeline = pipeline
         self._sources = {source.name: source for source in topology.sources}
-        self._sinks = {sink.name: sink for sink in topology.sinks}
+        self._sinks = {sink.name: sink for sink in topology.outputs}
 
     def suite(self) -> Suite:
         """The file's cases; of use if no fault was noted."""

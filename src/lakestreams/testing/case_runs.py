@@ -104,13 +104,13 @@ def _compare(group: Sequence[Outcome], spark: SparkSession) -> None:
     histories = Histories(suite.topology, spark, partitions=suite.partitions, many=True)
     pieces = [replace(piece, history=number) for number, one in enumerate(group) for piece in one.case.given]
     if not pieces:
-        found: dict[str, list[list[Record]]] = {sink.name: [[] for _ in group] for sink in suite.topology.sinks}
+        found: dict[str, list[list[Record]]] = {sink.name: [[] for _ in group] for sink in suite.topology.outputs}
         gone: list[list[Refused]] = [[] for _ in group]
     else:
         results, unreadable = histories.step(pieces, keeps=False)
         firsts = _firsts(group)
-        rows = _rows(outputs(results, suite.topology.sinks))
-        found = {sink.name: [[] for _ in group] for sink in suite.topology.sinks}
+        rows = _rows(outputs(results, suite.topology.outputs))
+        found = {sink.name: [[] for _ in group] for sink in suite.topology.outputs}
         for row in rows:
             number = histories.piped[row["cycle"] - 1].history
             found[row["output"]][number].append(_record(row, firsts[number]))

@@ -42,7 +42,7 @@ class TopologyTestDriver:
     def __init__(self, topology: Topology, spark: SparkSession, *, partitions: Mapping[str, int] | None = None) -> None:
         require_sound(topology, spark, partitions or {})
         self._sources = {source.name: source for source in topology.sources}
-        self._sinks = {sink.name: sink for sink in topology.sinks}
+        self._sinks = {sink.name: sink for sink in topology.outputs}
         self._partitions = dict(partitions or {})
         self._histories = Histories(topology, spark, partitions=partitions)
         self._pending: list[Piped] = []

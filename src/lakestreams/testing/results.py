@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.quarantine import NULL_VALUE
 from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME, VALUE
-from lakestreams.topology.nodes import DeltaSink, is_table
+from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.dataflow import Rejected, Results
     from lakestreams.testing.histories import Histories
+    from lakestreams.topology.nodes import Sink
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Refused:
     code: str
 
 
-def outputs(results: Results, sinks: Iterable[DeltaSink]) -> dict[str, DataFrame]:
+def outputs(results: Results, sinks: Iterable[Sink]) -> dict[str, DataFrame]:
     """Output name to its records, as they are written.
 
     Returns:

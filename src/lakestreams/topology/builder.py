@@ -18,8 +18,10 @@ from lakestreams.topology.nodes import (
     DeltaSink,
     ExpectationAction,
     Join,
+    KafkaSink,
     Node,
     NullValues,
+    Sink,
     Source,
     SourceKind,
     TableChanges,
@@ -47,8 +49,18 @@ class Topology:
 
     @property
     def sinks(self) -> tuple[DeltaSink, ...]:
-        """Every output, in the order of declaration."""
+        """Every output that is a Delta table, in the order of declaration."""
         return tuple(node for node in self.nodes if isinstance(node, DeltaSink))
+
+    @property
+    def kafka_sinks(self) -> tuple[KafkaSink, ...]:
+        """Every output that is a Kafka topic, in the order of declaration."""
+        return tuple(node for node in self.nodes if isinstance(node, KafkaSink))
+
+    @property
+    def outputs(self) -> tuple[Sink, ...]:
+        """Every output, in the order of declaration."""
+        return tuple(node for node in self.nodes if isinstance(node, Sink))
 
     @property
     def joins(self) -> tuple[Join, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from lakestreams.topology.joining import ByName
 from lakestreams.topology.nodes import (
@@ -18,8 +19,10 @@ from lakestreams.topology.nodes import (
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Join,
+    KafkaSink,
     Node,
     Repartition,
+    Sink,
     Source,
     StreamGlobalJoin,
     StreamTableJoin,
@@ -31,6 +34,9 @@ from lakestreams.topology.nodes import (
     kind_of,
     shape_of,
 )
+
+if TYPE_CHECKING:
+    from lakestreams.formats.base import Format
 
 _PLAIN = re.compile(r"[\w.-]+\Z")
 
@@ -84,7 +90,14 @@ def details(node: Node) -> list[str]:
     if isinstance(node, DeltaSink):
         layouts = {"cluster by": node.cluster_by, "partition by": node.partition_by}
         return [f"{layout} {_listed(names)}" for layout, names in layouts.items() if names]
+    if isinstance(node, KafkaSink):
+        return [f"key {_format(node.key)}, value {_format(node.value)}"]
     return []
+
+
+def _format(how: Format | None) -> str:
+    """A format of a Kafka output in words."""
+    return "json(all columns)" if how is None else how.describe()
 
 
 def _headline(node: Node) -> str:
@@ -93,6 +106,8 @@ def _headline(node: Node) -> str:
         return f"Source: {name} ({node.kind}, {_origin(node)})"
     if isinstance(node, DeltaSink):
         return f"Sink: {name} (delta, {node.mode})"
+    if isinstance(node, KafkaSink):
+        return f"Sink: {name} (kafka, {content_of(node)}, at least once)"
     return f"Processor: {name} ({kind_of(node)})"
 
 
@@ -101,6 +116,11 @@ def _origin(source: Source) -> str:
         return f"topic: {source.topic}"
     how = source.changes if source.kind != "stream" else "inserts" if source.ignore_changes else "appends"
     return f"delta: {_shown(source.delta)} as {source.topic}, {how}"
+
+
+def content_of(sink: KafkaSink) -> str:
+    """What a topic gets of its input: `records` of a stream, `changes` of a table."""
+    return "changes" if is_table(sink) else "records"
 
 
 def _source_details(source: Source) -> list[str]:
@@ -172,7 +192,7 @@ def _shown(name: str) -> str:
 
 def _drawn(node: Node) -> str:
     label = "<br/>".join(_mermaid_text(line) for line in (node.name, kind_of(node), *_mermaid_details(node)))
-    if isinstance(node, Source | DeltaSink):
+    if isinstance(node, Source | Sink):
         return f'[("{label}")]'
     if isinstance(node, Aggregate):
         return f'[["{label}"]]'
@@ -183,7 +203,7 @@ def _drawn(node: Node) -> str:
 
 def _mermaid_details(node: Node) -> list[str]:
     """Sources and outputs have their options in the text alone: they would make the cylinders wider than the rest."""
-    return [] if isinstance(node, Source | DeltaSink) else details(node)
+    return [] if isinstance(node, Source | Sink) else details(node)
 
 
 def _mermaid_text(line: str) -> str:

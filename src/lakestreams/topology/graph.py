@@ -13,6 +13,7 @@ from lakestreams.topology.nodes import (
     FlatMapValues,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
+    KafkaSink,
     Map,
     MapValues,
     Merge,
@@ -173,7 +174,7 @@ def triggers_of(node: Node) -> tuple[Source, ...]:
 def only_looks_up(nodes: Sequence[Node]) -> bool:
     """Whether all that a topology remembers are the rows of tables as their topics have them, for streams to look up."""
     forgets = (
-        Source, MapValues, Filter, SelectKey, Map, FlatMap, FlatMapValues, Merge, Repartition, DeltaSink,
+        Source, MapValues, Filter, SelectKey, Map, FlatMap, FlatMapValues, Merge, Repartition, DeltaSink, KafkaSink,
     )  # fmt: skip
     looks_up = (StreamTableJoin, StreamGlobalJoin, ForeignKeyStreamJoin)
 

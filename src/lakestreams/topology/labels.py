@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from lakestreams.topology.describe import content_of
 from lakestreams.topology.joining import ByName
 from lakestreams.topology.nodes import (
     Aggregate,
@@ -18,6 +19,7 @@ from lakestreams.topology.nodes import (
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Join,
+    KafkaSink,
     Map,
     Node,
     Repartition,
@@ -76,6 +78,8 @@ def _kind(node: Node) -> Iterator[str]:
         yield shape_of(node)
     if isinstance(node, DeltaSink):
         yield node.mode
+    if isinstance(node, KafkaSink):
+        yield content_of(node)
     if isinstance(node, SelectKey | Map | FlatMap):
         yield "new key"
 
@@ -101,6 +105,8 @@ def _details(node: Node) -> Iterator[str]:
         for layout, names in (("cluster by", node.cluster_by), ("partition by", node.partition_by)):
             if names:
                 yield f"{layout} {', '.join(names)}"
+    elif isinstance(node, KafkaSink):
+        yield "at least once"
 
 
 def _join_details(join: Join) -> Iterator[str]:
@@ -142,6 +148,8 @@ def _aggregate_details(node: Aggregate) -> Iterator[str]:
 def _count(node: Node, partitions: Mapping[str, int]) -> str | None:
     if isinstance(node, Source):
         return None if node.delta is not None else _counted(partitions.get(node.topic), "partition")
+    if isinstance(node, KafkaSink):
+        return _counted(partitions.get(node.name), "partition")
     if isinstance(node, Repartition):
         return _counted(node.partitions, "partition")
     if isinstance(node, StreamGlobalJoin):  # it runs where the stream's records lie: each task has the whole table

@@ -35,6 +35,7 @@ ExpectationAction = Literal["off", "warn", "drop", "fail"]
 StreamMode = Literal["append"]
 TableMode = Literal["merge", "changes"]
 SinkMode = Literal["append", "merge", "changes"]
+SinkKind = Literal["delta", "kafka"]
 AggregateVerb = Literal["count", "reduce", "aggregate"]
 # Of an aggregation: a row for each change, or one a key and cycle, as a record cache that is flushed once a cycle.
 Changes = Literal["every_change", "latest"]
@@ -376,6 +377,19 @@ class DeltaSink(_OneInput):
     change_feed: bool = False
 
 
+@dataclass(frozen=True)
+class KafkaSink(_OneInput):
+    """A stream's records, or a table's changes, written to a Kafka topic at least once.
+
+    Attributes:
+        name: the topic.
+        key, value: how the bytes are written; None: a JSON object of all columns.
+    """
+
+    key: Format | None = None
+    value: Format | None = None
+
+
 Join: TypeAlias = (
     WindowedJoin | StreamTableJoin | StreamGlobalJoin | TableTableJoin | ForeignKeyJoin | ForeignKeyStreamJoin
 )
@@ -383,7 +397,8 @@ Step: TypeAlias = (
     MapValues | Filter | DropAbsentDeletes | SelectKey | Map | FlatMapValues | FlatMap | Merge | Repartition
     | ToTable | ToStream
 )  # fmt: skip
-Node: TypeAlias = Source | Step | Join | Aggregate | Suppress | DeltaSink
+Sink: TypeAlias = DeltaSink | KafkaSink
+Node: TypeAlias = Source | Step | Join | Aggregate | Suppress | Sink
 
 # What a windowed aggregate's key has behind the group's columns: the window's first ms, and the first one after it.
 WINDOW_COLUMNS = ("window_start_ms", "window_end_ms")
@@ -406,6 +421,7 @@ _WORDS: dict[type[Any], str] = {
     ToStream: "to_stream",
     Suppress: "suppress",
     DeltaSink: "to_delta",
+    KafkaSink: "to_kafka",
 }
 _SHAPES: dict[type[Any], str] = {
     WindowedJoin: "stream-stream",
@@ -433,7 +449,7 @@ def is_table(node: Node) -> bool:
         return node.kind != "stream"
     if isinstance(node, TableTableJoin | ForeignKeyJoin | ToTable | Aggregate | Suppress):
         return True
-    return isinstance(node, MapValues | Filter | DropAbsentDeletes | DeltaSink) and is_table(node.parent)
+    return isinstance(node, MapValues | Filter | DropAbsentDeletes | DeltaSink | KafkaSink) and is_table(node.parent)
 
 
 def windows_of(node: Node) -> TimeWindows | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Unpack, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 from lakestreams.errors import WrongKind
 from lakestreams.topology.grouped import KGroupedStream
@@ -26,6 +26,7 @@ from lakestreams.topology.nodes import (
     FlatMap,
     FlatMapValues,
     Joiner,
+    KafkaSink,
     LeftJoiner,
     ManyMapper,
     ManyPairMapper,
@@ -45,6 +46,9 @@ from lakestreams.topology.nodes import (
     is_table,
 )
 from lakestreams.topology.tables import GlobalKTable, KTable
+
+if TYPE_CHECKING:
+    from lakestreams.formats.base import Format
 
 
 class KStream(Handle):
@@ -287,6 +291,22 @@ class KStream(Handle):
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
         """
         self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode))
+
+    def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> None:
+        """Writes the stream to a Kafka topic, at least once.
+
+        A run that fails between the writing and the end of its cycle writes the cycle's records again: equal ones, with
+        equal ids in the header `lakestreams-id`, by which a reader drops those it has seen. Each record lies in the
+        partition that Kafka's own partitioner gives its key, the records of one key in the order of the results. Their
+        timestamp is the time of writing; the event time (ms) is in the header `lakestreams-event-time-ms`.
+
+        Args:
+            topic: one that exists and that the pipeline does not read.
+            key: the format of the key's bytes, of all columns that the key has; by default a JSON object of them.
+            value: the format of the value's bytes: of columns of the value, and of `event_time_ms` if it names that;
+                by default a JSON object of all the value's columns. `Text`, `Long` and `Json` can be written.
+        """
+        self._builder.add(KafkaSink(topic, self._node, key, value))
 
     def _add(self, node: Node) -> KStream:
         return KStream(self._builder, self._builder.add(node))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from lakestreams.topology import describe
 from lakestreams.topology.labels import Line, Style, lines_of, printable, shortened
 from lakestreams.topology.layout import Box, Edge, Layout, Size, lay_out
-from lakestreams.topology.nodes import Aggregate, DeltaSink, Node, Source, Suppress, is_join, is_table, kind_of
+from lakestreams.topology.nodes import Aggregate, Node, Sink, Source, Suppress, is_join, is_table, kind_of
 
 _MARGIN, _PADDING, _BETWEEN_PARTS = 20.0, 24.0, 16.0
 _HEADER, _PART_TITLE, _LEGEND = 46.0, 16.0, 12.0
@@ -128,7 +128,7 @@ def _draw_box(group: ET.Element, box: Box, node: Node, lines: Sequence[Line]) ->
     drawn = _add(group, "g", shape.role)
     _add(drawn, "title", text=_tooltip(node, lines))
     _add(drawn, "path", "body table" if is_table(node) else "body", d=shape.outline(box))
-    for d in (shape.inner(box), _grid(box) if is_table(node) and not isinstance(node, Source | DeltaSink) else ""):
+    for d in (shape.inner(box), _grid(box) if is_table(node) and not isinstance(node, Source | Sink) else ""):
         if d:
             _add(drawn, "path", "inner", d=d)
     for line, y in shape.baselines(box, lines):
@@ -193,7 +193,7 @@ class _Shape:
 
 
 def _shape(node: Node) -> _Shape:
-    if isinstance(node, Source | DeltaSink):
+    if isinstance(node, Source | Sink):
         role = "source" if isinstance(node, Source) else "sink"
         if is_table(node):
             return _Shape(role, _standing, _lid, above=2 * _LID + 5, below=_LID + 5)

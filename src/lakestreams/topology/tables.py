@@ -15,6 +15,7 @@ from lakestreams.topology.nodes import (
     Filter,
     GroupMapper,
     Joiner,
+    KafkaSink,
     LeftJoiner,
     Mapper,
     MapValues,
@@ -29,6 +30,7 @@ from lakestreams.topology.nodes import (
 )
 
 if TYPE_CHECKING:
+    from lakestreams.formats.base import Format
     from lakestreams.topology.grouped import KGroupedTable
     from lakestreams.topology.streams import KStream
 
@@ -220,6 +222,18 @@ class KTable(_Table):
             change_feed: whether Delta keeps a change data feed of the table.
         """
         self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode, change_feed))
+
+    def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> None:
+        """Writes the table's changes to a Kafka topic, at least once: each new row a record, each deletion a null value.
+
+        The topic can be read as a table again, and compacted. What a run that fails repeats, the partitions, the order
+        and the headers are as for a stream's `to_kafka`.
+
+        Args:
+            topic: one that exists and that the pipeline does not read.
+            key, value: as for a stream's `to_kafka`.
+        """
+        self._builder.add(KafkaSink(topic, self._node, key, value))
 
     def _join(
         self, how: OuterJoinKind, right: object, joiner: AnyJoiner | None, options: Mapping[str, object]

@@ -10,14 +10,18 @@ from typing import Any, get_args
 
 from lakestreams.errors import (
     DuplicateName,
+    FormatUnfit,
+    InvalidFormat,
     InvalidName,
     InvalidOption,
     LakestreamsError,
     NoOutput,
+    OwnTopic,
     UnknownColumn,
     UnnamedNode,
     WrongKind,
 )
+from lakestreams.formats.base import Format, WritableFormat
 from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES
 from lakestreams.topology.nodes import (
     DELTA_TOPIC,
@@ -36,6 +40,7 @@ from lakestreams.topology.nodes import (
     ForeignKeyStreamJoin,
     Join,
     JoinKind,
+    KafkaSink,
     Map,
     Merge,
     Node,
@@ -44,6 +49,7 @@ from lakestreams.topology.nodes import (
     Repartition,
     Rules,
     SelectKey,
+    Sink,
     SinkMode,
     Source,
     SourceKind,
@@ -74,6 +80,7 @@ _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127
 _TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
 # What a table's path has and its name has not: a slash. Quotes would end the name inside a statement.
 _PATH = re.compile(r"[^`\"']*/[^`\"']*\Z")
+_TOPIC_HINT = "Kafka allows letters, digits, dot, _ and -, up to 249 of them"
 
 _CHOICES: dict[str, Any] = {
     "kind": SourceKind,
@@ -115,7 +122,8 @@ def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
     for node in nodes:
         faults.extend(_node_faults(node))
     faults.extend(_doubled(nodes))
-    if not any(isinstance(node, DeltaSink) for node in nodes):
+    faults.extend(_own_topics(nodes))
+    if not any(isinstance(node, Sink) for node in nodes):
         faults.append(NoOutput(f"pipeline {pipeline!r} has no output"))
     return faults
 
@@ -131,6 +139,8 @@ def _node_faults(node: Node) -> list[LakestreamsError]:
     faults.extend(wrong_kinds)
     if isinstance(node, DeltaSink):
         faults.extend(_sink_faults(node, _where(node)))
+    if isinstance(node, KafkaSink):
+        faults.extend(_kafka_faults(node, _where(node)))
     if isinstance(node, Repartition) and (type(node.partitions) is not int or node.partitions < 1):
         text = f"partitions={node.partitions!r} is not a count"
         faults.append(InvalidOption(text, hint="a whole number, 1 or more", where=_where(node)))
@@ -172,7 +182,7 @@ def _wrong_kinds(node: Node) -> Iterator[str]:
             yield f"{parent.name} is a {_sort(parent)}; this {kind_of(node)} takes a {wanted}"
         if isinstance(node, _OF_TABLES) and _sort(parent) != _TABLE_SORT:
             yield f"{parent.name} is a {_sort(parent)}; {kind_of(node)} takes a table"
-        if isinstance(node, DeltaSink) and _sort(parent) == _GLOBAL:
+        if isinstance(node, Sink) and _sort(parent) == _GLOBAL:
             yield f"{parent.name} is a global table, which every task holds whole; it is no output"
 
 
@@ -191,6 +201,19 @@ def _sink_faults(sink: DeltaSink, where: str) -> Iterator[LakestreamsError]:
     if sink.mode in get_args(SinkMode) and sink.mode not in fitting:
         text = f"mode={sink.mode!r} does not fit {sink.parent.name}, a {_sort(sink.parent)}"
         yield InvalidOption(text, hint=f"it takes {', '.join(fitting)}", where=where)
+
+
+def _kafka_faults(sink: KafkaSink, where: str) -> Iterator[LakestreamsError]:
+    if sink.name and not _TOPIC.match(sink.name):
+        yield InvalidName(f"topic name {sink.name!r}", hint=_TOPIC_HINT, where=where)
+    formats: dict[str, object] = {"key": sink.key, "value": sink.value}  # users without a type checker pass anything
+    for side, given in formats.items():
+        if given is not None and not isinstance(given, Format):
+            text = f"{side}={given!r} is not a format"
+            yield InvalidFormat(text, hint='such as Text("user") or Json("ms int, page string")', where=where)
+        elif isinstance(given, Format) and not isinstance(given, WritableFormat):
+            hint = "write it as Text, Long or Json; without a format it is a JSON object of all columns"
+            yield FormatUnfit(f"{side}: {given.describe()} can be read only", hint=hint, where=where)
 
 
 def _window_faults(join: WindowedJoin, where: str) -> Iterator[LakestreamsError]:
@@ -285,8 +308,7 @@ def _source_faults(source: Source, where: str) -> list[LakestreamsError]:
     elif source.history_ms is not None and source.history_ms < 0:
         faults.append(InvalidOption(f"history {source.history_ms} ms is negative", hint="zero or more", where=where))
     if source.name and not _TOPIC.match(source.topic if source.delta is None else source.topic[len(DELTA_TOPIC) :]):
-        hint = "Kafka allows letters, digits, dot, _ and -, up to 249 of them"
-        faults.append(InvalidName(f"topic name {source.topic!r}", hint=hint, where=where))
+        faults.append(InvalidName(f"topic name {source.topic!r}", hint=_TOPIC_HINT, where=where))
     faults.extend(_delta_faults(source, where))
     field = source.event_time.field
     types = {column.name: column.type for column in source.value.fields}
@@ -335,3 +357,10 @@ def _doubled(nodes: Sequence[Node]) -> list[LakestreamsError]:
             hint = "declare the topic once and use that source twice"
             faults.append(DuplicateName(f"topic {topic!r} is read by {', '.join(users)}", hint=hint))
     return faults
+
+
+def _own_topics(nodes: Sequence[Node]) -> Iterator[LakestreamsError]:
+    readers = {node.topic: node.name for node in nodes if isinstance(node, Source)}
+    for node in nodes:
+        if isinstance(node, KafkaSink) and node.name in readers:
+            yield OwnTopic(f"topic {node.name} is written, and read by {readers[node.name]}", where=_where(node))

@@ -1,0 +1,160 @@
+"""Outputs that are Kafka topics: how a cycle's results get there, in order, and at least once.
+
+Kafka takes part in no commit of Delta: what is written before a crash is written again by the next run, which repeats the
+whole cycle. The repeated records are equal, ids and partitions included, so that a reader can drop them (decision 0013).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.dataflow import EVENT_TIME, LINEAGE
+from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.errors import LakestreamsError, TopicWriteFailed
+from lakestreams.joins.partitioner import partition_of_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.nodes import KafkaSink
+
+ID, CYCLE, KIND, TIME = "lakestreams-id", "lakestreams-cycle", "lakestreams-kind", "lakestreams-event-time-ms"
+_COLUMNS, _PLACE = ("key", "value", "partition", "headers"), ("trigger", "n")
+# Options of the allow-list (config.kafka) that only a consumer has; a producer would warn of each.
+_OF_CONSUMERS: Final = frozenset(
+    {
+        "check.crcs",
+        "default.api.timeout.ms",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "session.timeout.ms",
+    }
+)
+_CLIENTS_ERROR: Final = re.compile(r"(?<=\borg\.apache\.kafka\.common\.)[\w.]+: .*")
+_SHOWN_CHARACTERS: Final = 500
+# What a producer sends again after a lost answer is not there twice, and not behind what came after it.
+_PRODUCER: Final = {"kafka.enable.idempotence": "true", "kafka.acks": "all"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where topics are written.
+
+    Attributes:
+        options: of Spark's Kafka source, `kafka.` in front; the producer takes those that it knows.
+        partitions: topic to partition count.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def producer(self) -> dict[str, str]:
+        """The options of Spark's Kafka sink."""
+        shared = {
+            name: value for name, value in self.options.items() if name.removeprefix("kafka.") not in _OF_CONSUMERS
+        }
+        return shared | _PRODUCER
+
+
+def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFrame, target: Target) -> None:
+    """Writes a cycle's rows to a topic, a task a partition or several.
+
+    Args:
+        spark: the session.
+        ledger: of the running epoch.
+        sink: the output.
+        rows: columns `key, value, event_time_ms, _lineage`.
+        target: where the topic is.
+
+    Raises:
+        Fenced: if a newer driver runs the pipeline; nothing is written. That is looked at before the first record is
+            written; a driver that takes over later does not stop what is on its way.
+        TopicWriteFailed: if not every record was acknowledged.
+    """
+    failpoint("kafka.before", sink.name)
+    fenced = ledger.fence(spark, records(ledger.pipeline, sink, rows, target.partitions[sink.name]))
+    # all of a partition in one task, in the order of the results: the producer keeps the order in which it is given them
+    ordered = fenced.repartition("partition").sortWithinPartitions(*_PLACE)
+    try:
+        with translated(ledger.pipeline):
+            writer = ordered.select(*_COLUMNS).write.format("kafka").options(**target.producer)
+            writer.option("topic", sink.name).mode("append").save()
+    except LakestreamsError:
+        raise
+    except Exception as error:
+        cause = _of_the_client(error)
+        if cause is None:  # the results could not be computed
+            raise
+        message = f"topic {sink.name} of pipeline {ledger.pipeline}: {cause}"
+        raise TopicWriteFailed(message, where=f'to_kafka "{sink.name}"') from error
+    failpoint("kafka.after", sink.name)
+
+
+def records(pipeline: str, sink: KafkaSink, rows: DataFrame, count: int) -> DataFrame:
+    """The records of a topic.
+
+    Args:
+        pipeline: its name.
+        sink: the output.
+        rows: columns `key, value, event_time_ms, _lineage`.
+        count: how many partitions the topic has.
+
+    Returns:
+        Columns `key, value, partition, headers`, and `trigger, n`, their order. The partition is that of Kafka's own
+        partitioner. Of a null key, for which that has none, it is the trigger's partition, modulo the count: then a
+        record that is repeated comes to the same place. The id does not name the cycle: a result has the same one
+        however its run cut the input.
+    """
+    lineage = F.col(LINEAGE)
+    trigger = lineage["trigger"]
+    place = (trigger["source"], "-", trigger["partition"], "@", trigger["offset"], "#", trigger["attempt"])
+    # its time too: clocks that go on without records have the place of the record that is still to come
+    headers = {
+        ID: _text(f"{pipeline}/{sink.name}/", *place, "/", trigger["stream_time_ms"], "/", lineage["n"]),
+        CYCLE: _text(lineage["cycle"]),
+        KIND: _text(lineage["kind"]),
+        TIME: _text(F.col(EVENT_TIME)),
+    }
+    own = F.pmod(trigger["partition"], F.lit(count))
+    return rows.select(
+        "key",
+        "value",
+        F.coalesce(partition_of_bytes(F.col("key"), count), own).alias("partition"),
+        F.array(*(F.struct(F.lit(name).alias("key"), text.alias("value")) for name, text in headers.items())).alias(
+            "headers"
+        ),
+        trigger.alias("trigger"),
+        lineage["n"].alias("n"),
+    )
+
+
+def note(topology: Topology) -> list[str]:
+    """What a run says once of the topics that it writes."""
+    topics = ", ".join(sink.name for sink in topology.kafka_sinks)
+    text = f"written at least once: {topics}; a run that fails may repeat records, with equal {ID} headers"
+    return [text] if topics else []
+
+
+def _text(*parts: Column | str) -> Column:
+    texts = [F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts]
+    return F.concat(*texts).cast("binary")
+
+
+def _of_the_client(error: Exception) -> str | None:
+    """What Kafka's client says in an error that Spark wrapped; None if it says nothing."""
+    found = _CLIENTS_ERROR.search(str(error))
+    return found[0][:_SHOWN_CHARACTERS] if found else None
