@@ -20,6 +20,7 @@ from lakestreams.config.topics import declare_topic
 from lakestreams.config.wording import placed
 from lakestreams.errors import KafkaOptionRefused, LakestreamsError, NoOutput, TopologyInvalid
 from lakestreams.topology.builder import StreamsBuilder, Topology
+from lakestreams.topology.durations import to_ms
 
 _SETTINGS: Final = models.SettingsSpec()
 _KEPT: Final[frozenset[KeyPath]] = frozenset({("kafka", "options")})
@@ -27,17 +28,19 @@ _KEPT: Final[frozenset[KeyPath]] = frozenset({("kafka", "options")})
 
 @dataclass(frozen=True)
 class Settings:
-    """How much a cycle takes in, and when it stops.
+    """How much a cycle takes in, when it stops, and how long bronze keeps what it took.
 
     Attributes:
         max_offsets_per_trigger: records that one ingest takes from Kafka at most.
         max_bad_share: share of unreadable records of a source (0 to 1) at which a run stops.
         snapshot_every: cycles between two snapshots of a table's state.
+        bronze_retention_ms: how long bronze keeps records after they were ingested; None: for ever.
     """
 
     max_offsets_per_trigger: int = _SETTINGS.max_offsets_per_trigger
     max_bad_share: float = _SETTINGS.max_bad_share
     snapshot_every: int = _SETTINGS.snapshot_every
+    bronze_retention_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Pipeline:
         text: canonical text of both files, for the ledger's fingerprint: no comments or spacing, keys sorted,
             environment references resolved, but for the part about Kafka, which stays as written and hence free of
             secrets (and the same when a local broker comes up at another port).
+        meaning: the part of it that results follow from: no settings, and of topics those that are read.
         path, sources_path: the two files.
     """
 
@@ -58,6 +62,7 @@ class Pipeline:
     kafka: KafkaOptions
     settings: Settings
     text: str = field(repr=False)
+    meaning: str = field(repr=False)
     path: Path
     sources_path: Path
 
@@ -91,8 +96,9 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
     return Pipeline(
         topology=topology,
         kafka=KafkaOptions(sources_file.kafka.bootstrap_servers, _options(sources.data)),
-        settings=Settings(**pipeline_file.settings.model_dump()),
+        settings=_settings(pipeline_file.settings),
         text=_canonical(sources, pipeline),
+        meaning=_meaning(sources, pipeline, topology),
         path=path,
         sources_path=sources_path,
     )
@@ -123,7 +129,26 @@ def _canonical(sources: Document, pipeline: Document) -> str:
         "pipeline": pipeline.data,
         "sources": {**sources.data, "kafka": sources.written.get("kafka")},
     }
+    return _as_text(content)
+
+
+def _meaning(sources: Document, pipeline: Document, topology: Topology) -> str:
+    topics = sources.data["topics"]
+    content = {
+        "pipeline": {key: part for key, part in pipeline.data.items() if key != "settings"},
+        "topics": {source.name: topics.get(source.name) for source in topology.sources},
+    }
+    return _as_text(content)
+
+
+def _as_text(content: object) -> str:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _settings(spec: models.SettingsSpec) -> Settings:
+    kept = spec.bronze_retention
+    own = spec.model_dump(exclude={"bronze_retention"})
+    return Settings(**own, bronze_retention_ms=None if kept is None else to_ms(kept, "bronze_retention"))
 
 
 # --- Kafka's options -----------------------------------------------------------------------------------------------

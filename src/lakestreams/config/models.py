@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from lakestreams.config.parts import Duration, Model, Name, Sql, exactly_one
 from lakestreams.config.verbs import StepSpec
+from lakestreams.errors import InvalidDuration
 from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
 from lakestreams.formats.base import Format
+from lakestreams.topology.durations import to_ms
 from lakestreams.topology.nodes import ExpectationAction, NullValues, SinkMode, Source, SourceKind
 
 
@@ -144,7 +146,7 @@ class SourcesFile(Model):
 
 
 class SettingsSpec(Model):
-    """How much a cycle takes in, and when it stops."""
+    """How much a cycle takes in, when it stops, and how long bronze keeps what it took."""
 
     max_offsets_per_trigger: int = Field(
         default=1_000_000, ge=1, description="Records that one ingest takes from Kafka at most."
@@ -153,6 +155,20 @@ class SettingsSpec(Model):
         default=0.05, ge=0, le=1, description="The share of unreadable records of a source at which a run stops."
     )
     snapshot_every: int = Field(default=16, ge=1, description="Cycles between two snapshots of a table's state.")
+    bronze_retention: Duration | None = Field(
+        default=None,
+        description="How long bronze keeps records after they were ingested; `lakestreams maintain` trims older ones. By "
+        "default for ever.",
+    )
+
+    @field_validator("bronze_retention")
+    @classmethod
+    def _in_ms(cls, given: str | None) -> str | None:
+        try:
+            to_ms(given or "0 ms", "bronze_retention")
+        except InvalidDuration as error:
+            raise ValueError(error.message) from None
+        return given
 
 
 class OutputSpec(Model):

@@ -6,7 +6,6 @@ it has ended. A crash anywhere leads to the same tables: whatever was planned is
 
 from __future__ import annotations
 
-import hashlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import checkpoint, cluster, cycle, dataflow, ingest, past, quarantine, settle, sinks
+from lakestreams.engine import (
+    checkpoint,
+    cluster,
+    cycle,
+    dataflow,
+    fingerprint,
+    ingest,
+    past,
+    quarantine,
+    settle,
+    sinks,
+)
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.lake import Lake, require_distinct
@@ -193,8 +203,7 @@ class Driver:
         return {part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())}
 
     def _claim(self, history: History) -> None:
-        text = f"{self._topology.describe()}\n---\n{self._settings.config_text}"
-        self._fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self._fingerprint, text = fingerprint.whole(self._topology, self._settings.config_text)
         options = {
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
@@ -232,9 +241,10 @@ class Driver:
         self._open = history.open_plan is not None
         if self._plan is not None or history.ingest is not None or found is not None:
             self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
-        self._past = past.of(
-            self._spark, self._ledger, self._topology, self._fingerprint, self._settings.snapshot_every
-        )
+        settings = self._settings
+        meaning = settings.config_text if settings.meaning is None else settings.meaning
+        state = fingerprint.of_state(self._topology, meaning)
+        self._past = past.of(self._spark, self._ledger, self._topology, state, settings.snapshot_every)
         self._past.resume(history)
         if self._open and self._plan is not None and self._plan.fingerprint != self._fingerprint:
             self._replan(self._plan)

@@ -17,6 +17,7 @@ class RunSettings:
         snapshot_every: how many cycles with changes a table's tail may span before it is folded into the snapshot.
         accept_data_loss: go on where records expired unread, writing down what was lost.
         config_text: the full text of the configuration, for the ledger; secrets not in it.
+        meaning: the part of it that results follow from; by default all of it.
     """
 
     kafka: Mapping[str, str]
@@ -25,3 +26,4 @@ class RunSettings:
     snapshot_every: int = 16
     accept_data_loss: bool = False
     config_text: str = ""
+    meaning: str | None = None

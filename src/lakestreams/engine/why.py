@@ -1,7 +1,7 @@
 """The fate of a record, and where a result comes from: told from bronze, plans, quarantine and the results' lineage.
 
 What gave no result is followed through the topology: all finished cycles are evaluated once more, and the node is named
-behind which nothing of the record is left.
+behind which nothing of the record is left. Where bronze is trimmed, what is left of earlier cycles cannot be followed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import dataflow, past, quarantine
-from lakestreams.engine.dataflow import LINEAGE
+from lakestreams.engine.dataflow import LINEAGE, Inputs
 from lakestreams.engine.ledger import Ledger, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
 from lakestreams.joins.order import CONTRIBUTORS, MATCHED, UNMATCHED
@@ -109,12 +109,17 @@ def why(
     """
     ledger = Ledger(lake, topology.name)
     fates = _records(spark, ledger, topology, key, place)
+    history = ledger.history(spark)
     if not fates:
         message = (
             f"bronze of {topology.name} holds no record {f'with the key {key!r}' if place is None else _text(place)}"
         )
+        if history.trim is not None:
+            message += (
+                f"; it is trimmed: streams' records of cycles up to {history.trim.cycle} are gone, and of tables' "
+            )
+            message += "all but the last ones"
         raise NoSuchRecord(message)
-    history = ledger.history(spark)
     plans = ledger.plans(spark, 1, [source.topic for source in topology.sources])
     done = [plan for plan in plans if plan.cycle <= history.done_cycle]
     for fate in fates:
@@ -123,7 +128,14 @@ def why(
     _results(spark, ledger, topology, fates)
     silent = [fate for fate in fates if not fate.told and not _joined(fate)]
     if silent and done:
-        _followed(spark, ledger, topology, done, silent)
+        behind = past.reach(spark, ledger, topology, history)
+        since = [fate for fate in silent if fate.cycle is not None and fate.cycle > behind]
+        for fate in silent:
+            if fate not in since:
+                fate.told.append(f"cannot be followed: bronze is trimmed up to cycle {behind}")
+        if since:
+            inputs = past.everything(spark, ledger, topology, history, [plan for plan in done if plan.cycle > behind])
+            _followed(topology, inputs, done, since)
     for fate in fates:
         if fate.results:
             fate.told.append(_made(fate.results))
@@ -224,11 +236,9 @@ def _made(results: Sequence[dict[str, Any]]) -> str:
 # --- what gave no result ---------------------------------------------------------------------------------------------
 
 
-def _followed(
-    spark: SparkSession, ledger: Ledger, topology: Topology, done: Sequence[Plan], fates: Sequence[Fate]
-) -> None:
+def _followed(topology: Topology, inputs: Inputs, done: Sequence[Plan], fates: Sequence[Fate]) -> None:
     """Names the node behind which nothing is left: one evaluation for all records."""
-    results = dataflow.run(topology, past.over(spark, ledger, topology, done, {}))
+    results = dataflow.run(topology, inputs)
     outputs = {sink.name for sink in topology.sinks}
     steps = [node for node in topology.nodes if node.name not in outputs]
     parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items() if name not in outputs]

@@ -250,6 +250,7 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
         snapshot_every=pipeline.settings.snapshot_every,
         accept_data_loss=options.accept_data_loss,
         config_text=pipeline.text,
+        meaning=pipeline.meaning,
     )
 
 
