@@ -20,7 +20,7 @@ from lakestreams.engine.failpoints import FailpointReached
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import History, Ledger, Plan, Range
 from lakestreams.engine.maintain import Maintained, Options, maintain
-from lakestreams.engine.trimming import Fingerprints, Trimming
+from lakestreams.engine.trimming import Trimming
 from lakestreams.engine.verify import verify
 from lakestreams.engine.why import why
 from lakestreams.errors import BronzeTrimmed, InvalidOption, NoSuchRecord, NothingToMaintain, NothingToVerify
@@ -289,7 +289,7 @@ def test_of_a_table_what_is_still_looked_at_stays(
     for cycle, (begin, end) in {1: (0, 6), 2: (6, 10), 3: (10, 11)}.items():
         part = Range("Prices", 0, begin, end, records=end - begin)
         ledger.record_plan(spark, Plan(cycle, "", (part,), {}, cycle, cycle))
-    trimming = Trimming(spark, ledger, topology, Fingerprints("", ""))
+    trimming = Trimming(spark, ledger, topology, "")
     target = Plan(2, "", (Range("Prices", 0, 0, 10),), {}, 0, 2)
     outdated = trimming._outdated(source, History(), target).select("offset")
     assert {row["offset"] for row in outdated.collect()} == set(range(len(PRICES))) - kept

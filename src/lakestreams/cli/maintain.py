@@ -40,7 +40,6 @@ def run(
             outputs,
             None if vacuum_ms is None else vacuum_ms / 3_600_000,
             dry_run,
-            pipeline.text,
             pipeline.meaning,
         )
         with screen.working(f"maintaining {pipeline.topology.name}"):

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
 
+_BETWEEN = "\n---\n"
+
 
 def whole(topology: Topology, config_text: str) -> tuple[str, str]:
     """Of everything that was configured: the fingerprint, and the text that it is of."""
-    text = f"{topology.describe()}\n---\n{config_text}"
+    text = f"{topology.describe()}{_BETWEEN}{config_text}"
     return _short(text, 16), text
+
+
+def describes(text: str, topology: Topology) -> bool:
+    """Whether such a text is of this topology, whatever else was configured."""
+    return text.startswith(f"{topology.describe()}{_BETWEEN}")
 
 
 def of_state(topology: Topology, meaning: str) -> str:

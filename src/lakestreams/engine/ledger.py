@@ -248,6 +248,12 @@ class Ledger:
         )
         return [_plan(row) for row in found]
 
+    def configuration(self, spark: SparkSession, fingerprint: str) -> str:
+        """The full text of topology and configuration that a fingerprint stands for; empty if it is not known."""
+        own = self.rows(spark).where((F.col("kind") == "config") & (F.col("fingerprint") == fingerprint))
+        found = own.select("config").first()
+        return str(found["config"]) if found is not None else ""
+
     def ingested_before(self, spark: SparkSession, moment_ms: int) -> int:
         """The last batch that was closed up to a moment; 0 if there is none."""
         closed = self.rows(spark).where((F.col("kind") == "ingest") & (F.col("written_at_ms") <= moment_ms))

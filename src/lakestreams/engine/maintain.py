@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lakestreams.engine import checkpoint, fingerprint, quarantine, state
 from lakestreams.engine.lake import Table, lost_to_others
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.trimming import Fingerprints, Trimming
+from lakestreams.engine.trimming import Trimming
 from lakestreams.errors import InvalidOption, NothingToMaintain
 
 if TYPE_CHECKING:
@@ -38,15 +38,14 @@ class Options:
         outputs: whether the outputs' files are looked after as well.
         vacuum_hours: how long files of old versions are kept; None: as Delta does, seven days.
         dry_run: only tell.
-        config_text, meaning: of the pipeline's configuration, as its runs have it (`RunSettings`).
+        meaning: the part of the configuration that results follow from, as the runs have it (`RunSettings`).
     """
 
     retention_ms: int | None = None
     outputs: bool = False
     vacuum_hours: float | None = None
     dry_run: bool = False
-    config_text: str = ""
-    meaning: str | None = None
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,9 +145,7 @@ def _trim(
         found.trimmed_to_cycle = max((plan.cycle for plan in [ledger.history(spark).trim] if plan), default=0)
         found.notes.append("bronze is not trimmed: no retention is given (--retention, or bronze_retention)")
         return {}
-    meaning = options.config_text if options.meaning is None else options.meaning
-    prints = Fingerprints(fingerprint.whole(topology, options.config_text)[0], fingerprint.of_state(topology, meaning))
-    trimming = Trimming(spark, ledger, topology, prints)
+    trimming = Trimming(spark, ledger, topology, fingerprint.of_state(topology, options.meaning))
     moment = time.time_ns() // 1_000_000 - options.retention_ms
     trimmed = trimming.planned(moment) if options.dry_run else trimming.run(moment)
     found.trimmed_to_cycle = trimmed.cycle

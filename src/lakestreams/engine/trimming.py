@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, past, state
+from lakestreams.engine import dataflow, fingerprint, past, state
 from lakestreams.engine.bronze import row_cycle
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import lost_to_others
@@ -55,14 +55,6 @@ class Trimmed:
 
 
 @dataclass(frozen=True)
-class Fingerprints:
-    """Of the pipeline as it is configured now: of everything, and of what decides what its nodes keep."""
-
-    whole: str
-    state: str
-
-
-@dataclass(frozen=True)
 class Trimming:
     """One trimming of a pipeline.
 
@@ -70,13 +62,13 @@ class Trimming:
         spark: the session.
         ledger: of the pipeline.
         topology: the pipeline.
-        fingerprints: of its configuration.
+        fingerprint: of what decides what its nodes keep, as it is configured now (`fingerprint.of_state`).
     """
 
     spark: SparkSession
     ledger: Ledger
     topology: Topology
-    fingerprints: Fingerprints
+    fingerprint: str
 
     def run(self, ingested_before_ms: int) -> Trimmed:
         """Trims the cycles all of whose records were ingested before a moment.
@@ -144,9 +136,11 @@ class Trimming:
         return Plan(last.cycle, "", begun, {}, 0, last.seq)
 
     def _same_configuration(self, history: History) -> bool:
-        ran = history.plan is not None and history.plan.fingerprint == self.fingerprints.whole
-        kept = history.state is not None and history.state.fingerprint == self.fingerprints.state
-        return kept or (ran and only_looks_up(self.topology.nodes))
+        """Whether what ran last is what the files say now, as far as it decides what may go."""
+        if not only_looks_up(self.topology.nodes):
+            return history.state is not None and history.state.fingerprint == self.fingerprint
+        ran = history.plan.fingerprint if history.plan is not None else ""
+        return fingerprint.describes(self.ledger.configuration(self.spark, ran), self.topology)
 
     def _allowed(self, history: History, target: Plan, found: Trimmed) -> bool:
         """Whether the driver builds on nothing that lies before."""
@@ -177,7 +171,7 @@ class Trimming:
         From the last base on, which stays valid until the next one is complete.
         """
         base = history.base
-        if not state.there(self.spark, mine, base, self.fingerprints.state):
+        if not state.there(self.spark, mine, base, self.fingerprint):
             base = None if history.trim is None else self._saved(mine, history)
             if base is None and history.trim is not None:
                 found.notes.append("no more is trimmed: the base is missing, and nothing was stored since")
@@ -194,7 +188,7 @@ class Trimming:
     def _saved(self, mine: Ledger, history: History) -> StoredState | None:
         """A base in the place of one that is missing: what the driver has stored, copied while it is valid."""
         last = history.state
-        if last is None or not state.there(self.spark, mine, last, self.fingerprints.state):
+        if last is None or not state.there(self.spark, mine, last, self.fingerprint):
             return None
         kept = state.load(self.spark, mine, last)
         made = state.write(self.spark, mine, kept, last.cycle, last.fingerprint, _other(history.base))
@@ -210,7 +204,7 @@ class Trimming:
         inputs = past.over(self.spark, mine, self.topology, plans, retained, rows, keeps=True, hold=held)
         kept = dataflow.run(self.topology, inputs).kept
         failpoint("base.before")
-        made = state.write(self.spark, mine, kept, plans[-1].cycle, self.fingerprints.state, _other(base))
+        made = state.write(self.spark, mine, kept, plans[-1].cycle, self.fingerprint, _other(base))
         held.release()
         mine.record_base(self.spark, made)
         failpoint("base.after")
