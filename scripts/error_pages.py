@@ -129,6 +129,11 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     ),
     errors.NothingToVerify("pipeline page_views has finished cycles 1 to 3; asked: 4 to 3"),
     errors.NoSuchRecord("bronze of page_views holds no record with the key 'zoe'"),
+    errors.BronzeTrimmed(
+        "bronze of page_views is trimmed up to cycle 41; the earliest cycle that can be verified is 42; asked: 7",
+        hint="lakestreams verify --from 42",
+    ),
+    errors.NothingToMaintain("pipeline page_views has never run in lake"),
     errors.JavaMissing("JAVA_HOME is not set and there is no java on PATH"),
     errors.JavaTooOld("java is version 11; Spark 4 and the broker need 17 or newer"),
     errors.JarsUnresolved("the Spark 4.2.0 connectors jars could not be resolved:\nconnection timed out"),

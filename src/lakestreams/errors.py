@@ -442,6 +442,26 @@ class NoSuchRecord(LakestreamsError):
     hint = "check topic, partition and offset; lakestreams status shows how far each topic was ingested"
 
 
+class BronzeTrimmed(LakestreamsError):
+    """What is wanted needs records that bronze does not hold any more: it is trimmed up to a later cycle.
+
+    `verify` and `why` reach back to the cycle after it. What joins and aggregates remember is kept as of that cycle, for
+    the topology and configuration that it was made with; for other ones it cannot be made anew.
+    """
+
+    code = "LS510"
+    name = "BRONZE_TRIMMED"
+    hint = "ask for a later cycle"
+
+
+class NothingToMaintain(LakestreamsError):
+    """The pipeline has never run in this lake, so it has no tables there."""
+
+    code = "LS511"
+    name = "NOTHING_TO_MAINTAIN"
+    hint = "run the pipeline first, or name its lake with --root or --catalog"
+
+
 # --- LS6xx: local parts --------------------------------------------------------------------------------------------
 
 

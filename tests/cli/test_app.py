@@ -19,7 +19,7 @@ from lakestreams.errors import Fenced, IngestFailed, LakestreamsError
 from lakestreams.jobs import report
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["demo", "check", "run", "test", "status", "init", "schema", "version", "local up", "local down"]
+COMMANDS = ["demo", "check", "run", "test", "status", "init", "maintain", "schema", "version", "local up", "local down"]
 
 runner = CliRunner()
 

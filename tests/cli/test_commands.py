@@ -127,6 +127,35 @@ def test_status_after_a_failure_tells_the_open_plan(spark, place, monkeypatch):
     assert "cycle 1 open (8 records)" in invoke(place, "status").output
 
 
+def test_maintain_tells_what_it_would_do_and_does_it(spark, broker, place):
+    told(invoke(place, "run", "--json"))
+    (would,) = told(invoke(place, "maintain", "--retention", "0 ms", "--dry-run", "--json"))["pipelines"]
+    assert (would["dry_run"], would["trimmed_to_cycle"]) == (True, 1)
+    text = invoke(place, "maintain").output
+    assert "bronze whole" in text
+    assert "bronze is not trimmed: no retention is given" in text
+    (place / "enrichment.yml").write_text(demo.PIPELINE.replace("left_join", "join"))
+    other = invoke(place, "maintain", "--retention", "0 ms").output
+    assert "the configuration is not that of the last run: run the pipeline once before trimming" in other
+    (place / "enrichment.yml").write_text(f'{demo.PIPELINE}\nsettings: {{bronze_retention: "0 ms"}}\n')
+    (done,) = told(invoke(place, "maintain", "--json"))["pipelines"]
+    assert [table["deleted"] for table in done["tables"]] == [table["deleted"] for table in would["tables"]]
+    assert sum(table["deleted"] for table in done["tables"]) > 0
+    assert done["notes"] == []
+    refused = invoke(place, "maintain", "--vacuum-retention", "1h")
+    assert refused.exit_code == 1
+    assert "LS112" in refused.stderr
+
+
+def test_check_warns_of_windows_of_too_many_cycles(spark, tmp_path):
+    arguments = ["check", "conf/correlation.yml", "--no-broker", "--json", "--root", str(tmp_path)]
+    (one,) = told(runner.invoke(app, [*arguments, "--interval", "5s"]))["pipelines"]
+    assert len(one["warnings"]) == 3
+    assert "windows and grace hold 11 minutes, which is about 132 cycles' worth of input" in one["warnings"][0]
+    (one,) = told(runner.invoke(app, [*arguments, "--interval", "1 minute"]))["pipelines"]
+    assert one["warnings"] == []
+
+
 # --- the demo --------------------------------------------------------------------------------------------------------
 
 

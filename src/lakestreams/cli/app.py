@@ -68,6 +68,9 @@ def check(
     catalog: Catalog = None,
     bootstrap_servers: Servers = None,
     broker: AskBroker = True,
+    interval: Annotated[
+        str | None, typer.Option(help="How far apart runs will be, such as 30s: windows are measured by it.")
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Also the plan in words, the tables and the drawing.")
     ] = False,
@@ -100,12 +103,16 @@ def check(
             return 0 if found.ok else 1
     from lakestreams.cli.check import run  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.topology.durations import to_ms  # noqa: PLC0415
 
     pipeline = pipeline or []
     if svg is not None and len(pipeline) > 1:
         msg = "--svg draws one pipeline into one file; check them one by one"
         raise typer.BadParameter(msg)
-    options = RunOptions(tuple(pipeline), sources, root, catalog, bootstrap_servers=bootstrap_servers)
+    apart = None if interval is None else to_ms(interval, "--interval")
+    options = RunOptions(
+        tuple(pipeline), sources, root, catalog, interval_ms=apart, bootstrap_servers=bootstrap_servers
+    )
     return run(Screen(as_json=as_json), options, broker=broker, explain=explain, drawing=svg, beside=found)
 
 
@@ -248,6 +255,45 @@ def verify(
 
     options = RunOptions(tuple(pipeline), sources, root, catalog)
     return run(Screen(as_json=as_json), options, from_cycle, to_cycle, ask_second=ask_second)
+
+
+@app.command()
+@command
+def maintain(
+    pipeline: Pipelines,
+    sources: Sources = None,
+    root: Root = None,
+    catalog: Catalog = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(
+            help="Trim records that were ingested longer ago, such as 30d; by default the pipeline's bronze_retention."
+        ),
+    ] = None,
+    outputs: Annotated[bool, typer.Option("--outputs", help="Look after the outputs' files as well.")] = False,
+    vacuum_retention: Annotated[
+        str | None, typer.Option(help="How long files of old versions stay; 7 days by default, which is the least.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Looks after tables, beside running jobs: trims bronze, joins small files, removes files of old versions.
+
+    Exit codes: 0 done, 1 it could not be done.
+    """
+    from lakestreams.cli.maintain import run  # noqa: PLC0415
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.topology.durations import to_ms  # noqa: PLC0415
+
+    return run(
+        Screen(as_json=as_json),
+        RunOptions(tuple(pipeline), sources, root, catalog),
+        retention_ms=None if retention is None else to_ms(retention, "--retention"),
+        vacuum_ms=None if vacuum_retention is None else to_ms(vacuum_retention, "--vacuum-retention"),
+        outputs=outputs,
+        dry_run=dry_run,
+    )
 
 
 @app.command()

@@ -113,9 +113,19 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
             found.outputs, faults = dataflow.check(topology, spark)
             if faults:
                 raise TopologyInvalid(faults, topology.name)
+        found.warnings += _windows(spark, job, topology)
     except LakestreamsError as error:
         found.fault = locate(error, found.pipeline)
     return found
+
+
+def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
+    """Windows that hold too much, measured by the interval of runs, else by what the cycles so far have brought."""
+    from lakestreams.engine import spans  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.ledger import Ledger  # noqa: PLC0415
+
+    apart = job.options.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))
+    return spans.warnings(topology, apart) if apart else []
 
 
 def write_drawing(topology: Topology, partitions: Mapping[str, int], path: Path) -> None:

@@ -31,7 +31,7 @@ _KEPT: Final[frozenset[KeyPath]] = frozenset({("kafka", "options")})
 
 @dataclass(frozen=True)
 class Settings:
-    """How much a cycle takes in, and when it stops.
+    """How much a cycle takes in, when it stops, and how long bronze keeps what it took.
 
     Attributes:
         max_offsets_per_trigger: records that one ingest takes from Kafka at most.
@@ -39,6 +39,7 @@ class Settings:
         snapshot_every: cycles between two snapshots of a table's state.
         settling: how far a cycle reads.
         idle_timeout_ms: how long an input must have been silent for its clock to go on by itself; None: for ever.
+        bronze_retention_ms: how long bronze keeps records after they were ingested; None: for ever.
     """
 
     max_offsets_per_trigger: int = _SETTINGS.max_offsets_per_trigger
@@ -46,6 +47,7 @@ class Settings:
     snapshot_every: int = _SETTINGS.snapshot_every
     settling: Settling = _SETTINGS.settling
     idle_timeout_ms: int | None = None
+    bronze_retention_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Pipeline:
         text: canonical text of both files, for the ledger's fingerprint: no comments or spacing, keys sorted,
             environment references resolved, but for the part about Kafka, which stays as written and hence free of
             secrets (and the same when a local broker comes up at another port).
+        meaning: the part of it that results follow from: no settings, and of topics those that are read.
         path, sources_path: the two files.
     """
 
@@ -66,6 +69,7 @@ class Pipeline:
     kafka: KafkaOptions
     settings: Settings
     text: str = field(repr=False)
+    meaning: str = field(repr=False)
     path: Path
     sources_path: Path
 
@@ -105,19 +109,21 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
         ),
         settings=settings,
         text=_canonical(sources, pipeline),
+        meaning=_meaning(sources, pipeline, topology),
         path=path,
         sources_path=sources_path,
     )
 
 
 def _settings(spec: models.SettingsSpec, document: Document) -> Settings:
-    given = spec.model_dump(exclude={"idle_timeout"})
-    try:
-        timeout = None if spec.idle_timeout is None else to_ms(spec.idle_timeout, "idle_timeout")
-    except LakestreamsError as fault:
-        document.faults.append(placed(fault, document, ("settings",)))
-        timeout = None
-    return Settings(**given, idle_timeout_ms=timeout)
+    durations = {word: getattr(spec, word) for word in ("idle_timeout", "bronze_retention")}
+    times: dict[str, int] = {}
+    for word, given in durations.items():
+        try:
+            times |= {} if given is None else {f"{word}_ms": to_ms(given, word)}
+        except LakestreamsError as fault:
+            document.faults.append(placed(fault, document, ("settings",)))
+    return Settings(**spec.model_dump(exclude=set(durations)) | times)
 
 
 def _read(path: Path, faults: list[LakestreamsError]) -> Document | None:
@@ -145,6 +151,19 @@ def _canonical(sources: Document, pipeline: Document) -> str:
         "pipeline": pipeline.data,
         "sources": {**sources.data, "kafka": sources.written.get("kafka")},
     }
+    return _as_text(content)
+
+
+def _meaning(sources: Document, pipeline: Document, topology: Topology) -> str:
+    topics = sources.data["topics"]
+    content = {
+        "pipeline": {key: part for key, part in pipeline.data.items() if key != "settings"},
+        "topics": {source.name: topics.get(source.name) for source in topology.sources},
+    }
+    return _as_text(content)
+
+
+def _as_text(content: object) -> str:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -215,7 +215,7 @@ class SourcesFile(Model):
 
 
 class SettingsSpec(Model):
-    """How much a cycle takes in, and when it stops."""
+    """How much a cycle takes in, when it stops, and how long bronze keeps what it took."""
 
     max_offsets_per_trigger: int = Field(
         default=1_000_000, ge=1, description="Records that one ingest takes from Kafka at most."
@@ -232,6 +232,11 @@ class SettingsSpec(Model):
     idle_timeout: Duration | None = Field(
         default=None,
         description="How long an input must have been silent for its clock to go on by itself, so that what waits comes out.",
+    )
+    bronze_retention: Duration | None = Field(
+        default=None,
+        description="How long bronze keeps records after they were ingested; `lakestreams maintain` trims older ones. By "
+        "default for ever.",
     )
 
 

@@ -6,6 +6,7 @@ A checkpoint is a convenience here, never the truth: bronze says what was ingest
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,26 @@ def choose_generation(
     for topic, partition in sorted(partitions):
         starting.setdefault(topic, {})[str(partition)] = positions.get((topic, partition), -2)  # -2: earliest
     return Generation(root / f"gen-{(numbers[-1] if numbers else 0) + 1:05d}", json.dumps(starting))
+
+
+def discard_old(root: Path, untouched_since_s: float, *, dry_run: bool = False) -> int:
+    """Removes checkpoints that a newer one has replaced, unless they are still young: how many.
+
+    Args:
+        root: the pipeline's checkpoint folder.
+        untouched_since_s: seconds since 1970; younger ones stay for whoever wants to look.
+        dry_run: remove none.
+    """
+    old = _generations(root)[:-1]
+    found = [folder for folder in old if folder.stat().st_mtime <= untouched_since_s]
+    if not dry_run:
+        for folder in found:
+            shutil.rmtree(folder, ignore_errors=True)
+    return len(found)
+
+
+def _generations(root: Path) -> list[Path]:
+    return sorted(folder for folder in root.glob("gen-*") if folder.name[4:].isdigit())
 
 
 def _fits(checkpoint: Path, topics: set[str], positions: Mapping[TopicPartition, int]) -> bool:

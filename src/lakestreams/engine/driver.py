@@ -6,7 +6,6 @@ it has ended. A crash anywhere leads to the same tables: whatever was planned is
 
 from __future__ import annotations
 
-import hashlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from lakestreams.engine import (
     cycle,
     dataflow,
     delta_source,
+    fingerprint,
     ingest,
     kafka_sink,
     past,
@@ -246,8 +246,7 @@ class Driver:
         return {part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())}
 
     def _claim(self, history: History) -> None:
-        text = f"{self._topology.describe()}\n---\n{self._settings.config_text}"
-        self._fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self._fingerprint, text = fingerprint.whole(self._topology, self._settings.config_text)
         options = {
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
@@ -287,9 +286,10 @@ class Driver:
             self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
-        self._past = past.of(
-            self._spark, self._ledger, self._topology, self._fingerprint, self._settings.snapshot_every
-        )
+        settings = self._settings
+        meaning = settings.config_text if settings.meaning is None else settings.meaning
+        state = fingerprint.of_state(self._topology, meaning)
+        self._past = past.of(self._spark, self._ledger, self._topology, state, settings.snapshot_every)
         self._past.resume(history)
         if self._open and self._plan is not None and self._plan.fingerprint != self._fingerprint:
             self._replan(self._plan)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
@@ -13,12 +14,17 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from lakestreams.errors import LocationNotWritable, TableNameCollision, TableSchemaMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
 CONTROL_SCHEMA = "_lakestreams"
 _GONE = "_gone"
+# How Delta says that another statement has committed to the table in between.
+_CONFLICT = re.compile(r"DELTA_CONCURRENT_|Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception")
+_ATTEMPTS, _PAUSE_S, _LONGEST_PAUSE_S = 12, 0.05, 2.0
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -50,14 +56,11 @@ class Table:
         """Appends in one commit, at most once for each (application, version).
 
         Every append carries such a transaction: a repeated one is skipped by Delta, and so is one whose commit landed
-        although its answer was lost.
+        although its answer was lost. So one that loses against another writer of the table is simply tried again.
         """
         writer = rows.write.format("delta").mode("append")
         writer = writer.option("txnAppId", application).option("txnVersion", version)
-        if self.path is not None:
-            writer.save(self.path)
-        else:
-            writer.saveAsTable(self.reference)
+        again(lambda: writer.save(self.path) if self.path is not None else writer.saveAsTable(self.reference))
 
     def merge(self, spark: SparkSession, rows: DataFrame, key: Sequence[str], *, newer: str, gone: str) -> None:
         """Puts rows in the place of those of their key, in one commit.
@@ -77,12 +80,13 @@ class Table:
         columns = ", ".join(f"`{name}`" for name in rows.columns)
         values = ", ".join(f"s.`{name}`" for name in rows.columns)
         replaced = ", ".join(f"`{name}` = s.`{name}`" for name in rows.columns)
-        spark.sql(
+        statement = (
             f"MERGE INTO {self.reference} t USING {view} s ON {same} "
             f"WHEN MATCHED AND t.{newer} < s.{newer} AND s.{_GONE} THEN DELETE "
             f"WHEN MATCHED AND t.{newer} < s.{newer} THEN UPDATE SET {replaced} "
             f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({columns}) VALUES ({values})"
         )
+        again(lambda: spark.sql(statement))
 
     def overwrite(self, rows: DataFrame) -> None:
         """Replaces the whole content and schema in one commit; for caches."""
@@ -91,6 +95,48 @@ class Table:
             writer.save(self.path)
         else:
             writer.saveAsTable(self.reference)
+
+    # --- upkeep ----------------------------------------------------------------------------------------------------
+
+    def delete(self, spark: SparkSession, where: str) -> int:
+        """Deletes rows in one commit: how many."""
+        return int(again(lambda: spark.sql(f"DELETE FROM {self.reference} WHERE {where}").collect())[0][0] or 0)
+
+    def delete_these(self, spark: SparkSession, rows: DataFrame, key: Sequence[str], where: str) -> int:
+        """Deletes the rows that have the keys of others, in one commit: how many.
+
+        Args:
+            spark: the session of the rows.
+            rows: the keys, each once.
+            key: their columns, none of them null.
+            where: what all of the rows fulfil, over the table as `t`: files without such rows are not read.
+        """
+        view = f"lakestreams_{re.sub(r'[^A-Za-z0-9]', '_', self.name)}_deleted"
+        rows.createOrReplaceTempView(view)
+        same = " AND ".join(f"t.`{name}` = s.`{name}`" for name in key)
+        statement = f"MERGE INTO {self.reference} t USING {view} s ON {same} AND ({where}) WHEN MATCHED THEN DELETE"
+        return int(again(lambda: spark.sql(statement).collect())[0]["num_deleted_rows"] or 0)
+
+    def optimize(self, spark: SparkSession) -> None:
+        """Writes many small files as few large ones; what the table holds stays the same."""
+        again(lambda: spark.sql(f"OPTIMIZE {self.reference}").collect())
+
+    def vacuum(self, spark: SparkSession, hours: float | None, *, dry_run: bool = False) -> int | None:
+        """Removes files that no version of the last hours has, by default of Delta's retention.
+
+        Returns:
+            How many there are, if it is a dry run, which removes none.
+        """
+        retain = "" if hours is None else f" RETAIN {hours} HOURS"
+        found = spark.sql(f"VACUUM {self.reference}{retain}{' DRY RUN' if dry_run else ''}").collect()
+        return len(found) if dry_run else None
+
+    def size(self, spark: SparkSession) -> tuple[int, int]:
+        """Files and bytes of the newest version."""
+        (detail,) = spark.sql(f"DESCRIBE DETAIL {self.reference}").select("numFiles", "sizeInBytes").collect()
+        return int(detail[0]), int(detail[1])
+
+    # --- creation --------------------------------------------------------------------------------------------------
 
     def create(
         self,
@@ -246,6 +292,28 @@ def require_distinct(tables: Iterable[tuple[str, Table]]) -> None:
 def plain(topic: str) -> str:
     """A topic's name as part of a table's name."""
     return re.sub(r"[^A-Za-z0-9_]", "_", topic)
+
+
+def again(statement: Callable[[], _T]) -> _T:
+    """Runs a statement, and runs it again if another one has committed to its table in between.
+
+    Delta lets one of two such statements fail even where they do not touch each other's rows: on a laptop a statement
+    that reads the table that it writes to fails beside any append. For statements that may be repeated.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return statement()
+        except Exception as error:
+            if attempt == _ATTEMPTS - 1 or not _CONFLICT.search(str(error)):
+                raise
+            time.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2**attempt))
+    msg = "unreachable: the last attempt returns or raises"
+    raise AssertionError(msg)
+
+
+def lost_to_others(error: Exception) -> bool:
+    """Whether a statement has failed because others went on committing to its table."""
+    return bool(_CONFLICT.search(str(error)))
 
 
 def _shape(kind: DataType) -> object:

@@ -7,6 +7,10 @@ Kinds of rows:
     plan    a cycle: which offsets it takes, what the clocks are; appended before anything derived is written
     done    the last cycle of a run is published (otherwise the next plan says so)
     state   what the nodes keep of the past is stored, as of a finished cycle
+    maintain  the newest one is the only maintenance that may write what follows; drivers do not care
+    base    what the nodes keep is stored once more, as of the cycle up to which bronze is trimmed
+    trim    up to which cycle bronze is trimmed; appended before anything is deleted
+    trimmed the same, when it is done
     loss    records that expired before they were read, accepted by the operator
 
 Plans and ingests are what every result is a function of; nothing here is ever changed or removed by the engine.
@@ -165,6 +169,10 @@ class History:
     done_cycle: int = 0
     fingerprints: frozenset[str] = frozenset()
     state: StoredState | None = None
+    base: StoredState | None = None
+    trim: Plan | None = None  # everything that the cycles up to it took, as one plan
+    trimmed: Plan | None = None
+    maintenance: int = 0
 
     @property
     def open_plan(self) -> Plan | None:
@@ -177,12 +185,16 @@ class Ledger:
     """One pipeline's rows of the ledger, read and appended under one epoch.
 
     A frozen value: `claim` returns the ledger of the claimed epoch.
+
+    Attributes:
+        role: the kind of rows whose newest one may write: `epoch` of drivers, `maintain` of maintenance beside them.
     """
 
     lake: Lake
     pipeline: str
     epoch: int = 0
     run_id: str = ""
+    role: str = "epoch"
 
     @property
     def table(self) -> Table:
@@ -223,6 +235,10 @@ class Ledger:
             ),
             fingerprints=frozenset(name for found in newest for name in found["fingerprints"]),
             state=_state(rows["state"]) if "state" in rows else None,
+            base=_state(rows["base"]) if "base" in rows else None,
+            trim=_plan(rows["trim"]) if "trim" in rows else None,
+            trimmed=_plan(rows["trimmed"]) if "trimmed" in rows else None,
+            maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
         )
 
     def ingests(self, spark: SparkSession, seq_from: int) -> list[Ingest]:
@@ -256,6 +272,18 @@ class Ledger:
             .collect()
         )
         return {(row["topic"], row["partition"]): row["at"] for row in found}
+
+    def configuration(self, spark: SparkSession, fingerprint: str) -> str:
+        """The full text of topology and configuration that a fingerprint stands for; empty if it is not known."""
+        own = self.rows(spark).where((F.col("kind") == "config") & (F.col("fingerprint") == fingerprint))
+        found = own.select("config").first()
+        return str(found["config"]) if found is not None else ""
+
+    def ingested_before(self, spark: SparkSession, moment_ms: int) -> int:
+        """The last batch that was closed up to a moment; 0 if there is none."""
+        closed = self.rows(spark).where((F.col("kind") == "ingest") & (F.col("written_at_ms") <= moment_ms))
+        found = closed.agg(F.max("seq")).first()
+        return int(found[0]) if found is not None and found[0] is not None else 0
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
@@ -291,16 +319,16 @@ class Ledger:
 
     def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: tuple[str, str] | None) -> None:
         """Appends this ledger's epoch, unfenced, and a configuration that the ledger has not seen."""
-        rows = [self._row("epoch", options=dict(options))]
+        rows = [self._row(self.role, options=dict(options))]
         if config is not None:  # in the same commit: one is never there without the other
             rows.append(self._row("config", fingerprint=config[0], config=config[1]))
-        self.table.append(self._frame(spark, rows), f"{self.pipeline}/epoch", self.epoch)
+        self.table.append(self._frame(spark, rows), f"{self.pipeline}/{self.role}", self.epoch)
 
     def newest_epoch(self, spark: SparkSession) -> tuple[int, str] | None:
         """The newest epoch that is not older than this ledger's, with the run that holds it."""
         found = (
             self.rows(spark)
-            .where((F.col("kind") == "epoch") & (F.col("epoch") >= self.epoch))
+            .where((F.col("kind") == self.role) & (F.col("epoch") >= self.epoch))
             .orderBy(F.desc("epoch"))
             .limit(1)
             .collect()
@@ -360,12 +388,32 @@ class Ledger:
         self._append(spark, self._row("done", cycle=cycle), "done", cycle)
         failpoint("finish.after")
 
+    def record_trim(self, spark: SparkSession, whole: Plan, *, done: bool) -> None:
+        """Says up to where bronze is being trimmed, or that this is done.
+
+        Args:
+            spark: the session.
+            whole: everything that the cycles up to it took, as one plan.
+            done: whether everything is deleted that is to be.
+        """
+        kind = "trimmed" if done else "trim"
+        ranges = [_as_row(part) for part in whole.ranges]
+        row = self._row(kind, cycle=whole.cycle, seq=whole.seq, seq_from=whole.seq_from, fingerprint="", ranges=ranges)
+        self._append(spark, row, kind, whole.cycle)
+
+    def record_base(self, spark: SparkSession, state: StoredState) -> None:
+        """Says where what the nodes keep lies as of the cycle up to which bronze is trimmed."""
+        self._record_stored(spark, "base", state)
+
     def record_state(self, spark: SparkSession, state: StoredState) -> None:
         """Says where what the nodes keep of the past lies from now on."""
+        self._record_stored(spark, "state", state)
+
+    def _record_stored(self, spark: SparkSession, kind: str, state: StoredState) -> None:
         options = {"slot": state.slot, "rows": str(state.rows), "frames": json.dumps(state.frames)}
-        row = self._row("state", cycle=state.cycle, fingerprint=state.fingerprint, options=options)
+        row = self._row(kind, cycle=state.cycle, fingerprint=state.fingerprint, options=options)
         # of its epoch: what was lost, or is of another configuration, is stored anew as of the same cycle
-        self._append(spark, row, f"state/{self.epoch}", state.cycle)
+        self._append(spark, row, f"{kind}/{self.epoch}", state.cycle)
 
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         """The rows, which can be written only while this epoch is the newest.
@@ -374,7 +422,7 @@ class Ledger:
         """
         newest = (
             f"select assert_true(max(epoch) = {self.epoch}, '{FENCED_WORD}') from {self.table.reference} "
-            f"where pipeline = '{self.pipeline}' and kind = 'epoch' and epoch >= {self.epoch}"
+            f"where pipeline = '{self.pipeline}' and kind = '{self.role}' and epoch >= {self.epoch}"
         )
         return fence_rows(spark, rows, newest)
 

@@ -3,6 +3,7 @@
 `OfTables`: where streams only look tables up, the past is the tables' rows: a snapshot of each source and the bronze rows
 behind it. `OfNodes`: where windows, aggregations or tables made of tables remember something, it is what the nodes keep,
 stored as of some finished cycle, and the cycles since then, which are evaluated again (decision 0012). Both are caches.
+Where bronze is trimmed, they are made anew from what it keeps of tables, and from the base (decision 0015).
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine import fingerprint as fingerprints
 from lakestreams.engine import snapshots, state
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.dataflow import Inputs, Results
 from lakestreams.engine.ledger import History, Ledger, Plan, StoredState
 from lakestreams.engine.snapshots import Snapshot
+from lakestreams.errors import BronzeTrimmed
 from lakestreams.joins.order import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import only_looks_up
@@ -69,7 +72,7 @@ def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str
         spark: the session.
         ledger: of the running epoch.
         topology: the pipeline.
-        fingerprint: of topology and configuration.
+        fingerprint: of what decides what the nodes keep (`fingerprint.of_state`).
         every: the most cycles that may lie behind what is stored.
     """
     if only_looks_up(topology.nodes):
@@ -182,13 +185,54 @@ class OfNodes:
 
     def resume(self, history: History) -> None:
         """Finds the stored state and the finished plans since; without one all plans are since."""
-        known = state.there(self.spark, self.ledger, history.state, self.fingerprint)
-        self.stored = history.state if known else None
+        self.stored = self._standing(history)
         if history.plan is None:
             return
         after = self.stored.cycle if self.stored else 0
         plans = self.ledger.plans(self.spark, after + 1, [source.topic for source in self.topology.sources])
         self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
+
+    def _standing(self, history: History) -> StoredState | None:
+        """What can be built on: what was stored last, else the base; None where nothing was ever stored.
+
+        Maintenance beside this run trims up to what the newest `state` row has and no further. So whatever else is
+        built on is said there first, and only then it is looked once more whether that still holds.
+        """
+        last = history.state
+        if last is None and history.trim is None:
+            return None
+        if _reaches(history, last) and state.there(self.spark, self.ledger, last, self.fingerprint):
+            return last
+        while True:
+            history = self.ledger.history(self.spark)
+            found = self._base(history)
+            self.ledger.record_state(self.spark, found)
+            after = self.ledger.history(self.spark)
+            if (after.trim, after.base) == (history.trim, history.base):
+                return found
+
+    def _base(self, history: History) -> StoredState:
+        """The base, or the beginning where nothing is trimmed.
+
+        Raises:
+            BronzeTrimmed: if the base is missing or of another topology or configuration.
+        """
+        if history.trim is None:
+            return StoredState(0, self.fingerprint, "", 0, ())
+        base = history.base
+        if (
+            base is not None
+            and _reaches(history, base)
+            and state.there(self.spark, self.ledger, base, self.fingerprint)
+        ):
+            return base
+        what = "is missing" if base is None or base.fingerprint == self.fingerprint else "is of another configuration"
+        message = (
+            f"what {self.topology.name} remembers of the cycles up to {history.trim.cycle} {what}, and cannot be made "
+            "anew: bronze is trimmed up to there"
+        )
+        hint = "run the former configuration, or give the changed pipeline another name: it then reads Kafka anew"
+        raise BronzeTrimmed(message, hint)
 
     def inputs(self, plan: Plan) -> Inputs:
         """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due."""
@@ -246,6 +290,7 @@ def over(
     retained_rows: int = 0,
     results_from: int | None = None,
     *,
+    before: Sequence[Plan] = (),
     keeps: bool = False,
     hold: Callable[[DataFrame], DataFrame] = lambda rows: rows,
 ) -> Inputs:
@@ -259,12 +304,14 @@ def over(
         retained: what the nodes keep of the cycles before.
         retained_rows: about how many rows that is.
         results_from: the first cycle whose results are wanted; by default all.
+        before: earlier plans, of which tables' rows are wanted as what is known from before.
         keeps: whether what the nodes keep is wanted.
         hold: keeps a frame that is read several times.
     """
     streams, tables, counts, changes, ticks = {}, {}, {}, {}, {}
     for source in topology.sources:
-        taken = [plan for plan in plans if plan.of(source.topic)]
+        known = () if source.kind == "stream" else before
+        taken = [plan for plan in (*known, *plans) if plan.of(source.topic)]
         moved = [plan for plan in plans if source.kind == "stream" and plan.ticks_of(source.topic)]
         if moved:
             ticks[source.name] = _ticks(spark, source.topic, moved)
@@ -291,6 +338,63 @@ def over(
         results_from=results_from,
         ticks=ticks,
     )
+
+
+def everything(
+    spark: SparkSession, ledger: Ledger, topology: Topology, history: History, plans: Sequence[Plan]
+) -> Inputs:
+    """All that bronze still holds of some finished cycles, in one evaluation; what is trimmed counts as past.
+
+    Args:
+        spark: the session.
+        ledger: of the pipeline.
+        topology: the pipeline.
+        history: what the ledger says.
+        plans: those after the cycle of `reach`, ascending, at least one.
+    """
+    if history.trim is None:
+        return over(spark, ledger, topology, plans, {})
+    if only_looks_up(topology.nodes):
+        return over(spark, ledger, topology, plans, {}, before=tables_before(spark, ledger, topology, history))
+    if history.base is None:
+        msg = "reach() tells a base that is missing"
+        raise ValueError(msg)
+    return over(spark, ledger, topology, plans, state.load(spark, ledger, history.base), history.base.rows)
+
+
+def reach(spark: SparkSession, ledger: Ledger, topology: Topology, history: History) -> int:
+    """The cycle from behind which everything can be evaluated: 0 where nothing is trimmed.
+
+    Raises:
+        BronzeTrimmed: if what nodes keep is needed as of that cycle, and is missing or of another topology.
+    """
+    if history.trim is None:
+        return 0
+    if only_looks_up(topology.nodes):
+        return history.trim.cycle
+    base = history.base
+    usable = base is not None and _reaches(history, base) and fingerprints.is_of(base.fingerprint, topology)
+    if base is None or not usable or not state.there(spark, ledger, base, base.fingerprint):
+        message = (
+            f"what {topology.name} remembered of the cycles up to {history.trim.cycle} is missing or of another "
+            "topology, and bronze is trimmed up to there"
+        )
+        raise BronzeTrimmed(message, "run the pipeline as it was, then lakestreams maintain")
+    return base.cycle
+
+
+def tables_before(spark: SparkSession, ledger: Ledger, topology: Topology, history: History) -> list[Plan]:
+    """Plans that took the rows that bronze keeps of tables up to where it is trimmed."""
+    if history.trim is None:
+        return []
+    done = [history.trimmed] if history.trimmed is not None else []
+    # trimming may have been begun and not finished: then the rows between are as they were
+    plans = ledger.plans(spark, done[0].cycle + 1 if done else 1, [source.topic for source in topology.sources])
+    return [*done, *(plan for plan in plans if plan.cycle <= history.trim.cycle)]
+
+
+def _reaches(history: History, stored: StoredState | None) -> bool:
+    return stored is not None and stored.cycle >= (history.trim.cycle if history.trim is not None else 0)
 
 
 def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:

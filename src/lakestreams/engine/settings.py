@@ -24,6 +24,7 @@ class RunSettings:
         drain: at the end of each round clocks move on until nothing waits any more: no record will come.
         accept_data_loss: go on where records expired unread, writing down what was lost.
         config_text: the full text of the configuration, for the ledger; secrets not in it.
+        meaning: the part of it that results follow from; by default all of it.
     """
 
     kafka: Mapping[str, str]
@@ -35,3 +36,4 @@ class RunSettings:
     drain: bool = False
     accept_data_loss: bool = False
     config_text: str = ""
+    meaning: str | None = None

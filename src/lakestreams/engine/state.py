@@ -2,7 +2,8 @@
 
 A cache: it follows from bronze and the plans, and is made anew where it is missing, damaged or of another configuration.
 It has two slots: one is written while the other one is valid, and a ledger row says which it is. Where it lies behind the
-cycle at hand, the cycles between are evaluated again from bronze (decision 0012).
+cycle at hand, the cycles between are evaluated again from bronze (decision 0012). Where bronze is trimmed, a base takes
+the place of what was deleted, in two slots of its own (decision 0015).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SLOTS: Final = ("a", "b")
+BASES: Final = ("base_a", "base_b")
 _WRITERS = 4  # each waits for Delta's commits most of the time
 
 Frames = Mapping[str, Mapping[str, "DataFrame"]]
@@ -55,23 +57,28 @@ def store(
         before: what is valid until then.
     """
     slot = SLOTS[0] if before is None or before.slot == SLOTS[1] else SLOTS[1]
+    failpoint("state.before")
+    stored = write(spark, ledger, kept, cycle, fingerprint, slot)
+    failpoint("state.written")
+    ledger.record_state(spark, stored)
+    failpoint("state.after")
+    return stored
+
+
+def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerprint: str, slot: str) -> StoredState:
+    """Overwrites a slot, which nobody reads."""
     frames = tuple((node, name) for node, sides in kept.items() for name in sides)
 
-    def write(place: tuple[str, str]) -> int:
+    def overwrite(place: tuple[str, str]) -> int:
         node, name = place
         target = table(ledger, node, name, slot)
         with translated(ledger.pipeline):
             target.overwrite(ledger.fence(spark, kept[node][name]))
         return target.read(spark).count()  # Delta knows without reading
 
-    failpoint("state.before")
     with ThreadPoolExecutor(_WRITERS) as pool:
-        rows = sum(pool.map(write, frames))
-    failpoint("state.written")
-    stored = StoredState(cycle, fingerprint, slot, rows, frames)
-    ledger.record_state(spark, stored)
-    failpoint("state.after")
-    return stored
+        rows = sum(pool.map(overwrite, frames))
+    return StoredState(cycle, fingerprint, slot, rows, frames)
 
 
 def table(ledger: Ledger, node: str, name: str, slot: str) -> Table:

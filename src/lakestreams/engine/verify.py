@@ -3,6 +3,7 @@
 All finished cycles are evaluated again in one batch, which knows nothing of how the runs were cut, where they crashed or
 what they stored; and what bronze says of itself (stream time, no gap, no offset twice) is computed from its raw columns.
 The kernels that evaluate them are judged by SQL that shares no code with them (`second_opinion`).
+Where bronze is trimmed, it begins behind that, from what was kept of the records that are gone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from operator import and_
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -19,9 +21,9 @@ from lakestreams.engine import dataflow, past, second_opinion, sinks
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.finding import Finding
-from lakestreams.engine.ledger import NO_TIME, Ledger, Plan
+from lakestreams.engine.ledger import NO_TIME, Ledger, Plan, Range
 from lakestreams.engine.steps import names
-from lakestreams.errors import NothingToVerify
+from lakestreams.errors import BronzeTrimmed, NothingToVerify
 from lakestreams.joins.order import KEY, TOMBSTONE
 from lakestreams.joins.validity import TableSide
 
@@ -75,32 +77,43 @@ def verify(
         spark: the session.
         lake: where the tables are.
         topology: the pipeline, as it ran.
-        from_cycle, to_cycle: of appended outputs, the cycles to compare; by default all that are finished. A merged
-            table is compared as it is after the last finished cycle.
+        from_cycle, to_cycle: of appended outputs, the cycles to compare; by default all that are finished and not
+            trimmed. A merged table is compared as it is after the last finished cycle.
         ask_second: whether the joins are also compared with their SQL forms, of all cycles; one more evaluation.
 
     Raises:
         NothingToVerify: if no cycle is finished, or none of those asked for.
+        BronzeTrimmed: if bronze is trimmed up to a later cycle than the first one asked for.
     """
     ledger = Ledger(lake, topology.name)
     history = ledger.history(spark)
     topics = [source.topic for source in topology.sources]
-    plans = [plan for plan in ledger.plans(spark, 1, topics) if plan.cycle <= history.done_cycle]
-    first, last = from_cycle or 1, min(to_cycle or history.done_cycle, history.done_cycle)
+    every = [plan for plan in ledger.plans(spark, 1, topics) if plan.cycle <= history.done_cycle]
+    behind = past.reach(spark, ledger, topology, history)
+    plans = [plan for plan in every if plan.cycle > behind]
+    before = next((plan.ranges for plan in reversed(every) if plan.cycle <= behind), ())
+    first, last = from_cycle or behind + 1, min(to_cycle or history.done_cycle, history.done_cycle)
+    if first <= behind:
+        _refuse(topology, behind, first)
     if not plans or first > last:
-        message = f"pipeline {topology.name} has finished cycles 1 to {history.done_cycle}; asked: {first} to {last}"
+        begins = f"{behind + 1}, up to where bronze is trimmed," if behind else "1"
+        message = (
+            f"pipeline {topology.name} has finished cycles {begins} to {history.done_cycle}; asked: {first} to {last}"
+        )
         raise NothingToVerify(message)
     found = Verdict(topology.name, first, last)
-    found.findings.append(_plans_follow_each_other(plans))
+    if behind:
+        found.notes.append(f"bronze is trimmed up to cycle {behind}: what earlier cycles gave is not compared")
+    found.findings.append(_plans_follow_each_other(every))
     found.findings.append(_settled(spark, ledger, topology.sources, plans))
     for source in topology.sources:
-        found.findings += _bronze(spark, ledger, source, plans)
+        found.findings += _bronze(spark, ledger, source, plans, before)
     of_other = sorted({plan.fingerprint for plan in plans} - {plans[-1].fingerprint})
     if of_other:
         own = min(plan.cycle for plan in plans if plan.fingerprint == plans[-1].fingerprint)
         found.notes.append(f"cycles before {own} were planned under other configurations ({', '.join(of_other)})")
         found.from_cycle = max(first, own)
-    inputs = past.over(spark, ledger, topology, plans, {})
+    inputs = past.everything(spark, ledger, topology, history, plans)
     results = dataflow.run(topology, inputs)
     for sink in topology.sinks:
         key = names(results.records[sink.name], KEY)
@@ -108,8 +121,10 @@ def verify(
             left = "other configurations" if of_other else "a cycle that is not finished"
             found.notes.append(f"{sink.name}: it may hold rows of {left}; not compared")
             continue
-        found.findings.append(_output(spark, ledger, sink, results.outputs[sink.name], key, found))
-    if ask_second:
+        found.findings.append(_output(spark, ledger, sink, results.outputs[sink.name], key, found, behind))
+    if ask_second and behind:
+        found.notes.append("no second opinion: it would need the records that are trimmed")
+    elif ask_second:
         frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
         opinions, silent = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks)
         found.findings += opinions
@@ -118,20 +133,44 @@ def verify(
     return found
 
 
+def _refuse(topology: Topology, behind: int, first: int) -> NoReturn:
+    message = (
+        f"bronze of {topology.name} is trimmed up to cycle {behind}; the earliest cycle that can be verified is "
+        f"{behind + 1}; asked: {first}"
+    )
+    raise BronzeTrimmed(message, f"lakestreams verify --from {behind + 1}")
+
+
 # --- outputs ---------------------------------------------------------------------------------------------------------
 
 
 def _output(
-    spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], within: Verdict
+    spark: SparkSession,
+    ledger: Ledger,
+    sink: DeltaSink,
+    rows: DataFrame,
+    key: Sequence[str],
+    within: Verdict,
+    behind: int,
 ) -> Finding:
     there = ledger.lake.output(sink.name).read(spark).select(*rows.columns)
     if sink.mode == "merge":
-        rows = sinks.latest(rows, key).where(F.col(LINEAGE)["kind"] != TOMBSTONE)
-        return _compared(sink.name, rows, there, key)
+        newest = sinks.latest(rows, key)
+        if behind:  # rows that no later cycle has touched are as they were, and not computed
+            there = there.where(F.col(LINEAGE)["cycle"] > behind).unionByName(
+                _of_keys(there.where(F.col(LINEAGE)["cycle"] <= behind), newest, key)
+            )
+        return _compared(sink.name, newest.where(F.col(LINEAGE)["kind"] != TOMBSTONE), there, key)
     cycle = F.col(LINEAGE)["cycle"].between(within.from_cycle, within.to_cycle)
     place = {f"_{name}": F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")}
     computed, found = (side.where(cycle).withColumns(place) for side in (rows, there))
     return _compared(sink.name, computed, found, list(place))
+
+
+def _of_keys(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
+    mine = others.select(*(F.col(name).alias(f"_{name}") for name in key))
+    same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"_{name}")) for name in key))
+    return rows.join(mine, same, "left_semi")
 
 
 def _compared(what: str, computed: DataFrame, there: DataFrame, key: Sequence[str]) -> Finding:
@@ -224,20 +263,30 @@ def _settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], pla
     return Finding("plans, what was settled", len(plans), len(wrong), tuple(wrong[:_EXAMPLES]))
 
 
-def _bronze(spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan]) -> list[Finding]:
+def _bronze(
+    spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan], before: Sequence[Range]
+) -> list[Finding]:
     """Stream time anew from the raw columns; no offset twice; as many rows as the plans took."""
+    begins = {part.partition: part for part in before if part.topic == source.topic}
     ends = {part.partition: part.to_offset for part in plans[-1].ranges if part.topic == source.topic}
     if not ends:
         return []
+    starts = {partition: part.to_offset for partition, part in begins.items()}
     wanted = reduce(
-        lambda column, one: column | ((F.col("partition") == one[0]) & (F.col("offset") < one[1])),
-        sorted(ends.items()),
+        lambda column, one: column | ((F.col("partition") == one[0]) & F.col("offset").between(*one[1])),
+        ((partition, (starts.get(partition, 0), end - 1)) for partition, end in sorted(ends.items())),
         F.lit(False),
     )
     rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(wanted)
     in_order = Window.partitionBy("partition").orderBy("offset", "attempt")
     moves = F.when(F.col("error").isNull(), F.col("event_time_ms"))
-    expected = F.coalesce(F.max(moves).over(in_order.rowsBetween(Window.unboundedPreceding, 0)), F.lit(NO_TIME))
+    stood = reduce(  # where the partition's stream time stood before the first of these rows
+        lambda column, part: F.when(F.col("partition") == part.partition, part.stream_time_ms).otherwise(column),
+        begins.values(),
+        F.lit(NO_TIME),
+    )
+    so_far = F.max(moves).over(in_order.rowsBetween(Window.unboundedPreceding, 0))
+    expected = F.greatest(so_far, stood.cast("bigint"))
     twice = F.lag("offset").over(in_order) == F.col("offset")
     judged = rows.withColumns({"_expected": expected, "_twice": F.coalesce(twice, F.lit(False))})
     wrong = (F.col("_expected") != F.col("stream_time_ms")) | F.col("_twice")

@@ -3,12 +3,13 @@
 What gave no result is followed through the topology: all finished cycles are evaluated once more, and the node is named
 behind which nothing of the record is left. What was written to topics is told from such an evaluation, too: a topic is not
 read.
+behind which nothing of the record is left. Where bronze is trimmed, what is left of earlier cycles cannot be followed.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -111,12 +112,17 @@ def why(
     """
     ledger = Ledger(lake, topology.name)
     fates = _records(spark, ledger, topology, key, place)
+    history = ledger.history(spark)
     if not fates:
         message = (
             f"bronze of {topology.name} holds no record {f'with the key {key!r}' if place is None else _text(place)}"
         )
+        if history.trim is not None:
+            message += (
+                f"; it is trimmed: streams' records of cycles up to {history.trim.cycle} are gone, and of tables' "
+            )
+            message += "all but the last ones"
         raise NoSuchRecord(message)
-    history = ledger.history(spark)
     plans = ledger.plans(spark, 1, [source.topic for source in topology.sources])
     done = [plan for plan in plans if plan.cycle <= history.done_cycle]
     for fate in fates:
@@ -124,12 +130,21 @@ def why(
     _quarantined(spark, ledger, fates)
     for sink in topology.sinks:
         _results(sink.name, ledger.lake.output(sink.name).read(spark), fates)
-    again = _evaluated(spark, ledger, topology, done)
+    behind = past.reach(spark, ledger, topology, history)
+    reached = [plan for plan in done if plan.cycle > behind]
+    again = functools.cache(
+        lambda: dataflow.run(topology, past.everything(spark, ledger, topology, history, reached))
+    )  # all finished cycles in one evaluation, made when it is first asked for
     if done and topology.kafka_sinks:
         _sent(topology, again(), fates)
     silent = [fate for fate in fates if not fate.told and not _joined(fate)]
     if silent and done:
-        _followed(topology, again(), done, silent)
+        since = [fate for fate in silent if fate.cycle is not None and fate.cycle > behind]
+        for fate in silent:
+            if fate not in since:
+                fate.told.append(f"cannot be followed: bronze is trimmed up to cycle {behind}")
+        if since:
+            _followed(topology, again(), done, since)
     for fate in fates:
         if fate.results:
             fate.told.append(_made(fate.results))
@@ -233,13 +248,6 @@ def _made(results: Sequence[dict[str, Any]]) -> str:
 
 
 # --- what gave no result ---------------------------------------------------------------------------------------------
-
-
-def _evaluated(
-    spark: SparkSession, ledger: Ledger, topology: Topology, done: Sequence[Plan]
-) -> Callable[[], dataflow.Results]:
-    """All finished cycles in one evaluation, made when it is first asked for."""
-    return functools.cache(lambda: dataflow.run(topology, past.over(spark, ledger, topology, done, {})))
 
 
 def _followed(topology: Topology, results: dataflow.Results, done: Sequence[Plan], fates: Sequence[Fate]) -> None:

@@ -265,6 +265,7 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
         drain=options.drain,
         accept_data_loss=options.accept_data_loss,
         config_text=pipeline.text,
+        meaning=pipeline.meaning,
     )
 
 

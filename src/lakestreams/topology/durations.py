@@ -53,3 +53,11 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False) -
         msg = f"{what} {duration!r} must be {'' if signed else 'zero or more, '}in whole milliseconds"
         raise InvalidDuration(msg)
     return int(ms)
+
+
+def to_text(ms: int) -> str:
+    """A duration in the largest unit that it has two or more of, rounded: `90 minutes`, `3 days`, `250 ms`."""
+    for unit in ("day", "hour", "minute", "second"):
+        if ms >= 2 * _UNITS_MS[unit]:
+            return f"{ms / _UNITS_MS[unit]:.0f} {unit}s"
+    return f"{ms} ms"

@@ -1,0 +1,87 @@
+"""`lakestreams maintain`: bronze trimmed, small files joined, files of old versions removed, beside running jobs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from lakestreams.cli.screen import Screen, table
+from lakestreams.jobs import report
+from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+
+if TYPE_CHECKING:
+    from lakestreams.engine.maintain import Maintained
+
+_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
+
+def run(
+    screen: Screen,
+    options: RunOptions,
+    *,
+    retention_ms: int | None,
+    vacuum_ms: int | None,
+    outputs: bool,
+    dry_run: bool,
+) -> int:
+    """Maintains the pipelines; returns the exit code."""
+    lake, pipelines = open_lake(options), load(options)
+    with screen.working("starting Spark"):
+        spark = open_session(quick=options.quick, progress=screen.say)
+    from lakestreams.engine.maintain import Options, maintain  # noqa: PLC0415 - needs pyspark
+
+    done = []
+    for pipeline in pipelines:
+        retention = pipeline.settings.bronze_retention_ms if retention_ms is None else retention_ms
+        wanted = Options(
+            retention,
+            outputs,
+            None if vacuum_ms is None else vacuum_ms / 3_600_000,
+            dry_run,
+            pipeline.meaning,
+        )
+        with screen.working(f"maintaining {pipeline.topology.name}"):
+            done.append(maintain(spark, lake, pipeline.topology, wanted))
+        _show(screen, done[-1])
+    screen.result({"ok": True, "pipelines": [asdict(one) for one in done]})
+    return report.OK
+
+
+def _show(screen: Screen, one: Maintained) -> None:
+    columns = ("table", "what", "would be deleted" if one.dry_run else "deleted", "files", "size")
+    rows = [
+        (
+            row.table,
+            row.what,
+            f"{row.deleted:,} rows" if row.deleted else None,
+            _both(f"{row.files_before:,}", f"{row.files_after:,}"),
+            _both(_size(row.bytes_before), _size(row.bytes_after)),
+        )
+        for row in one.tables
+    ]
+    would = ", dry run: nothing was changed" if one.dry_run else ""
+    trimmed = f"bronze {'would be ' if one.dry_run else ''}trimmed up to cycle {one.trimmed_to_cycle}"
+    title = f"{one.pipeline}, {trimmed if one.trimmed_to_cycle else 'bronze whole'}{would}"
+    screen.show(table(*columns, title=title, rows=rows, right=columns[2:]))
+    unused = sum(row.unused_files or 0 for row in one.tables)
+    if unused:
+        screen.say(f"{unused:,} files of old versions would be removed")
+    if one.checkpoints:
+        screen.say(f"{one.checkpoints} replaced checkpoints {'would be ' if one.dry_run else ''}removed")
+    for note in one.notes:
+        screen.say(Text.assemble(("note", "yellow"), f"  {note}"))
+
+
+def _both(before: str, after: str) -> str:
+    return after if before == after else f"{before} to {after}"
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in _UNITS:
+        if size < 1_000 or unit == _UNITS[-1]:
+            break
+        size /= 1_000
+    return f"{size:.3g} {unit}"

@@ -1,0 +1,327 @@
+"""`maintain`: bronze trimmed, files joined and removed, caches lost, and the results are those of a run that saw none of it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
+from tests.engine.jobs import JOBS, Job
+
+from lakestreams import Json, StreamsBuilder, Text, Topology
+from lakestreams.engine import fingerprint, ingest, spans
+from lakestreams.engine.failpoints import FailpointReached
+from lakestreams.engine.lake import Lake
+from lakestreams.engine.ledger import History, Ledger, Plan, Range
+from lakestreams.engine.maintain import Maintained, Options, maintain
+from lakestreams.engine.trimming import Trimming
+from lakestreams.engine.verify import verify
+from lakestreams.engine.why import why
+from lakestreams.errors import BronzeTrimmed, InvalidOption, NoSuchRecord, NothingToMaintain, NothingToVerify
+from lakestreams.testing.small import small
+from lakestreams.topology.nodes import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.local.broker import Broker
+
+NOW = Options(retention_ms=0)
+CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small(spark: SparkSession) -> Iterator[None]:
+    with small(spark):
+        yield
+
+
+@pytest.fixture
+def _any_vacuum(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(CHECK, "false")
+    yield
+    spark.conf.unset(CHECK)
+
+
+def ran(spark: SparkSession, broker: Broker, root: Path, job: Job) -> Bench:
+    """A job that has run over its old data in several cycles, its past stored after each."""
+    topics = fresh_topics(broker, 2, job.topics)
+    bench = Bench(spark, broker, root, job.build(*topics))
+    produce(bench, job.old(), job)
+    bench.run(max_offsets_per_trigger=80, snapshot_every=1)
+    return bench
+
+
+def produce(bench: Bench, records: Any, job: Job) -> None:
+    for source, name in zip(bench.topology.sources, job.topics, strict=True):
+        bench.broker.produce(source.topic, records[name])
+
+
+def tended(bench: Bench, options: Options = NOW) -> Maintained:
+    return maintain(bench.spark, bench.lake, bench.topology, options)
+
+
+def lose_caches(bench: Bench, *, bases: bool = False) -> None:
+    """What somebody who knows that these are caches does."""
+    control = bench.root / "_lakestreams"
+    lost = [*control.glob("snapshot_*"), *control.glob("state_*__a"), *control.glob("state_*__b")]
+    bases_too = [one for one in lost if "__base_" in one.name]
+    assert lost
+    for folder in lost:
+        if bases or folder not in bases_too:
+            shutil.rmtree(folder)
+
+
+def places(bench: Bench, topic: str) -> set[tuple[int, int]]:
+    return {(row[0], row[1]) for row in bench.bronze(topic).select("partition", "offset").collect()}
+
+
+def live_places(bench: Bench, source: Source) -> set[tuple[int, int]]:
+    """Of each key in bronze the last record, if it is none that deletes: in plain Python, from what is there now."""
+    found: dict[Any, tuple[int, int, bool]] = {}
+    rows = bench.bronze(source.topic).where("error is null and k is not null").orderBy("offset").collect()
+    for row in rows:  # a key lies in one partition
+        found[row["k"]] = (row["partition"], row["offset"], row["v"] is not None)
+    return {(partition, offset) for partition, offset, there in found.values() if there}
+
+
+class Busy:
+    """Joins the files of bronze and ledger again and again while a run works."""
+
+    def __init__(self, bench: Bench) -> None:
+        lake, name = bench.lake, bench.topology.name
+        self._tables = [lake.control("ledger"), *(lake.bronze(name, one.topic) for one in bench.topology.sources)]
+        self._spark = bench.spark
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+        self.times = 0
+        self.error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while not self._ended.is_set():
+                for table in self._tables:
+                    table.optimize(self._spark)
+                self.times += 1
+        except Exception as error:  # noqa: BLE001 - told by the test
+            self.error = error
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.usefixtures("_any_vacuum")
+@pytest.mark.parametrize("name", JOBS)
+def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
+    spark: SparkSession, broker: Broker, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = JOBS[name]
+    bench = ran(spark, broker, tmp_path / "tended", job)
+    cycles = bench.ledger().where("kind = 'plan'").count()
+    assert cycles > 1
+    live = {one.topic: live_places(bench, one) for one in bench.topology.sources if one.kind == "table"}
+    whole = {one.topic: places(bench, one.topic) for one in bench.topology.sources}
+    files = sorted(path for path in (tmp_path / "tended").rglob("*.json"))
+
+    # a dry run tells what would go, and changes nothing
+    told = tended(bench, replace(NOW, dry_run=True))
+    assert (told.trimmed_to_cycle, told.notes) == (cycles, [])
+    assert sorted(path for path in (tmp_path / "tended").rglob("*.json")) == files
+
+    # a crash after it was said what is to be deleted, before it is
+    monkeypatch.setenv("LAKESTREAMS_FAILPOINT", "trim.after:1:raise")
+    with pytest.raises(FailpointReached):
+        tended(bench)
+    monkeypatch.delenv("LAKESTREAMS_FAILPOINT")
+    assert {one.topic: places(bench, one.topic) for one in bench.topology.sources} == whole
+    done = tended(bench)
+    assert done.trimmed_to_cycle == cycles
+    assert {one.what: one.deleted for one in done.tables} == {one.what: one.deleted for one in told.tables}
+    for source in bench.topology.sources:
+        assert places(bench, source.topic) == live.get(source.topic, set())
+
+    # small files are joined and old ones removed, caches are lost, and the next run goes on; others join files meanwhile
+    lose_caches(bench)
+    shrunk = tended(bench, Options(outputs=True, vacuum_hours=0))
+    assert all(one.files_after <= 2 for one in shrunk.tables)
+    produce(bench, job.new(), job)
+    with Busy(bench) as busy:
+        bench.run(max_offsets_per_trigger=10, snapshot_every=1)
+    assert busy.error is None
+    assert busy.times > 0
+    verdict = verify(spark, bench.lake, bench.topology)
+    assert {one.what: one.examples for one in verdict.findings if one.differs} == {}
+    assert verdict.from_cycle == cycles + 1
+    with pytest.raises(
+        BronzeTrimmed, match=f"up to cycle {cycles}; the earliest cycle that can be verified is {cycles + 1}"
+    ):
+        verify(spark, bench.lake, bench.topology, from_cycle=cycles)
+
+    # once more from there on: the base moves, the rows of tables that have changed are replaced
+    live = {one.topic: live_places(bench, one) for one in bench.topology.sources if one.kind == "table"}
+    again = tended(bench)
+    assert again.trimmed_to_cycle > cycles
+    for source in bench.topology.sources:
+        assert places(bench, source.topic) == live.get(source.topic, set())
+    with pytest.raises(NothingToVerify, match="up to where bronze is trimmed"):
+        verify(spark, bench.lake, bench.topology)
+    with pytest.raises(NoSuchRecord, match="it is trimmed"):
+        why(spark, bench.lake, bench.topology, place=(bench.topology.sources[0].topic, 1, 0))
+    lose_caches(bench)
+    produce(bench, job.new(), job)
+    bench.run(snapshot_every=16)
+
+    undisturbed = Bench(spark, broker, tmp_path / "undisturbed", bench.topology)
+    undisturbed.run()
+    expected = facts(undisturbed)
+    for what, rows in facts(bench).items():
+        if what not in whole:
+            assert rows == expected[what], what
+    assert_ledger_sound(bench)
+    verdict = verify(spark, bench.lake, bench.topology)
+    assert {one.what: one.examples for one in verdict.findings if one.differs} == {}
+
+    if name == "correlation":  # what it remembers is of its configuration; how fast it runs is not part of that
+        bench.run(config_text="another pace", meaning="")
+        with pytest.raises(BronzeTrimmed, match="is of another configuration"):
+            bench.run(meaning="another window")
+        lose_caches(bench, bases=True)
+        with pytest.raises(BronzeTrimmed, match="is missing"):
+            bench.run()
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+def test_what_a_running_driver_builds_on_is_not_trimmed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    job = JOBS["correlation"]
+    bench = ran(spark, broker, tmp_path, job)
+    lose_caches(bench)
+    driver = bench.driver(snapshot_every=100)
+    driver.start()  # it has to evaluate all cycles again, and will until it stores
+    done = tended(bench)
+    assert done.trimmed_to_cycle == 0
+    assert any("is stored as of cycle 0, that is not yet" in note for note in done.notes)
+    produce(bench, job.new(), job)
+    driver.round()
+    assert verify(spark, bench.lake, bench.topology).equal
+
+    took = bench.ledger().where("kind = 'plan'").selectExpr("cycle", "array_max(clocks.clock_ms) as clock")
+    first, last = took.orderBy("cycle").first(), took.orderBy(F.desc("cycle")).first()
+    assert first is not None
+    assert last is not None
+    measured = spans.cycle_ms(spark, Ledger(bench.lake, bench.topology.name))
+    assert measured == (last["clock"] - first["clock"]) / (last["cycle"] - first["cycle"])
+
+
+# --- without a broker ------------------------------------------------------------------------------------------------
+
+
+def versioned() -> Topology:
+    builder = StreamsBuilder("prices")
+    orders = builder.stream("Orders", key=Text("item"), value=Text("amount"))
+    prices = builder.table("Prices", key=Text("item"), value=Text("price"), as_of=True, history="1 s")
+    orders.join(prices).to_delta("silver.priced")
+    return builder.build()
+
+
+# key, value, event time, cycle, whether it can be read; in this order the offsets of one partition
+PRICES = [
+    ("a", "1", ZERO, 1, True),
+    ("a", "2", ZERO + 100, 1, True),
+    ("b", "1", ZERO + 200, 1, True),
+    ("b", None, ZERO + 300, 1, True),
+    (None, "1", ZERO + 310, 1, True),
+    ("c", "1", ZERO + 320, 1, False),
+    ("a", "3", ZERO + 2_000, 2, True),
+    ("d", "1", ZERO + 2_010, 2, True),
+    ("d", None, ZERO + 2_020, 2, True),
+    ("a", "4", ZERO + 50, 2, True),
+    ("e", "1", ZERO + 2_030, 3, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("topology", "kept"),
+    [
+        # the last of each key up to cycle 2, and what a later cycle has
+        (page_views("Orders", "Prices"), {9, 10}),
+        # beside that, what lies in the last second, and of each key what was valid when it began
+        (versioned(), {1, 6, 7, 8, 9, 10}),
+    ],
+    ids=["table", "versioned"],
+)
+def test_of_a_table_what_is_still_looked_at_stays(
+    spark: SparkSession, tmp_path: Path, topology: Topology, kept: set[int]
+) -> None:
+    lake = Lake(str(tmp_path))
+    source = topology.sources[1]
+    ledger = Ledger(lake, topology.name)
+    ledger.create(spark)
+    ledger = ledger.claim(spark, History(), "run", {}, "", "")
+    (value,) = (one.name for one in source.value.fields)
+    (key,) = (one.name for one in source.key.fields)
+    rows = [
+        {"topic": "Prices", "partition": 0, "offset": offset, "attempt": 0, "event_time_ms": time, "seq": cycle,
+         "stream_time_ms": max(one[2] for one in PRICES[: offset + 1] if one[4]),
+         "error": None if readable else {"code": "MALFORMED_VALUE", "message": ""},
+         "k": None if name is None else {key: name}, "v": None if text is None else {value: text}}
+        for offset, (name, text, time, cycle, readable) in enumerate(PRICES)
+    ]  # fmt: skip
+    ingest.create_bronze(spark, lake, topology.name, source)
+    lake.bronze(topology.name, "Prices").append(
+        spark.createDataFrame(rows, ingest.bronze_schema(spark, source)),
+        "test",
+        1,  # type: ignore[type-var]
+    )
+    for cycle, (begin, end) in {1: (0, 6), 2: (6, 10), 3: (10, 11)}.items():
+        part = Range("Prices", 0, begin, end, records=end - begin)
+        ledger.record_plan(spark, Plan(cycle, "", (part,), {}, cycle, cycle))
+    trimming = Trimming(spark, ledger, topology, "")
+    target = Plan(2, "", (Range("Prices", 0, 0, 10),), {}, 0, 2)
+    outdated = trimming._outdated(source, History(), target).select("offset")
+    assert {row["offset"] for row in outdated.collect()} == set(range(len(PRICES))) - kept
+
+
+def test_windows_that_hold_too_many_cycles_are_told() -> None:
+    topology = JOBS["correlation"].build("Orders", "Payments")
+    assert spans.warnings(topology, 2.2) == []
+    (one,) = spans.warnings(topology, 2)
+    assert one.startswith(
+        "both: its windows and grace hold 220 ms, which is about 110 cycles' worth of input (a cycle "
+    )
+    builder = StreamsBuilder("clicks")
+    counted = builder.stream("Clicks", key=Text("user"), value=Json("page string")).group_by_key()
+    daily = counted.windowed_by("1 day", grace="1 hour").count(name="per_day")
+    daily.suppress("12 hours", name="calm").to_delta("silver.clicks")
+    found = spans.warnings(builder.build(), 60_000)
+    assert [text.partition(",")[0] for text in found] == [
+        "per_day: its windows and grace hold 25 hours",
+        "calm: its buffers hold 12 hours",
+    ]
+
+
+def test_what_cannot_be_maintained_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(NothingToMaintain, match="page_views has never run"):
+        maintain(spark, Lake(str(tmp_path)), page_views(), NOW)
+    with pytest.raises(InvalidOption, match="after 24 hours"):
+        maintain(spark, Lake(str(tmp_path)), page_views(), Options(vacuum_hours=24))
+
+
+def test_a_state_is_of_its_topology_and_of_what_results_follow_from() -> None:
+    one, other = page_views(), page_views(how="inner")
+    assert fingerprint.is_of(fingerprint.of_state(one, "x"), one)
+    assert not fingerprint.is_of(fingerprint.of_state(other, "x"), one)
+    assert fingerprint.of_state(one, "x") != fingerprint.of_state(one, "y")
