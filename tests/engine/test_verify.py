@@ -133,7 +133,7 @@ def _reads_only_one_partition(patch: pytest.MonkeyPatch) -> None:
         pytest.param("correlation", _forgets, marks=pytest.mark.soak),
         pytest.param("fk_join", _forgets, marks=pytest.mark.soak),
         pytest.param("fk_join", _publishes_first, marks=pytest.mark.soak),
-        ("fk_join", _loses_deletions),
+        pytest.param("fk_join", _loses_deletions, marks=pytest.mark.soak),
         ("enrichment", _reads_only_one_partition),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
