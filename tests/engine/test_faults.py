@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
 
 from lakestreams import Json, StreamsBuilder, Text
+from lakestreams.engine import failpoints
 from lakestreams.engine.cluster import ProbeCluster, connect
 from lakestreams.engine.driver import Driver
 from lakestreams.errors import (
@@ -126,6 +128,24 @@ def test_transactions_aborts_and_a_marker_at_the_end(spark: SparkSession, broker
     broker.produce_transaction(views, at(("alice", "/next", 3)))
     bench.run()
     assert [row[1] for row in bench.enriched()] == ["/kept", "/next"]
+    assert_ledger_sound(bench)
+
+
+def test_a_batch_of_markers_alone_takes_no_number_from_the_next_one(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its append has no row and a transaction; the driver falls before the batch is closed, and the checkpoint is lost."""
+    bench = make(spark, broker, tmp_path)
+    views = bench.topology.sources[0].topic
+    broker.produce_transaction(views, at(("alice", "/void", 1)), abort=True)
+    monkeypatch.setenv(failpoints.VARIABLE, "ingest.before:1:raise")
+    with pytest.raises(Exception, match=r"failpoint|LS505"):
+        bench.run()
+    monkeypatch.delenv(failpoints.VARIABLE)
+    shutil.rmtree(bench.lake.checkpoints(bench.topology.name))
+    broker.produce_transaction(views, at(("alice", "/next", 2)))
+    bench.run()
+    assert [row[1] for row in bench.enriched()] == ["/next"]
     assert_ledger_sound(bench)
 
 

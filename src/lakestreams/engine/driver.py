@@ -92,6 +92,7 @@ class Driver:
         self._open = False  # whether it is still to be finished
         self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
+        self._unclosed = 0  # drivers since the newest batch, which may have begun one each
         self._fingerprint = ""
         self._now_ms = now_ms or _wall_clock_ms
         self._arrived: dict[TopicPartition, int] = {}  # when the last records of a partition were ingested
@@ -278,6 +279,7 @@ class Driver:
     def _resume(self, history: History) -> None:
         sources = self._topology.sources
         found = ingest.recover(self._spark, self._ledger, sources, history.ingest)
+        self._unclosed = 0 if found is not None else self._ledger.epoch - history.ingest_epoch
         if found is not None:
             self._tell(Event("recovered", {"seq": found.seq}))
         self._plan = history.plan
@@ -328,11 +330,22 @@ class Driver:
             return
         reader = delta_source.TableReader(self._spark, self._ledger, self._settings.accept_data_loss)
         with self._timed("ingest"):
-            one = reader.ingest(found, ingest.Standing.after(self._ingests))
+            one = reader.ingest(found, self._standing())
         self._ingests.append(one)
+        self._unclosed = 0
         self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
         self._summary.warnings.extend(reader.warnings)
         self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
+
+    def _standing(self) -> ingest.Standing:
+        """Where bronze stands, and the number after which batches are counted.
+
+        A batch of transaction markers appends no row, and its transaction all the same. If the driver fell before the
+        ledger row, nothing tells of its number: used again, it would be taken for a repetition, and rows would be lost.
+        So each driver leaves out a number for every one that came since the newest batch.
+        """
+        standing = ingest.Standing.after(self._ingests)
+        return replace(standing, seq=standing.seq + self._unclosed)
 
     def _ingest(self, view: ClusterView) -> None:
         """Runs the ingest query up to the ends of now; cycles run meanwhile, over what is settled."""
@@ -344,7 +357,7 @@ class Driver:
         topics = self._topics
         partitions = [at for at in view.ends if at[0] in topics]
         generation = checkpoint.choose_generation(root, topics, partitions, positions)
-        standing = ingest.Standing.after(self._ingests)
+        standing = self._standing()
         sources = tuple(source for source in self._topology.sources if source.delta is None)
         writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing)
         seen: int | None = None
@@ -419,6 +432,7 @@ class Driver:
             if fresh is None:  # none yet, or the function ran in another process: Spark Connect's worker
                 fresh = self._ledger.ingests(self._spark, last + 1)
             self._ingests.extend(fresh)
+            self._unclosed = 0 if fresh else self._unclosed
             for one in fresh:
                 self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
                 self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))

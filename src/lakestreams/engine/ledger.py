@@ -161,10 +161,11 @@ class StoredState:
 
 @dataclass(frozen=True)
 class History:
-    """What the ledger says of a pipeline at a driver's start."""
+    """What the ledger says of a pipeline at a driver's start; `ingest_epoch` is who closed the newest batch."""
 
     epoch: int = 0
     ingest: Ingest | None = None
+    ingest_epoch: int = 0
     plan: Plan | None = None
     done_cycle: int = 0
     fingerprints: frozenset[str] = frozenset()
@@ -227,6 +228,7 @@ class Ledger:
         return History(
             epoch=epoch,
             ingest=_ingest(rows["ingest"]) if "ingest" in rows else None,
+            ingest_epoch=rows["ingest"]["epoch"] if "ingest" in rows else 0,
             plan=_plan(rows["plan"]) if "plan" in rows else None,
             done_cycle=max(
                 rows["done"]["cycle"] if "done" in rows else 0,
