@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from lakestreams.engine.verify import verify
 from lakestreams.engine.why import why
 from lakestreams.errors import FormatUnfit, PlanUnderOtherConfig, TopicMissing, TopicWriteFailed, UnknownReference
 from lakestreams.jobs.opened import Opened
+from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,12 +115,18 @@ def produce(bench: Bench, start: int) -> None:
 
 
 @pytest.fixture
-def bench(spark: SparkSession, broker: Broker, tmp_path: Path) -> Bench:
-    """The pipeline on three partitions, nothing produced yet; its topics have five and two."""
+def bench(spark: SparkSession, broker: Broker, tmp_path: Path) -> Iterator[Bench]:
+    """The pipeline on three partitions, nothing produced yet; its topics have five and two.
+
+    The data is little, but several tasks write a topic, and adaptive execution merges them as it likes.
+    """
     topology = enrichment(*fresh_topics(broker, 3))
     for sink, count in zip(topology.kafka_sinks, (5, 2), strict=True):
         broker.create_topic(sink.name, count)
-    return Bench(spark, broker, tmp_path, topology)
+    with small(spark):
+        spark.conf.set("spark.sql.adaptive.enabled", "true")
+        spark.conf.set("spark.sql.shuffle.partitions", "3")
+        yield Bench(spark, broker, tmp_path, topology)
 
 
 @pytest.mark.connect

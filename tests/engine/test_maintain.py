@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
-from tests.engine.jobs import JOBS, Job
+from tests.engine.jobs import JOBS, Job, Record
 
 from lakestreams import Json, StreamsBuilder, Text, Topology
 from lakestreams.engine import fingerprint, ingest, spans
 from lakestreams.engine.failpoints import FailpointReached
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import History, Ledger, Plan, Range
-from lakestreams.engine.maintain import Maintained, Options, maintain
+from lakestreams.engine.maintain import Options, maintain
 from lakestreams.engine.trimming import Trimming
 from lakestreams.engine.verify import verify
 from lakestreams.engine.why import why
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from lakestreams.local.broker import Broker
 
-NOW = Options(retention_ms=0)
+ANY_TIME = 2**53  # of ingest: all of it lies before
 CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -63,19 +62,25 @@ def produce(bench: Bench, records: Any, job: Job) -> None:
         bench.broker.produce(source.topic, records[name])
 
 
-def tended(bench: Bench, options: Options = NOW) -> Maintained:
-    return maintain(bench.spark, bench.lake, bench.topology, options)
+def trimming(bench: Bench) -> Trimming:
+    """What `maintain` does first, alone."""
+    own = fingerprint.of_state(bench.topology, "")
+    return Trimming(bench.spark, Ledger(bench.lake, bench.topology.name), bench.topology, own)
+
+
+def later(records: Mapping[str, Sequence[Record]]) -> dict[str, list[Record]]:
+    """The same once more, dated after all others."""
+    return {topic: [(key, value, time + 5_000) for key, value, time in own] for topic, own in records.items()}
 
 
 def lose_caches(bench: Bench, *, bases: bool = False) -> None:
     """What somebody who knows that these are caches does."""
     control = bench.root / "_lakestreams"
-    lost = [*control.glob("snapshot_*"), *control.glob("state_*__a"), *control.glob("state_*__b")]
-    bases_too = [one for one in lost if "__base_" in one.name]
+    kinds = ("snapshot_*", "state_*__a", "state_*__b", *(("state_*__base_a", "state_*__base_b") if bases else ()))
+    lost = [folder for kind in kinds for folder in control.glob(kind)]
     assert lost
     for folder in lost:
-        if bases or folder not in bases_too:
-            shutil.rmtree(folder)
+        shutil.rmtree(folder)
 
 
 def places(bench: Bench, topic: str) -> set[tuple[int, int]]:
@@ -124,7 +129,9 @@ class Busy:
 @pytest.mark.broker
 @pytest.mark.slow
 @pytest.mark.usefixtures("_any_vacuum")
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize(
+    "name", [name if name == "correlation" else pytest.param(name, marks=pytest.mark.soak) for name in JOBS]
+)
 def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     spark: SparkSession, broker: Broker, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,26 +144,24 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     files = sorted(path for path in (tmp_path / "tended").rglob("*.json"))
 
     # a dry run tells what would go, and changes nothing
-    told = tended(bench, replace(NOW, dry_run=True))
-    assert (told.trimmed_to_cycle, told.notes) == (cycles, [])
+    told = trimming(bench).planned(ANY_TIME)
+    assert (told.cycle, told.notes) == (cycles, [])
     assert sorted(path for path in (tmp_path / "tended").rglob("*.json")) == files
 
     # a crash after it was said what is to be deleted, before it is
     monkeypatch.setenv("LAKESTREAMS_FAILPOINT", "trim.after:1:raise")
     with pytest.raises(FailpointReached):
-        tended(bench)
+        trimming(bench).run(ANY_TIME)
     monkeypatch.delenv("LAKESTREAMS_FAILPOINT")
     assert {one.topic: places(bench, one.topic) for one in bench.topology.sources} == whole
-    done = tended(bench)
-    assert done.trimmed_to_cycle == cycles
-    assert {one.what: one.deleted for one in done.tables} == {one.what: one.deleted for one in told.tables}
+    assert trimming(bench).run(ANY_TIME) == told
     for source in bench.topology.sources:
         assert places(bench, source.topic) == live.get(source.topic, set())
 
     # small files are joined and old ones removed, caches are lost, and the next run goes on; others join files meanwhile
     lose_caches(bench)
-    shrunk = tended(bench, Options(outputs=True, vacuum_hours=0))
-    assert all(one.files_after <= 2 for one in shrunk.tables)
+    tended = maintain(spark, bench.lake, bench.topology, Options(outputs=True, vacuum_hours=0))
+    assert all(one.files_after <= 2 for one in tended.tables)
     produce(bench, job.new(), job)
     with Busy(bench) as busy:
         bench.run(max_offsets_per_trigger=10, snapshot_every=1)
@@ -172,8 +177,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
 
     # once more from there on: the base moves, the rows of tables that have changed are replaced
     live = {one.topic: live_places(bench, one) for one in bench.topology.sources if one.kind == "table"}
-    again = tended(bench)
-    assert again.trimmed_to_cycle > cycles
+    assert trimming(bench).run(ANY_TIME).cycle > cycles
     for source in bench.topology.sources:
         assert places(bench, source.topic) == live.get(source.topic, set())
     with pytest.raises(NothingToVerify, match="up to where bronze is trimmed"):
@@ -181,7 +185,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     with pytest.raises(NoSuchRecord, match="it is trimmed"):
         why(spark, bench.lake, bench.topology, place=(bench.topology.sources[0].topic, 1, 0))
     lose_caches(bench)
-    produce(bench, job.new(), job)
+    produce(bench, later(job.new()), job)
     bench.run(snapshot_every=16)
 
     undisturbed = Bench(spark, broker, tmp_path / "undisturbed", bench.topology)
@@ -211,8 +215,8 @@ def test_what_a_running_driver_builds_on_is_not_trimmed(spark: SparkSession, bro
     lose_caches(bench)
     driver = bench.driver(snapshot_every=100)
     driver.start()  # it has to evaluate all cycles again, and will until it stores
-    done = tended(bench)
-    assert done.trimmed_to_cycle == 0
+    done = trimming(bench).run(ANY_TIME)
+    assert done.cycle == 0
     assert any("is stored as of cycle 0, that is not yet" in note for note in done.notes)
     produce(bench, job.new(), job)
     driver.round()
@@ -289,9 +293,8 @@ def test_of_a_table_what_is_still_looked_at_stays(
     for cycle, (begin, end) in {1: (0, 6), 2: (6, 10), 3: (10, 11)}.items():
         part = Range("Prices", 0, begin, end, records=end - begin)
         ledger.record_plan(spark, Plan(cycle, "", (part,), {}, cycle, cycle))
-    trimming = Trimming(spark, ledger, topology, "")
     target = Plan(2, "", (Range("Prices", 0, 0, 10),), {}, 0, 2)
-    outdated = trimming._outdated(source, History(), target).select("offset")
+    outdated = Trimming(spark, ledger, topology, "")._outdated(source, History(), target).select("offset")
     assert {row["offset"] for row in outdated.collect()} == set(range(len(PRICES))) - kept
 
 
@@ -315,7 +318,7 @@ def test_windows_that_hold_too_many_cycles_are_told() -> None:
 
 def test_what_cannot_be_maintained_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(NothingToMaintain, match="page_views has never run"):
-        maintain(spark, Lake(str(tmp_path)), page_views(), NOW)
+        maintain(spark, Lake(str(tmp_path)), page_views(), Options())
     with pytest.raises(InvalidOption, match="after 24 hours"):
         maintain(spark, Lake(str(tmp_path)), page_views(), Options(vacuum_hours=24))
 
