@@ -238,7 +238,7 @@ def test_status_tells_what_is_deployed_and_how_it_last_ran(
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_wheels_jobs_run_as_the_bundle_starts_them(
     broker: Broker, wheel: Path, workspace: Workspace, client: WorkspaceClient, tmp_path: Path
 ) -> None:

@@ -59,7 +59,6 @@ def test_left_join_gives_every_view_and_the_default_for_the_unknown_user(bench: 
     assert_ledger_sound(bench)
 
 
-@pytest.mark.connect
 def test_a_second_run_on_no_new_data_writes_nothing_but_its_epoch(bench: Bench) -> None:
     views, users = topics(bench)
     bench.broker.produce(users, PROFILES)
@@ -93,7 +92,6 @@ def test_a_restart_finishes_what_was_planned(bench: Bench, monkeypatch: pytest.M
     assert_ledger_sound(bench)
 
 
-@pytest.mark.connect
 def test_later_views_meet_the_profile_of_an_earlier_run(bench: Bench) -> None:
     views, users = topics(bench)
     bench.broker.produce(users, PROFILES)

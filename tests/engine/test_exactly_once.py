@@ -134,7 +134,9 @@ def _passed_by(job: str) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize(
+    "job", [pytest.param(job, marks=[pytest.mark.soak] if job == "correlation" else []) for job in JOBS]
+)
 def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
     spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any, job: str
 ) -> None:
