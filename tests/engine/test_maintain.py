@@ -130,7 +130,7 @@ class Busy:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_any_vacuum")
 @pytest.mark.parametrize(
-    "name", [name if name == "correlation" else pytest.param(name, marks=pytest.mark.soak) for name in JOBS]
+    "name", [name if name == "enrichment" else pytest.param(name, marks=pytest.mark.soak) for name in JOBS]
 )
 def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     spark: SparkSession, broker: Broker, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -208,7 +208,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.soak
 def test_what_a_running_driver_builds_on_is_not_trimmed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     job = JOBS["correlation"]
     bench = ran(spark, broker, tmp_path, job)

@@ -55,6 +55,7 @@ def fates(bench: Bench, output: str) -> dict[tuple[str, int, int], list[str]]:
     return found
 
 
+@pytest.mark.soak
 def test_the_last_rows_of_topics_that_fall_silent_come_out(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     job = JOBS["correlation"]
     topics = fresh_topics(broker, 2, job.topics)
