@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from lakestreams.errors import LakestreamsError
 from lakestreams.formats import ConnectJson, DebeziumJson, EventTime, Json, Long, RegistryJson, Text
 from lakestreams.topology import aggregators as agg
+from lakestreams.topology import expectations as invariants
 from lakestreams.topology.builder import StreamsBuilder, Topology
 from lakestreams.topology.fields import Fields, MaybeFields, is_missing
 from lakestreams.topology.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
@@ -59,6 +60,7 @@ __all__ = [
     "Topology",
     "__version__",
     "agg",
+    "invariants",
     "is_missing",
     "open",
 ]

@@ -364,6 +364,30 @@ class ExpectationFailed(LakestreamsError):
     hint = "mend the data, or set the expectation's action to warn or drop"
 
 
+class NotInQuarantine(LakestreamsError):
+    """What is to be shown, replayed or discarded is not in quarantine, or was decided on before.
+
+    By default only records are taken that are open: not requested, replayed, superseded or discarded. `--again` takes them
+    once more, but for those whose replay is requested and not yet ingested.
+    """
+
+    code = "LS411"
+    name = "NOT_IN_QUARANTINE"
+    hint = "lakestreams quarantine list shows what is there, with its state; --again takes once more what was decided"
+
+
+class RepairUnfit(LakestreamsError):
+    """A file of repairs has lines that cannot be used; nothing was requested.
+
+    A line is a JSON object with topic, partition and offset, and what is to be put in the place of what the record had:
+    `key` or `value` as text or null, `key_base64` or `value_base64`, `timestamp_ms`.
+    """
+
+    code = "LS412"
+    name = "REPAIR_UNFIT"
+    hint = "lakestreams quarantine show --lines writes records in the form that --repair reads"
+
+
 # --- LS5xx: tables and the engine ----------------------------------------------------------------------------------
 
 

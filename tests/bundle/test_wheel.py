@@ -35,7 +35,8 @@ def test_it_brings_types_entry_points_and_licence(wheel: Path) -> None:
         names = archive.namelist()
     ready = {file.name for file in (ROOT / "conf").glob("*.yml")} - {"deployment.yml"}
     assert {"lakestreams/py.typed", *(f"lakestreams/conf/{name}" for name in ready)} <= set(names)
-    assert {"lakestreams/notebooks/explore_enrichment.py", "lakestreams/tests/cases/fk_join.yml"} <= set(names)
+    notebooks = {f"lakestreams/notebooks/{file.name}" for file in (ROOT / "notebooks").glob("*.py")}
+    assert {*notebooks, "lakestreams/tests/cases/fk_join.yml"} <= set(names)
     assert {"lakestreams/bundle/template/databricks.yml", "lakestreams/bundle/template/gitignore"} <= set(names)
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     scripts = ConfigParser()

@@ -19,7 +19,10 @@ from lakestreams.errors import Fenced, IngestFailed, LakestreamsError
 from lakestreams.jobs import report
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["demo", "check", "run", "test", "status", "init", "maintain", "schema", "version", "local up", "local down"]
+COMMANDS = [
+    "demo", "check", "run", "test", "status", "init", "maintain", "report", "schema", "version", "local up", "local down",
+    "quarantine list", "quarantine show", "quarantine replay", "quarantine discard",
+]  # fmt: skip
 
 runner = CliRunner()
 
@@ -63,7 +66,9 @@ def test_every_command_documents_its_exit_codes_and_takes_json(command):
     assert "--json" in result.output
 
 
-@pytest.mark.parametrize("arguments", ["['--help']", "['run', '--help']", "['local', '--help']"])
+@pytest.mark.parametrize(
+    "arguments", ["['--help']", "['run', '--help']", "['local', '--help']", "['quarantine', 'list', '--help']"]
+)
 def test_help_imports_nothing_heavy(arguments):
     """Beyond what `import lakestreams` itself imports."""
     code = f"""
@@ -99,6 +104,12 @@ def test_no_command_is_help_and_a_usage_error():
         ["run", "x.yml", "--max-bad-share", "2"],
         ["run", "x.yml", "--once", "--interval", "5s"],
         ["schema", "tables"],
+        ["quarantine", "list"],
+        ["quarantine", "list", "x.yml", "--offset", "1", "--from", "1"],
+        ["quarantine", "show", "x.yml", "--at", "t-0@1", "--topic", "t"],
+        ["quarantine", "replay", "x.yml", "--repair", "r.jsonl", "--set-value", "x"],
+        ["report"],
+        ["report", "x.yml", "--cycles", "0"],
     ],
 )
 def test_what_cannot_be_read_is_a_usage_error(arguments):
@@ -107,7 +118,7 @@ def test_what_cannot_be_read_is_a_usage_error(arguments):
     assert "LS000" not in result.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "run", "status"])
+@pytest.mark.parametrize("command", ["check", "run", "status", "report"])
 def test_a_missing_file_is_told_in_the_error_form(command):
     result = runner.invoke(app, [command, "nowhere.yml"])
     assert result.exit_code == 1

@@ -12,7 +12,9 @@ from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import errors
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import failpoints, ingest, ledger, quarantine
+from lakestreams.engine import failpoints, ingest, ledger, orphans, quarantine, replays
+from lakestreams.engine.sides import EXPECTATION
+from lakestreams.expectations import events
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -107,6 +109,9 @@ def test_every_failpoint_stands_in_the_run_step_by_step() -> None:
     [
         ("_lakestreams.ledger", ledger.SCHEMA),
         ("_lakestreams.quarantine", quarantine.SCHEMA),
+        ("_lakestreams.events", events.SCHEMA),
+        ("_lakestreams.orphans", orphans.SCHEMA),
+        ("_lakestreams.replays", replays.SCHEMA),
     ],
 )
 def test_every_column_stands_in_its_table(heading: str, columns: str) -> None:
@@ -119,7 +124,7 @@ def test_every_column_stands_in_its_table(heading: str, columns: str) -> None:
 
 def test_every_quarantine_code_is_told() -> None:
     codes = {ingest.MALFORMED_KEY, ingest.MALFORMED_VALUE, ingest.NO_TIMESTAMP, ingest.FUTURE_TIMESTAMP}
-    codes |= {quarantine.NULL_KEY, quarantine.NULL_VALUE, quarantine.EXPECTATION}
+    codes |= {quarantine.NULL_KEY, quarantine.NULL_VALUE, quarantine.LATE, quarantine.NO_PARTNER, EXPECTATION}
     assert all(f"`{code}`" in text(ARCHITECTURE) for code in codes)
 
 
@@ -180,8 +185,9 @@ def test_decisions_that_the_code_cites_exist() -> None:
     assert all((ROOT / "docs" / "decisions" / name).is_file() for name in cited), cited
 
 
-def test_the_notebook_is_in_databricks_source_format() -> None:
-    source = text(ROOT / "notebooks" / "explore_enrichment.py")
+@pytest.mark.parametrize("file", sorted((ROOT / "notebooks").glob("*.py")), ids=lambda file: file.stem)
+def test_a_notebook_is_in_databricks_source_format(file: Path) -> None:
+    source = text(file)
     assert source.startswith("# Databricks notebook source\n")
     assert source.count("\n# COMMAND ----------\n") > 10
-    compile(source, "explore_enrichment.py", "exec")
+    compile(source, file.name, "exec")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import StreamsBuilder, Text, Topology
+from lakestreams.engine import event_log
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
+from lakestreams.engine.ledger import ATTEMPTS, Ledger
 from lakestreams.engine.progress import Event, Summary
 from lakestreams.engine.settings import RunSettings
 
@@ -90,14 +92,17 @@ class Bench:
 
 
 def fresh_topics(
-    broker: Broker, partitions: int | Sequence[int] = 1, topics: tuple[str, str] = ("PageViews", "UserProfiles")
+    broker: Broker,
+    partitions: int | Sequence[int] = 1,
+    topics: tuple[str, str] = ("PageViews", "UserProfiles"),
+    config: Mapping[str, str] | None = None,
 ) -> tuple[str, str]:
     """A pair of topics that no other test uses, by default views and users."""
     number = next(_numbers)
     counts = [partitions, partitions] if isinstance(partitions, int) else list(partitions)
     names = f"{topics[0]}{number}", f"{topics[1]}{number}"
     for name, count in zip(names, counts, strict=True):
-        broker.create_topic(name, count)
+        broker.create_topic(name, count, config)
     return names
 
 
@@ -115,7 +120,26 @@ def facts(bench: Bench) -> dict[str, list[tuple[Any, ...]]]:
         lineage = [f"_lineage.{name}" for name in ("trigger", "n", "kind", "contributors")]
         found[sink.name] = _rows(silver.select(*plain, *lineage))
     found["quarantine"] = _rows(bench.quarantine().drop("cycle", "ingest_time_ms"))
+    found["counts"] = _counts(bench)
+    if bench.lake.control("orphans").exists(bench.spark):
+        orphans = bench.lake.control("orphans").read(bench.spark)
+        found["orphans"] = _rows(orphans.drop("_lineage"))
     return found
+
+
+def _counts(bench: Bench) -> list[tuple[Any, ...]]:
+    """What the event log counted in all, as far as it does not depend on how cycles cut the input: rows of appended
+    outputs and sources, quarantine by reason, rules."""
+    merged = {sink.name for sink in bench.topology.sinks if sink.mode == "merge"}
+    rules = {(rule.dataset, rule.name) for rule in bench.topology.expectations.rules}
+    told = event_log.totals(bench.spark, Ledger(bench.lake, bench.topology.name))
+    found: list[tuple[Any, ...]] = []
+    for one in told:
+        if one.kind in ("stream", "table", "to_delta") and one.node not in merged:
+            found.append((one.node, one.rows_in, one.rows, sorted(one.kinds.items())))
+        found.append((one.node, sorted(one.quarantined.items())))
+        found += [(one.node, name, *counts) for name, counts in one.expected.items() if (one.node, name) in rules]
+    return sorted(found, key=repr)
 
 
 def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -134,7 +158,13 @@ def assert_ledger_sound(bench: Bench) -> None:
     ranges = ledger.where("kind = 'plan'").select(F.explode("ranges").alias("r")).select("r.*")
     for source in bench.topology.sources:
         own = ranges.where(F.col("topic") == source.topic)
-        rows = bench.bronze(source.topic).select("partition", "offset")
+        whole = bench.bronze(source.topic).select("partition", "offset", "attempt", "seq")
+        again = whole.where("attempt > 0")
+        assert again.count() == again.select("partition", "offset", "attempt").distinct().count(), "an attempt twice"
+        # of replayed records the plans name batches, in the place of a partition that there is not
+        places = [whole.where("attempt = 0").select("partition", "offset")]
+        places.append(again.select(F.lit(ATTEMPTS).alias("partition"), F.col("seq").alias("offset")).distinct())
+        rows = places[0].unionByName(places[1])
         assert rows.count() == rows.distinct().count(), f"{source.topic} holds an offset twice"
         taken = (
             rows.alias("b")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import ZERO, page_views
+from tests.engine.harness import SILVER, ZERO
 
-from lakestreams import Json, StreamsBuilder, Text, Topology, agg
+from lakestreams import Json, StreamsBuilder, Text, Topology, agg, invariants
 
 Record = tuple[str | None, str | bytes | None, int]
 USERS = 12
@@ -33,6 +33,23 @@ class Job:
 
 
 # --- enrichment ------------------------------------------------------------------------------------------------------
+
+
+def page_views(views: str, users: str) -> Topology:
+    """Views with their user's region; some views and profiles are not as expected."""
+    builder = StreamsBuilder("page_views")
+    stream = builder.stream(views, key=Text("user"), value=Text("page"))
+    table = builder.table(users, key=Text("user"), value=Text("region"))
+    stream.expect("short", "length(page) < 4").expect_or_drop("not_eleven", "page != '/11'")
+    table.expect_or_drop("not_r30", "region != 'r30'")
+    joined = stream.left_join(
+        table,
+        lambda view, user: {"page": view.page, "region": F.coalesce(user.region, F.lit("<unknown>"))},
+        name="joined",
+    )
+    joined.expect_or_drop("not_77", "page != '/77'")
+    joined.to_delta(SILVER).expect("known", "region != '<unknown>'")
+    return builder.build()
 
 
 def _old_views() -> dict[str, list[Record]]:
@@ -68,7 +85,10 @@ def order_payments(orders: str, payments: str) -> Topology:
     builder = StreamsBuilder("order_payments")
     left = builder.stream(orders, key=Text("order_id"), value=Text("amount"), name="orders")
     right = builder.stream(payments, key=Text("order_id"), value=Text("reference"), name="payments")
+    left.expect("even", "cast(amount as int) % 2 = 0")
+    right.expect_or_drop("not_the_tenth", "not endswith(reference, '0')")
     both = left.outer_join(right, within="100 ms", grace="20 ms", name="both")
+    both.expect_or_drop("not_p51", "reference is null or reference != 'p51'").expect("paid", "reference is not null")
     both.to_delta("silver.order_payments")
     counted = both.group_by_key().count(name="results")
     counted.to_delta("silver.results_per_order")
@@ -107,6 +127,7 @@ def customer_orders(orders: str, customers: str) -> Topology:
     builder = StreamsBuilder("customer_orders")
     left = builder.table(orders, key=Text("order_id"), value=Json("customer string, amount bigint"), name="orders")
     right = builder.table(customers, key=Text("customer_id"), value=Text("name"), name="customers")
+    left.expect("has_customer", "customer is not null").expect_or_drop("not_too_much", "amount < 95")
     named = left.left_join(
         right,
         lambda order, customer: {"customer": order.customer, "amount": order.amount, "name": customer.name},
@@ -114,7 +135,8 @@ def customer_orders(orders: str, customers: str) -> Topology:
         name="named",
     )
     named.to_delta("silver.named_orders")
-    named.to_delta("silver.named_order_changes", mode="changes")
+    named.to_delta("silver.named_order_changes", mode="changes").expect_or_drop("named", "name is not null")
+    named.holds(invariants.ForeignKeyExists())
     totals = named.group_by(lambda row: {"name": F.coalesce(row.name, F.lit("?"))}).aggregate(
         lambda row: {"amount": agg.sum(row.amount), "most": agg.max(row.amount)}, name="totals"
     )

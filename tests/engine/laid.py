@@ -19,6 +19,7 @@ from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import History, Ledger, Plan
 from lakestreams.engine.steps import names
 from lakestreams.engine.verify import verify
+from lakestreams.expectations.rules import RecordRules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +97,9 @@ class Laid:
             number = plan.cycle + 1 if plan else 1
             found = settle.next_plan(
                 number, _FINGERPRINT, backlog, ends, {},
-                lambda stretches, below, seq: bronze.cut_below(self.spark, ledger, stretches, below, seq),
+                lambda stretches, below, seq: bronze.cut_below(
+                    self.spark, ledger, stretches, below, seq, RecordRules(), self.topology.sources
+                ),
             )  # fmt: skip
             if found is None:
                 continue
@@ -115,7 +118,9 @@ class Laid:
         for sink in self.topology.sinks:
             rows = results.outputs[sink.name]
             sinks.create(spark, self.lake, sink, rows.schema)
-            sinks.publish(spark, ledger, sink, rows, names(results.records[sink.name], "k"), plans[-1].cycle)
+            key = names(results.records[sink.name], "k")
+            newest = sinks.latest(rows, key) if sink.mode == "merge" else rows
+            sinks.publish(spark, ledger, sink, newest, key, plans[-1].cycle)
         return self
 
     def differing(self, *, ask_second: bool = True) -> dict[str, tuple[str, ...]]:

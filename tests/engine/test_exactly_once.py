@@ -124,7 +124,7 @@ _OTHERS = [name for name in failpoints.NAMES if not name.startswith("bronze.")]
 NAMES = [*_OTHERS[:2], *BRONZE, *_OTHERS[2:]]  # as a run passes them
 
 
-LAST = ("finish.after", "snapshot.", "state.")  # when they are reached, the cycle is finished
+LAST = ("finish.after", "snapshot.", "state.", "events.")  # when they are reached, the cycle is finished
 
 
 def _passed_by(job: str) -> list[str]:
@@ -293,7 +293,7 @@ def aged(ages: Callable[[str], Aged], request: pytest.FixtureRequest) -> Aged:
 @pytest.mark.parametrize(
     ("aged", "kind"),
     [
-        pytest.param(job, kind, marks=[] if kind in IN_MAKE_TEST else [pytest.mark.soak])
+        pytest.param(job, kind, marks=[] if kind in IN_MAKE_TEST and job != "correlation" else [pytest.mark.soak])
         for job in JOBS
         for kind in ([*DAMAGE, BETWEEN] if job == "enrichment" else OF_ALL_JOBS)
     ],
@@ -314,7 +314,8 @@ def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, k
     [
         ("enrichment", "published"),
         *(pytest.param("enrichment", moment, marks=pytest.mark.soak) for moment in ("claimed", "ingested", "planned")),
-        *((job, "planned") for job in JOBS if job != "enrichment"),
+        ("fk_join", "planned"),
+        pytest.param("correlation", "planned", marks=pytest.mark.soak),
     ],
     indirect=["log"],
 )
@@ -409,9 +410,7 @@ def _kill_once(log: Log, root: Path, chance: random.Random, *, group: bool) -> s
 
 
 KILLS = [
-    pytest.param(job, number, marks=[] if number < (3 if job == "enrichment" else 1) else [pytest.mark.soak])
-    for job in JOBS
-    for number in range(20)
+    pytest.param(job, number, marks=[] if number == 0 else [pytest.mark.soak]) for job in JOBS for number in range(20)
 ]
 
 
@@ -422,7 +421,7 @@ def test_a_real_kill_after_the_first_bronze_commit(log: Log, tmp_path: Path, num
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("log", ["enrichment", "fk_join"], indirect=True)
+@pytest.mark.parametrize("log", ["enrichment", pytest.param("fk_join", marks=pytest.mark.soak)], indirect=True)
 def test_a_paused_driver_that_wakes_up_changes_nothing(log: Log, tmp_path: Path) -> None:
     """It halts before it publishes; a second process finishes; a key is deleted; it goes on: fenced, non-zero."""
     root = tmp_path / "paused"

@@ -221,11 +221,15 @@ def test_a_topic_alone_is_an_output_that_must_exist_and_take_the_records(
     stream.map_values(lambda view: {"size": F.length(view.page).cast("bigint")}).to_kafka(
         f"{views}-sizes", value=Long("size")
     )
+    narrow = stream.filter(lambda view: F.length(view.page) < 3_000)
+    narrow.to_kafka(f"{views}-narrow", key=Text("user"), value=Text("page"))
     stream.to_kafka(f"{views}-small", key=Text("user"), value=Text("page"))
     bench = Bench(spark, broker, tmp_path, builder.build())
-    # longer than a producer's batch, so that it is sent alone: those of a small limit's topic are split without end
-    broker.produce(views, [("alice", "/home", ZERO), ("bob", "/" * 20_000, ZERO + 1)])
+    # each of the first fits into 5,000 bytes, and all of them into one batch of the producer's usual size
+    pages = [("alice", "/home"), *(("carol", f"/{number}" * 1_000) for number in range(6)), ("bob", "/" * 6_000)]
+    broker.produce(views, [(user, page, ZERO + number) for number, (user, page) in enumerate(pages)])
     broker.create_topic(f"{views}-sizes")
+    broker.create_topic(f"{views}-narrow", config={"max.message.bytes": "5000"})
     with pytest.raises(TopicMissing, match=f"{views}-small does not exist") as missing:
         bench.driver().check()
     assert "lakestreams creates none" in missing.value.hint
@@ -240,13 +244,16 @@ def test_a_topic_alone_is_an_output_that_must_exist_and_take_the_records(
     with pytest.raises(PlanUnderOtherConfig, match="cycle 1 may be partly written") as changed:
         bench.run(config_text="another")
     assert changed.value.where == f"{views}-sizes"
-    with pytest.raises(TopicWriteFailed, match=f"topic {views}-small of pipeline sizes: errors.RecordTooLarge"):
+    with pytest.raises(
+        TopicWriteFailed, match=f"topic {views}-small of pipeline sizes: errors.RecordTooLarge"
+    ) as refused:
         bench.run()
-    sizes = consumed(broker, f"{views}-sizes")
-    assert [(one.key, one.value) for one in sizes] == [
-        (b'{"user":"alice"}', (5).to_bytes(8, "big")),
-        (b'{"user":"bob"}', (20_000).to_bytes(8, "big")),
+    assert "raise the topic's max.message.bytes" in refused.value.hint
+    assert [(one.key, one.value) for one in consumed(broker, f"{views}-sizes")] == [
+        (json.dumps({"user": user}, separators=(",", ":")).encode(), len(page).to_bytes(8, "big"))
+        for user, page in pages
     ]
+    assert [one.value for one in consumed(broker, f"{views}-narrow")] == [page.encode() for _, page in pages[:-1]]
 
 
 @pytest.mark.slow
@@ -270,9 +277,12 @@ def test_formats_that_do_not_fit_the_results_are_refused(spark: SparkSession) ->
 def test_a_producer_gets_the_options_that_it_knows() -> None:
     given = {"kafka.bootstrap.servers": "a:1", "kafka.isolation.level": "read_committed", "kafka.ssl.protocol": "TLSv1.3",
              "kafka.max.poll.records": "5"}  # fmt: skip
-    assert kafka_sink.Target(given).producer == {
+    target = kafka_sink.Target(given, most_bytes={"small": 5_000, "usual": 1_048_588})
+    usual = {
         "kafka.bootstrap.servers": "a:1",
         "kafka.ssl.protocol": "TLSv1.3",
         "kafka.acks": "all",
         "kafka.enable.idempotence": "true",
     }
+    assert target.producer("usual") == target.producer("unknown") == usual
+    assert target.producer("small") == usual | {"kafka.batch.size": "5000"}, "else it tries one batch without end"

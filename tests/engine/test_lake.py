@@ -196,3 +196,11 @@ def test_merging_keeps_one_row_a_key_and_repeated_changes_nothing(spark: SparkSe
     assert merged(1, ("a", "other")) == [("a", "1"), (None, "2")], "of the same cycle: a repetition"
     assert merged(2, ("a", "3"), (None, None)) == [("a", "3")]
     assert merged(1, ("a", None)) == [("a", "3")], "an older change"
+
+    keys = spark.createDataFrame([("a",)], "id string")
+    with pytest.raises(Exception, match="UNRESOLVED"):
+        table.delete_these(spark, keys, ["id"], "t.nothing = 1")
+    assert table.delete_these(spark, keys, ["id"], "t.name = '3'") == 1
+    with pytest.raises(Exception, match="UNRESOLVED"):
+        table.merge(spark, keys, ["id"], newer="nothing", gone="false")
+    assert [one.name for one in spark.catalog.listTables() if "silver_out" in one.name] == [], "names that stay"

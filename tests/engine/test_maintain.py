@@ -23,6 +23,7 @@ from lakestreams.engine.trimming import Trimming
 from lakestreams.engine.verify import verify
 from lakestreams.engine.why import why
 from lakestreams.errors import BronzeTrimmed, InvalidOption, NoSuchRecord, NothingToMaintain, NothingToVerify
+from lakestreams.expectations.rules import kept
 from lakestreams.testing.small import small
 from lakestreams.topology.nodes import Source
 
@@ -90,7 +91,8 @@ def places(bench: Bench, topic: str) -> set[tuple[int, int]]:
 def live_places(bench: Bench, source: Source) -> set[tuple[int, int]]:
     """Of each key in bronze the last record, if it is none that deletes: in plain Python, from what is there now."""
     found: dict[Any, tuple[int, int, bool]] = {}
-    rows = bench.bronze(source.topic).where("error is null and k is not null").orderBy("offset").collect()
+    readable = bench.bronze(source.topic).where("error is null and k is not null")
+    rows = kept(readable, source, bench.topology.expectations).orderBy("offset").collect()
     for row in rows:  # a key lies in one partition
         found[row["k"]] = (row["partition"], row["offset"], row["v"] is not None)
     return {(partition, offset) for partition, offset, there in found.values() if there}

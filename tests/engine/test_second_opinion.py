@@ -109,7 +109,7 @@ def test_every_shape_agrees_and_a_row_too_many_is_noticed(spark: SparkSession) -
     inputs = given(spark, topology, seed=1)
     nodes = dataflow.run(topology, inputs).nodes
     frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in nodes.items()}
-    findings, notes = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks)
+    findings, notes = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks, {})
     assert {one.what: one.examples for one in findings if one.differs} == {}
     judged = {node.name for node in topology.nodes if is_join(node) and not node.name.startswith("no_")}
     assert {one.what for one in findings} == {f"second opinion on {name}" for name in judged}
@@ -126,7 +126,7 @@ def test_every_shape_agrees_and_a_row_too_many_is_noticed(spark: SparkSession) -
         for name in ("window_inner", "window_outer")
     ]
 
-    opinion = second_opinion._Opinion(spark, topology, frames, inputs.partitions, inputs.ticks)
+    opinion = second_opinion._Opinion(spark, topology, frames, inputs.partitions, inputs.ticks, {})
     for node in topology.nodes:
         if node.name in {"first", "window_outer", "tables_outer", "fk_left"}:
             rows = frames[node.name]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakestreams.engine.ledger import Ingest, Plan, Range, TopicPartition
+from lakestreams.engine.cycle import RunCounts
+from lakestreams.engine.ledger import ATTEMPTS, Ingest, Plan, Range, TopicPartition
 from lakestreams.engine.settle import Backlog, Frontier, Silence, holding, idle_plan, next_plan
 
 Log = Mapping[TopicPartition, Sequence[int]]  # event times by offset
@@ -121,6 +123,149 @@ def test_any_cut_plans_every_record_once_in_one_order(log: Log, random) -> None:
     order += taken(rest) if rest else []
     whole = [(max(times[: offset + 1]), at, offset) for at, times in log.items() for offset in range(len(times))]
     assert order == sorted(whole)
+
+
+def test_how_late_a_record_can_be_is_told_from_the_clock_that_may_judge_it() -> None:
+    """It lies behind its partition's stream time, which lies behind the clock that the other topic has moved on."""
+    first = plan({V: [1_000], U: [500]}, None, [batch({V: [1_000], U: [500]}, 1, {V: (0, 1), U: (0, 1)})], {})
+    part = Range(*U, 1, 2, records=1, stream_time_ms=510, lag_ms=60)  # at 450
+    second = plan({}, first, [Ingest(2, 2, (Range(*V, 1, 1, stream_time_ms=1_000), part))], {})
+    assert second is not None
+    assert {one.at: one.lag_ms >= 550 for one in second.ranges if one.records} == {U: True}
+
+
+# --- replayed records ------------------------------------------------------------------------------------------------
+
+AGAIN = ("views", ATTEMPTS)
+
+
+def replayed(seq: int, before: Ingest, times: Mapping[TopicPartition, Sequence[int]], bad: int = 0) -> Ingest:
+    """The ingest row of a request for attempts at records of one topic, with these event times."""
+    ((topic, _), *_) = times
+    ranges = {part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
+              for part in before.ranges}  # fmt: skip
+    for at, own in times.items():
+        ranges[at] = Range(*at, ranges[at].to_offset, ranges[at].to_offset,
+                           stream_time_ms=max([ranges[at].stream_time_ms, *own]))  # fmt: skip
+    start = ranges[topic, ATTEMPTS].to_offset if (topic, ATTEMPTS) in ranges else seq
+    ranges[topic, ATTEMPTS] = Range(
+        topic, ATTEMPTS, start, seq + 1, records=sum(map(len, times.values())), bad=bad,
+        stream_time_ms=max(ranges[at].stream_time_ms for at in times),
+    )  # fmt: skip
+    return Ingest(seq, seq, tuple(ranges[at] for at in sorted(ranges)), request=seq)
+
+
+def test_replayed_records_are_planned_whole_and_move_their_partition() -> None:
+    log = {V: [1, 5], U: [3]}
+    read = batch(log, 1, {V: (0, 2), U: (0, 1)})
+    first = plan(log, None, [read], {})
+    again = replayed(2, read, {V: [2, 9]}, bad=1)
+    second = plan(log, first, [read, again], {})
+    assert second is not None
+    assert {part.at: part.records for part in second.ranges} == {V: 0, U: 0, AGAIN: 2}
+    assert second.positions == {V: 2, U: 1, AGAIN: 3}
+    assert {part.at: part.stream_time_ms for part in second.ranges} == {V: 9, U: 3, AGAIN: 9}
+    assert second.clocks == {0: 9}, "no task is named after them"
+    assert (second.seq_from, second.seq) == (2, 2)
+    assert plan(log, second, [read, again], {}) is None, "once"
+    counts = RunCounts()
+    counts.add(second)
+    assert counts.bad == {"views": 0, "users": 0}, "the producer's share knows nothing of them"
+
+
+def test_replayed_records_wait_for_the_frontier_and_hold_nothing_back() -> None:
+    log = {V: [1, 5, 6], U: [3, 4]}
+    read = batch(log, 1, {V: (0, 2), U: (0, 1)})
+    again = replayed(2, read, {V: [2]})  # at the stream time that it finds: 5
+    waits = plan(log, None, [read, again], {V: 2, U: 2})
+    assert waits is not None
+    assert waits.positions == {V: 1, U: 0, AGAIN: 2}, "users stand at 3"
+    assert Backlog(waits, (read, again)).open_ingests() == (read, again)
+    more = batch(log, 3, {V: (2, 2), U: (1, 2)})
+    more = Ingest(3, 3, (*more.ranges, Range(*AGAIN, 3, 3)), request=2)
+    rest = plan(log, waits, [read, again, more], {V: 2, U: 2})
+    assert rest is not None
+    assert rest.positions == {V: 2, U: 2, AGAIN: 3}
+    assert rest.seq_from == 1
+
+
+def test_a_silent_task_has_heard_of_what_was_replayed() -> None:
+    plan = planned({V: 1_000})
+    arrived = {V: 10_000}
+    assert quiet(plan, arrived, 10_060) is not None
+    assert quiet(plan, arrived | {AGAIN: 10_050}, 10_060) is None
+
+
+@given(st.data())
+def test_any_mixture_of_batches_and_requests_is_planned_once_and_in_order(data: st.DataObject) -> None:
+    """Stream times never fall over the cycles of a partition, and a request is taken below the frontier, or at the end."""
+    partitions = [("a", 0), ("a", 1), ("b", 0)]
+    log = {at: data.draw(st.lists(st.integers(0, 20), max_size=8)) for at in partitions}
+    done = dict.fromkeys(partitions, 0)
+    ingests: list[Ingest] = [Ingest(0, 0, tuple(Range(*at, 0, 0) for at in partitions))]
+    stands = dict.fromkeys(partitions, -1)
+    requests: list[int] = []
+    before: Plan | None = None
+    plans: list[Plan] = []
+
+    def cut(stretches: Sequence[Range], below: int | None, _: int) -> Mapping[TopicPartition, Range]:
+        found = {}
+        for one in stretches:
+            rows = [(offset, time) for offset, time in enumerate(times[one.at])
+                    if one.from_offset <= offset < one.to_offset]  # fmt: skip
+            taken = [(offset, time) for offset, time in rows if below is None or time < below]
+            end = taken[-1][0] + 1 if taken else one.from_offset
+            found[one.at] = Range(*one.at, one.from_offset, end, records=len(taken),
+                                  stream_time_ms=taken[-1][1] if taken else -1)  # fmt: skip
+        return found
+
+    times: dict[TopicPartition, list[int]] = {at: [] for at in partitions}  # stream time by offset
+    ends = {at: len(own) for at, own in log.items()}
+    for seq in range(1, data.draw(st.integers(1, 8)) + 1):
+        last = ingests[-1]
+        if data.draw(st.booleans()):
+            ranges = {part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
+                      for part in last.ranges}  # fmt: skip
+            for at in partitions:
+                end = data.draw(st.integers(done[at], len(log[at])))
+                for offset in range(done[at], end):
+                    stands[at] = max(stands[at], log[at][offset])
+                    times[at].append(stands[at])
+                ranges[at] = Range(*at, done[at], end, records=end - done[at], stream_time_ms=stands[at])
+                done[at] = end
+            ingests.append(Ingest(seq, seq, tuple(ranges[at] for at in sorted(ranges)), last.request))
+        else:
+            topic = data.draw(st.sampled_from("ab"))
+            own = {at: data.draw(st.lists(st.integers(0, 25), min_size=1, max_size=2)) for at in partitions
+                   if at[0] == topic}  # fmt: skip
+            ingests.append(replayed(seq, last, own))
+            stands |= {at: max(stands[at], *new) for at, new in own.items()}
+            requests.append(seq)
+        holds = ends if data.draw(st.booleans()) else {}
+        found = next_plan(len(plans) + 1, "f", Backlog(before, tuple(ingests)), holds, {}, cut)
+        if found is not None:
+            plans.append(found)
+            before = found
+    found = next_plan(len(plans) + 1, "f", Backlog(before, tuple(ingests)), {}, {}, cut)
+    plans += [found] if found is not None else []
+    positions: dict[TopicPartition, int] = {}
+    for one in plans:
+        assert ATTEMPTS not in one.clocks
+        for part in one.ranges:
+            assert part.from_offset == positions.get(part.at, part.from_offset)
+            positions[part.at] = part.to_offset
+    for topic in "ab":
+        asked = [part for one in ingests for part in one.ranges if part.at == (topic, ATTEMPTS) and part.records]
+        taken = [part for one in plans for part in one.ranges if part.at == (topic, ATTEMPTS)]
+        assert sum(part.records for part in taken) == sum(part.records for part in asked)
+        for earlier, later in itertools.pairwise(taken):
+            assert earlier.to_offset == later.from_offset
+    last_plan = {part.at: part for part in plans[-1].ranges} if plans else {}
+    for at in partitions if plans else ():
+        steps = [next(part.stream_time_ms for part in one.ranges if part.at == at) for one in plans]
+        assert steps == sorted(steps)
+        assert last_plan[at].stream_time_ms == stands[at]
+        assert last_plan[at].to_offset == done[at]
 
 
 # --- event time, silence ---------------------------------------------------------------------------------------------

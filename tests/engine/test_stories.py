@@ -74,7 +74,12 @@ def _value(row: dict[str, Any], without: list[str]) -> dict[str, Any]:
     return {name: cell for name, cell in row.items() if name not in (*without, "event_time_ms", "_lineage")}
 
 
-@pytest.mark.parametrize("story", ALL, ids=lambda story: f"{story.page}-{story.topology.name}")
+@pytest.mark.parametrize(
+    "story",
+    # the windowed one each time, the others in the soak: each shape runs on a real broker in other tests, too
+    [pytest.param(one, marks=[] if place == 0 else [pytest.mark.soak]) for place, one in enumerate(ALL)],
+    ids=lambda story: f"{story.page}-{story.topology.name}",
+)
 def test_a_story_on_a_real_broker_gives_what_the_test_driver_gives(
     story: Story, spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import struct
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,8 @@ JSON_CASES: dict[str, tuple[bytes | None, Any]] = {
     "nothing but a field like our own": (b'{"_ls_corrupt": "x"}', {}),
     "deep but allowed": (b'{"a": 1, "zz": ' + deep(900) + b"}", {"a": 1}),
     "huge exponent unread": (b'{"a": 1, "zz": 1e1000000000}', {"a": 1}),
+    "a number beyond a double": (b'{"f": -1e400}', {"f": -math.inf}),
+    "half of a surrogate pair": (b'{"s": "\\ud800"}', {"s": "?"}),
     # no complete object
     "empty": (b"", BAD),
     "blank": (b"  ", BAD),
@@ -160,6 +163,11 @@ WRONG_NOW: dict[str, tuple[bytes, Any]] = {
     "an object after a comma": (b'{"a": 1},{"a": 2}', BAD),
     "words and a brace after": (b'{"a": 1} x}', BAD),
     "a brace after": (b'{"a": 1}}', BAD),
+    "a list closed and another opened": (b'{"a": 1}], "x": [{"a": 2}', BAD),
+    "a list closed twice": (b'{"a": 1}], "x": [1], "x": [{"a": 2}', BAD),
+    "all closed": (b'{"a": 1}]}} {"a": 2}', BAD),
+    "all closed and as much opened": (b'{"a": 1}]}, "x": {"y": [{"a": 2}', BAD),
+    "a name like our own": (b'{"a": 1, "_ls_end": 5, "_ls_record": [], "_ls_all": {}}', {"a": 1}),
     "newline after": (b'{"a": 1}\n', {"a": 1}),
     "newlines around": (b'\r\n{"a": 1}\r\n', {"a": 1}),
     "tabs around": (b'\t{"a": 1}\t', {"a": 1}),

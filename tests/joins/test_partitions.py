@@ -19,7 +19,7 @@ from lakestreams.testing.small import small
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEED, COUNT = 20261121, 16
+SEED, COUNT = 20261121, 6
 # Re-keyed records go to three tasks: as many as the right topic has partitions, or the left one, or both.
 REKEYED = (Wild(counts={"left": 2, "right": 3}), Wild(counts={"left": 3, "right": 3}))
 

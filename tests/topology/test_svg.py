@@ -286,6 +286,35 @@ def test_counts_are_shown_where_they_are_known() -> None:
     assert box_texts(builder.builder.build().svg(), "spread")[-1] == "7 partitions"
 
 
+def test_edges_say_how_many_rows_went_along_them() -> None:
+    topology = every_role()
+    assert topology.svg(COUNTS, {}) == topology.svg(COUNTS)
+    counts = {"Views": 12_345_678, "kept": 0, "Regions": 7, "silver.located": 3, "of no node": 9}
+    rows = [one for one in ET.fromstring(topology.svg(counts=counts)).iter(f"{SVG}text") if one.get("class") == "rows"]
+    assert [one.text for one in rows] == ["12,345,678", "0", "7"], (
+        "on edges only, and an edge that is not counted has none"
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(topologies())
+@example(every_role())
+def test_the_numbers_on_edges_lie_beside_the_boxes(topology: Topology) -> None:
+    counts = {node.name: 10 ** (number % 12) for number, node in enumerate(topology.nodes)}
+    for part, group in zip(
+        svg.arranged(topology.nodes, {}, counts), parts_of(topology.svg(counts=counts)), strict=True
+    ):
+        assert_sound(part.layout)
+        for one in (text for text in group.iter(f"{SVG}text") if text.get("class") == "rows"):
+            half = width_of(one.text or "", "count") / 2
+            x, y = float(one.get("x", 0)), float(one.get("y", 0)) - 4
+            assert not any(within(box, (x + side, y)) for box in part.layout.boxes for side in (-half, 0, half))
+
+
+def parts_of(drawing: str) -> list[ET.Element]:
+    return [one for one in ET.fromstring(drawing).iter(f"{SVG}g") if one.get("class") == "part"]
+
+
 def test_a_global_table_does_not_say_how_many_tasks_there_are() -> None:
     sources = declared()
     keyed = sources.views.select_key(function, name="keyed")

@@ -27,7 +27,6 @@ _PACKAGE: Final = Path(lakestreams.__file__).parent
 _TEMPLATE: Final = Path(__file__).with_name("template")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
 _MARK: Final = re.compile(r"@\{(\w+)\}")
-_NOTEBOOK: Final = "notebooks/explore_enrichment.py"
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def render(project: Project) -> dict[str, str]:
 
 
 def whole(project: Project) -> dict[str, str]:
-    """Every text file of a user's own project: the bundle's, pipelines, topics, cases, a notebook and a README."""
+    """Every text file of a user's own project: the bundle's, pipelines, topics, cases, notebooks and a README."""
     values = _values(project)
     pages = {"README.md": "README.md", ".gitignore": "gitignore"}
     made = {
@@ -104,10 +103,9 @@ def whole(project: Project) -> dict[str, str]:
     for job in project.jobs:
         made[f"conf/{job}.yml"] = _without_schema(shipped(f"conf/{job}.yml"))
         made[f"tests/cases/{job}.yml"] = _without_schema(shipped(f"tests/cases/{job}.yml"))
+        made[f"notebooks/explore_{job}.py"] = shipped(f"notebooks/explore_{job}.py")
     pipelines = "\n".join(made[f"conf/{job}.yml"] for job in project.jobs)
     made["conf/sources.yml"] = only_used(_without_schema(shipped("conf/sources.yml")), pipelines)
-    if "enrichment" in project.jobs:
-        made[_NOTEBOOK] = shipped(_NOTEBOOK)
     return made | render(project)
 
 

@@ -27,6 +27,7 @@ from lakestreams.cli.arguments import (
     Variables,
     command,
 )
+from lakestreams.cli.quarantine_app import app as quarantine
 
 app = typer.Typer(
     name="lakestreams",
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 local = typer.Typer(no_args_is_help=True, help="A broker of one's own on this machine.")
 app.add_typer(local, name="local")
+app.add_typer(quarantine, name="quarantine")
 
 
 @app.command()
@@ -75,6 +77,12 @@ def check(
         bool, typer.Option("--explain", help="Also the plan in words, the tables and the drawing.")
     ] = False,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the pipeline into this file, as SVG.")] = None,
+    data: Annotated[
+        bool, typer.Option("--data", help="Also how the topics are partitioned, judged from the records in bronze.")
+    ] = False,
+    newest: Annotated[
+        int, typer.Option(min=1, help="With --data: so many records of each topic, the newest.")
+    ] = 200_000,
     target: Target = None,
     bundle: BundleFolder = Path(),
     var: Variables = None,
@@ -91,6 +99,9 @@ def check(
 
     if not pipeline and target is None:
         msg = "name pipeline files, or a --target, or both"
+        raise typer.BadParameter(msg)
+    if not pipeline and data:
+        msg = "--data looks at what pipelines have read: name their files"
         raise typer.BadParameter(msg)
     found = None
     if target is not None:
@@ -113,7 +124,15 @@ def check(
     options = RunOptions(
         tuple(pipeline), sources, root, catalog, interval_ms=apart, bootstrap_servers=bootstrap_servers
     )
-    return run(Screen(as_json=as_json), options, broker=broker, explain=explain, drawing=svg, beside=found)
+    return run(
+        Screen(as_json=as_json),
+        options,
+        broker=broker,
+        explain=explain,
+        drawing=svg,
+        beside=found,
+        newest=newest if data else None,
+    )
 
 
 @app.command(name="run")
@@ -316,6 +335,34 @@ def why(
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
     return run(Screen(as_json=as_json), RunOptions((pipeline,), sources, root, catalog), key, place)
+
+
+@app.command()
+@command
+def report(
+    pipeline: Annotated[Path, typer.Argument(help="The pipeline's file.", show_default=False)],
+    sources: Sources = None,
+    root: Root = None,
+    catalog: Catalog = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page's file; what is there is replaced.")] = Path(
+        "report.html"
+    ),
+    cycles: Annotated[int, typer.Option(min=1, max=500, help="Of how many of the newest cycles it tells.")] = 200,
+    show_values: Annotated[
+        bool, typer.Option("--show-values", help="Show keys and values of the examples in quarantine.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """What a pipeline has done, as one HTML page: drawing with counts, rates, lag, expectations, quarantine.
+
+    Exit codes: 0 written, 1 it could not be.
+    """
+    from lakestreams.cli.report import run  # noqa: PLC0415
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+
+    options = RunOptions((pipeline,), sources, root, catalog)
+    return run(Screen(as_json=as_json), options, out=out, cycles=cycles, values=show_values)
 
 
 @app.command()

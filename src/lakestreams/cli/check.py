@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from lakestreams.cli.target import TargetReport
     from lakestreams.config.compile import Pipeline
+    from lakestreams.engine.partitioning import Partitioning
     from lakestreams.topology.builder import Topology
 
 
@@ -55,6 +56,7 @@ class Report:
     warnings: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     fault: LakestreamsError | None = None
+    data: Partitioning | None = None
 
 
 def run(
@@ -65,6 +67,7 @@ def run(
     explain: bool,
     drawing: Path | None = None,
     beside: TargetReport | None = None,
+    newest: int | None = None,
 ) -> int:
     """Checks the pipelines and draws the first one, if there is a file for it; returns the exit code.
 
@@ -75,6 +78,7 @@ def run(
         explain: whether the plan is told.
         drawing: the file of the drawing.
         beside: what was found out about a target, for the result and the exit code.
+        newest: judge the partitioning of the topics by at most so many records of each; None: do not.
     """
     job = prepare(load(options), options)
     if drawing is not None:  # without counts, which need a session: a file that cannot be written is told before that
@@ -85,6 +89,9 @@ def run(
     for index in range(len(job.pipelines)):
         with screen.working(f"checking {job.pipelines[index].topology.name}"):
             reports.append(_examine(spark, job, index, broker=broker))
+        if newest is not None:
+            with screen.working(f"looking at the records of {job.pipelines[index].topology.name}"):
+                reports[-1].data = _judged(spark, job, index, newest)
     for one in reports:
         _show(screen, one, job, explain=explain)
     if drawing is not None:
@@ -128,6 +135,13 @@ def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
     return spans.warnings(topology, apart) if apart else []
 
 
+def _judged(spark: SparkSession, job: Job, index: int, newest: int) -> Partitioning:
+    """How the topics are partitioned, judged from the records that bronze holds."""
+    from lakestreams.engine.partitioning import examine  # noqa: PLC0415 - needs pyspark
+
+    return examine(spark, job.lake, job.pipelines[index].topology, newest)
+
+
 def write_drawing(topology: Topology, partitions: Mapping[str, int], path: Path) -> None:
     """Writes the topology as SVG.
 
@@ -162,6 +176,10 @@ def _show(screen: Screen, one: Report, job: Job, *, explain: bool) -> None:
         screen.say(Text.assemble(("warning", "yellow"), f"  {warning}"))
     for what in one.unchecked:
         screen.say(Text.assemble(("not checked", "dim"), f"  {what}"))
+    if one.data is not None:
+        from lakestreams.cli import partitioning  # noqa: PLC0415 - needs pyspark
+
+        partitioning.show(screen, one.data)
     if explain:
         _explain(screen, one, job)
 
@@ -280,6 +298,10 @@ def _as_dict(one: Report, job: Job, *, explain: bool) -> dict[str, Any]:
         "unchecked": one.unchecked,
         "partitions": dict(one.partitions),
     }
+    if one.data is not None:
+        from lakestreams.cli import partitioning  # noqa: PLC0415 - needs pyspark
+
+        found["data"] = partitioning.as_dict(one.data)
     if explain:
         found["plan"] = in_words(topology.nodes)
         found["tables"] = tables(one, job)

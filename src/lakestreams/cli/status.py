@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakestreams.config.compile import Pipeline
     from lakestreams.engine.lake import Lake
-    from lakestreams.engine.ledger import History, Ledger, TopicPartition
+    from lakestreams.engine.ledger import History, Ledger, Range, TopicPartition
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,9 @@ class Status:
         partitions: how far each topic-partition has come.
         bronze_rows, unreadable: per topic, from the ledger.
         quarantine: records by reason.
+        races: of each join that waits or amends, how many of its records are pending, were amended, have waited in vain.
+        expectations: of each dataset and name, how often it passed and failed.
+        replays: requests for a replay that no run has ingested yet.
         notes: what could not be found out.
     """
 
@@ -74,6 +77,9 @@ class Status:
     bronze_rows: dict[str, int] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
     quarantine: dict[str, int] = field(default_factory=dict)
+    races: dict[str, dict[str, int]] = field(default_factory=dict)
+    expectations: list[dict[str, Any]] = field(default_factory=list)
+    replays: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -133,6 +139,8 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
     found.partitions = _partitions(history, ends)
     found.bronze_rows, found.unreadable = _ingested(spark, ledger)
     found.quarantine = _quarantined(spark, ledger)
+    _counted(spark, ledger, found)
+    found.replays = _requested(spark, ledger, history.ingest.request if history.ingest is not None else 0)
     return found
 
 
@@ -159,8 +167,11 @@ def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Pa
     def counted(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {at: versions(offset) if is_delta(at[0]) else offset for at, offset in offsets.items()}
 
-    ingested = counted({part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())})
-    planned, ends = counted(history.plan.positions if history.plan else {}), counted(ends)
+    def told(ranges: Iterable[Range]) -> dict[TopicPartition, int]:
+        return counted({part.at: part.to_offset for part in ranges if not part.of_attempts})
+
+    ingested = told(history.ingest.ranges if history.ingest else ())
+    planned, ends = told(history.plan.ranges if history.plan else ()), counted(ends)
     behind = sorted(at for at, end in ends.items() if ingested.get(at, 0) < end)
     found = []
     for at in sorted({*ingested, *planned, *ends}):
@@ -213,6 +224,35 @@ def _quarantined(spark: SparkSession, ledger: Ledger) -> dict[str, int]:
     return {row["code"]: row["count"] for row in rows}
 
 
+def _counted(spark: SparkSession, ledger: Ledger, found: Status) -> None:
+    """What the event log says of races and expectations."""
+    from lakestreams.engine import event_log  # noqa: PLC0415 - needs pyspark
+
+    totals = {one.node: one for one in event_log.totals(spark, ledger)}
+    for one in totals.values():
+        found.expectations += [
+            {"dataset": one.node, "name": name, "passed": passed, "failed": failed}
+            for name, (passed, failed) in one.expected.items()
+        ]
+        if one.wait_ms is None and one.amend_ms is None:
+            continue
+        matched, unmatched = one.kinds.get("matched", 0), one.kinds.get("unmatched", 0)
+        refused = one.quarantined.get("NO_PARTNER", 0)
+        left = totals.get(one.parents[0])
+        settled = matched + unmatched + sum(one.quarantined.values())
+        found.races[one.node] = {
+            "pending": max(0, left.rows - settled) if left is not None and one.wait_ms is not None else 0,
+            "amended": one.kinds.get("amended", 0),
+            "expired": refused + (unmatched if one.wait_ms is not None else 0),
+        }
+
+
+def _requested(spark: SparkSession, ledger: Ledger, ingested: int) -> int:
+    from lakestreams.engine import replays  # noqa: PLC0415 - needs pyspark
+
+    return replays.waiting(spark, ledger, ingested)
+
+
 # --- showing -------------------------------------------------------------------------------------------------------
 
 
@@ -244,6 +284,14 @@ def show(screen: Screen, one: Status) -> None:
     ):
         if counts:
             screen.say(f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
+    for node, counts in one.races.items():
+        screen.say(f"races of {node}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
+    if one.expectations:
+        names = ("dataset", "expectation", "passed", "failed")
+        told = [(e["dataset"], e["name"], e["passed"], _lag(e["failed"])) for e in one.expectations]
+        screen.show(table(*names, rows=told, right=names[2:]))
+    if one.replays:
+        screen.say(f"replays: {one.replays:,} requests wait for the next run")
     for note in one.notes:
         screen.say(Text.assemble(("note", "yellow"), f"  {note}"))
 

@@ -38,7 +38,8 @@ def run(screen: Screen, options: RunOptions, key: str | None, place: str | None)
 def show(screen: Screen, fates: Iterable[Fate]) -> None:
     """A record a line, and under it what became of it."""
     for fate in fates:
-        head = f"{fate.topic}-{fate.partition}@{fate.offset}"
+        attempt = f"#{fate.attempt}" if fate.attempt else ""
+        head = f"{fate.topic}-{fate.partition}@{fate.offset}{attempt}"
         cycle = "" if fate.cycle is None else f"  cycle {fate.cycle}"
         screen.say(Text.assemble((head, "bold"), f"  {fate.key} -> {fate.value}  at {fate.event_time_ms}{cycle}"))
         for sentence in fate.told:

@@ -71,22 +71,24 @@ class Expression:
     columns: tuple[_Parts, ...] = field(compare=False, repr=False)
     _tree: exp.Expr = field(compare=False, repr=False)
 
-    def column(self, sides: Mapping[str, Fields]) -> Column:
+    def column(self, sides: Mapping[str, Fields], *, tolerant: bool = False) -> Column:
         """The expression over a step's inputs.
 
         Args:
             sides: each input's name, as the step refers to it, with its columns.
+            tolerant: what would raise on a value that does not fit, such as a cast or a division by zero, gives null.
 
         Raises:
             InvalidExpression: if an unqualified column is on several sides.
             UnknownColumn: if one is on none of several sides. A column that its one possible side lacks is noted
                 there instead, like one that a Python function asks for.
         """
-        return F.expr(self.render(sides))
+        return F.expr(self.render(sides, tolerant=tolerant))
 
-    def render(self, sides: Mapping[str, Fields]) -> str:
+    def render(self, sides: Mapping[str, Fields], *, tolerant: bool = False) -> str:
         """The SQL text that `column` gives to Spark."""
-        return _Renderer(self.text, self.where, lambda parts: _reference(parts, sides, self)).render(self._tree)
+        resolve: _Resolve = lambda parts: _reference(parts, sides, self)  # noqa: E731 - as short as its use
+        return _Renderer(self.text, self.where, resolve, tolerant=tolerant).render(self._tree)
 
 
 def compile_expression(text: str, where: str | None = None) -> Expression:
@@ -391,7 +393,8 @@ class _Renderer:
     Checking and writing are one walk, so nothing can be written that was not checked.
     """
 
-    def __init__(self, text: str, where: str | None, resolve: _Resolve) -> None:
+    def __init__(self, text: str, where: str | None, resolve: _Resolve, *, tolerant: bool = False) -> None:
+        self._tolerant = tolerant
         self._text = text
         self._where = where
         self._resolve = resolve
@@ -467,6 +470,8 @@ class _Renderer:
         left = self._child(node, node.this, level if chains else _BIT_OR)
         right = self._child(node, node.args["expression"], level + 1 if chains else _BIT_OR)
         negation = "NOT " if node.args.get("negate") else ""
+        if self._tolerant and word in allowed.TOLERANT_OPERATORS:
+            return f"{allowed.TOLERANT_OPERATORS[word]}({left}, {right})"
         return f"({left} {negation}{word} {right})"
 
     def _not(self, node: exp.Expr) -> str:
@@ -532,7 +537,7 @@ class _Renderer:
         if safe:
             self.leaves.append(("name", "TRY_CAST"))
         written = self.render(value)
-        return f"{'TRY_CAST' if safe else 'CAST'}({written} AS {self._type(node.args['to'])})"
+        return f"{'TRY_CAST' if safe or self._tolerant else 'CAST'}({written} AS {self._type(node.args['to'])})"
 
     def _type(self, kind: exp.Expr) -> str:
         """A cast's target, from the list of types; also its words, among the leaves."""
@@ -669,7 +674,9 @@ class _Renderer:
         if plain == "struct":
             return self._struct(arguments)
         written.extend(self.render(argument) for argument in arguments)
-        return f"{plain}({', '.join(written)})"
+        if self._tolerant and plain in allowed.CASTS and len(written) == 1:
+            return f"TRY_CAST({written[0]} AS {plain})"
+        return f"{allowed.TOLERANT.get(plain, plain) if self._tolerant else plain}({', '.join(written)})"
 
     def _check_size(self, name: str, arguments: Sequence[exp.Expr]) -> None:
         place = allowed.REPEATING.get(name)

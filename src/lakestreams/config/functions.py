@@ -73,3 +73,16 @@ EXTRACTS: Final = frozenset(
 INTERVAL_UNITS: Final = frozenset(
     unit + s for unit in "MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH YEAR".split() for s in ("", "S")
 )
+
+# What raises on a value that does not fit, and what gives null in its place; for conditions that only judge.
+TOLERANT: Final = {
+    "element_at": "try_element_at", "mod": "try_mod", "parse_url": "try_parse_url", "to_binary": "try_to_binary",
+    "to_date": "try_to_date", "to_number": "try_to_number", "to_timestamp": "try_to_timestamp",
+    "url_decode": "try_url_decode",
+}  # fmt: skip
+TOLERANT_OPERATORS: Final = {
+    "+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod",
+}  # fmt: skip
+CASTS: Final = frozenset(
+    "bigint binary boolean date decimal double float int smallint string timestamp tinyint".split()
+)

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from lakestreams.config.expected import Expecting
 from lakestreams.config.parts import Duration, Model, Name, Sql, exactly_one
 from lakestreams.config.verbs import StepSpec
 from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, TableColumns, Text
@@ -106,7 +107,7 @@ class ExpectationsSpec(Model):
     )
 
 
-class TopicSpec(Model):
+class TopicSpec(Expecting):
     """A topic, or a Delta table, as a stream, as a table or as a global table."""
 
     kind: SourceKind = Field(
@@ -244,7 +245,7 @@ _OF_TABLES: Final = ("mode", "change_feed", "cluster_by", "partition_by")
 _OF_TOPICS: Final = ("key", "value")
 
 
-class OutputSpec(Model):
+class OutputSpec(Expecting):
     """A Delta table, or a Kafka topic, that a stream or a table is written to."""
 
     from_: Name = Field(alias="from", description="A stream or a table: a source or a step.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, get_args
 
+from lakestreams.config.expected import declare_expectations
 from lakestreams.config.groups import declare_groups
 from lakestreams.config.joins import declare_join
 from lakestreams.config.load import Document
@@ -48,6 +49,8 @@ def declare_step(name: str, spec: StepSpec, document: Document, handles: Mapping
             made = declare_join(spec.part, spec.select, scope, name)
     except LakestreamsError as fault:
         document.faults.append(placed(fault, document, scope.at()))
+    if made is not None:
+        declare_expectations(made, spec, document, ("steps", name))
     return made
 
 
@@ -75,7 +78,7 @@ def _declare_topic(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> No
             except LakestreamsError as fault:
                 scope.fault(type(fault), fault.message, scope.at(side), hint=fault.hint)
     if scope.sound:
-        handle.to_kafka(name, **formats)
+        declare_expectations(handle.to_kafka(name, **formats), spec, scope.document, ("outputs", name))
 
 
 def _declare_table(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> None:
@@ -90,7 +93,8 @@ def _declare_table(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> No
         scope.fault(InvalidOption, f"change_feed does not fit {what}", scope.at("change_feed"), hint=hint)
     if scope.sound:
         feed = {"change_feed": True} if spec.change_feed else {}
-        handle.to_delta(name, mode=mode, cluster_by=spec.cluster_by, partition_by=spec.partition_by, **feed)
+        output = handle.to_delta(name, mode=mode, cluster_by=spec.cluster_by, partition_by=spec.partition_by, **feed)
+        declare_expectations(output, spec, scope.document, ("outputs", name))
 
 
 # --- steps of one input, and merge -----------------------------------------------------------------------------------

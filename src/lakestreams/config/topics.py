@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakestreams.config.expected import declare_expectations
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.models import TopicSpec
 from lakestreams.config.wording import placed
@@ -25,6 +26,15 @@ def declare_topic(
         spec: what the file says of it.
         document: the file.
     """
+    handle = _declare(builder, name, spec, document)
+    if handle is not None:
+        declare_expectations(handle, spec, document, ("topics", name))
+    return handle
+
+
+def _declare(
+    builder: StreamsBuilder, name: str, spec: TopicSpec, document: Document
+) -> KStream | KTable | GlobalKTable | None:
     path: KeyPath = ("topics", name)
     formats = {}
     for side, given in (("key", spec.key), ("value", spec.value)):

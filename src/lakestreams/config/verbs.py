@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from lakestreams.config.expected import EXPECTING, Expecting
 from lakestreams.config.parts import Columns, Duration, Model, Name, Select, Sql, exactly_one
 from lakestreams.topology.nodes import Changes, CoPartitioning, Emission, EmptyGroup, Rules, WhenFull
 
@@ -232,7 +233,7 @@ def _one_verb(schema: dict[str, Any]) -> None:
     schema["dependentSchemas"] = {"select": {"anyOf": [{"required": [verb]} for verb in _JOINS]}}
 
 
-class StepSpec(Model):
+class StepSpec(Expecting):
     """A step: exactly one of the verbs; a join may have a `select` beside it."""
 
     model_config = ConfigDict(json_schema_extra=_one_verb)
@@ -291,4 +292,4 @@ class StepSpec(Model):
         return tuple((f"{self.verb}.{key}", name) for key, name in references)
 
 
-VERBS: Final = tuple(name for name in StepSpec.model_fields if name != "select")
+VERBS: Final = tuple(name for name in StepSpec.model_fields if name not in ("select", *EXPECTING))

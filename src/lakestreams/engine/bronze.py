@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import pairwise
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ledger import Ledger, Plan, Range, TopicPartition
+from lakestreams.engine.ledger import ATTEMPTS, LATENESS_MS, Ledger, Plan, Range, TopicPartition
+from lakestreams.expectations.rules import BEHIND
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from lakestreams.expectations.rules import RecordRules
     from lakestreams.topology.nodes import Source
-
-
-# How far a record's event time lies behind the greatest one before it.
-LAG = "stream_time_ms - event_time_ms"
 
 
 def planned_rows(
@@ -48,7 +47,11 @@ def planned_rows(
 
 
 def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
-    """The cycle of a row that one of these plans takes: the first whose end in the row's partition lies past it."""
+    """The cycle of a row that one of these plans takes: the first whose end in the row's partition lies past it.
+
+    A replayed record's place among the plans is its ingest batch. The rows have `partition, offset`; where a plan takes
+    replayed records, `attempt, seq` too.
+    """
     if len(plans) == 1:
         return F.lit(plans[0].cycle).cast("bigint")
     ends: dict[int, list[tuple[int, int]]] = {}
@@ -56,14 +59,19 @@ def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
         for part in plan.of(topic):
             ends.setdefault(part.partition, []).append((part.to_offset, plan.cycle))
     cycle = F.lit(None).cast("bigint")
+    again = ends.pop(ATTEMPTS, None)
     for partition, stretch in sorted(ends.items()):
-        inside = reduce(
-            lambda column, one: F.when(F.col("offset") < one[0], F.lit(one[1]).cast("bigint")).otherwise(column),
-            reversed(stretch),
-            F.lit(None).cast("bigint"),
-        )
-        cycle = F.when(F.col("partition") == partition, inside).otherwise(cycle)
-    return cycle
+        cycle = F.when(F.col("partition") == partition, _first_past("offset", stretch)).otherwise(cycle)
+    return cycle if again is None else F.when(F.col("attempt") > 0, _first_past("seq", again)).otherwise(cycle)
+
+
+def _first_past(number: str, stretch: Sequence[tuple[int, int]]) -> Column:
+    """The cycle of the first end that a number lies below; pairs of end and cycle, ascending."""
+    return reduce(
+        lambda column, one: F.when(F.col(number) < one[0], F.lit(one[1]).cast("bigint")).otherwise(column),
+        reversed(stretch),
+        F.lit(None).cast("bigint"),
+    )
 
 
 def cut_below(
@@ -72,10 +80,21 @@ def cut_below(
     stretches: Sequence[Range],
     below: int | None,
     seq_from: int,
+    rules: RecordRules,
+    sources: Sequence[Source],
 ) -> Mapping[TopicPartition, Range]:
     """The part of each stretch strictly below a stream time (None: all of it), counted.
 
-    One small aggregation a topic over what is ingested and not planned.
+    One small aggregation a topic over what is ingested and not planned. Of replayed records no request is cut.
+
+    Args:
+        spark: the session.
+        ledger: of the pipeline.
+        stretches: of any topics.
+        below: the stream time.
+        seq_from: the first ingest batch that can hold their rows.
+        rules: what is judged of single records.
+        sources: of the topics.
     """
     parts: dict[TopicPartition, Range] = {}
     for topic in sorted({part.topic for part in stretches}):
@@ -85,8 +104,9 @@ def cut_below(
         chosen = rows.where((F.col("seq") >= seq_from) & within(wanted))
         under = F.lit(True) if below is None else F.col("stream_time_ms") < below
         good = under & F.col("error").isNull()
+        judged = [(source, one) for source in sources if source.topic == topic for one in rules.of(source)]
         found = (
-            chosen.groupBy("partition")
+            chosen.groupBy(F.when(F.col("attempt") > 0, ATTEMPTS).otherwise(F.col("partition")).alias("partition"))
             .agg(
                 F.max(F.when(under, F.col("offset"))).alias("last"),
                 F.min(F.when(~under, F.col("offset"))).alias("next"),
@@ -95,18 +115,34 @@ def cut_below(
                 F.count_if(good & F.col("k").isNull()).alias("null_keys"),
                 F.count_if(good & F.col("v").isNull()).alias("null_values"),
                 F.max(F.when(under, F.col("stream_time_ms"))).alias("stream_time_ms"),
-                F.max(F.when(good, F.expr(LAG))).alias("lag_ms"),
+                F.max(F.when(good, F.expr(BEHIND))).alias("lag_ms"),
+                F.array(*late(F.when(good, F.expr(BEHIND)))).alias("lateness"),
+                F.array(*(F.count_if(good & rules.violated(*one)) for one in judged)).alias("failed"),
             )
             .collect()
         )
         counted = {row["partition"]: row for row in found}
         for part in own:
             row = counted.get(part.partition)
-            parts[part.at] = _cut(part, row.asDict() if row is not None else {})
+            parts[part.at] = _cut(part, row.asDict() if row is not None else {}, [one.id for _, one in judged])
     return parts
 
 
-def _cut(part: Range, row: Mapping[str, int | None]) -> Range:
+def late(lag: Column) -> list[Column]:
+    """How many rows lie how far behind, by `LATENESS_MS`: aggregates, one a stretch.
+
+    Args:
+        lag: ms, null of rows that are not counted.
+    """
+    bounds = (None, *LATENESS_MS, None)
+    stretches = pairwise(bounds)
+    return [
+        F.count_if((F.lit(True) if over is None else lag > over) & (lag.isNotNull() if up_to is None else lag <= up_to))
+        for over, up_to in stretches
+    ]
+
+
+def _cut(part: Range, row: Mapping[str, Any], judged: Sequence[str]) -> Range:
     if not row.get("records"):
         end = part.from_offset if row.get("next") is not None else part.to_offset
         return Range(*part.at, part.from_offset, end, stream_time_ms=part.stream_time_ms)
@@ -121,11 +157,26 @@ def _cut(part: Range, row: Mapping[str, int | None]) -> Range:
         int(row["null_values"] or 0),
         int(row["stream_time_ms"] or 0),
         int(row["lag_ms"] or 0),
+        failed=dict(zip(judged, row["failed"], strict=True)),
+        lateness=tuple(row["lateness"]),
     )
 
 
 def within(stretches: Mapping[int, tuple[int, int]]) -> Column:
-    """Whether a row lies in its partition's stretch of offsets, the end exclusive."""
+    """Whether a row lies in its partition's stretch of offsets, the end exclusive.
+
+    A replayed record lies in no partition's stretch, whatever its offset, but in that of ATTEMPTS, by its batch.
+    """
+    partitions = {partition: stretch for partition, stretch in stretches.items() if partition != ATTEMPTS}
+    given = [(F.col("attempt") == 0) & with_offsets(partitions)] if partitions else []
+    if ATTEMPTS in stretches:
+        start, end = stretches[ATTEMPTS]
+        given.append((F.col("attempt") > 0) & (F.col("seq") >= start) & (F.col("seq") < end))
+    return reduce(or_, given)
+
+
+def with_offsets(stretches: Mapping[int, tuple[int, int]]) -> Column:
+    """Whether a row's offset lies in its partition's stretch, the end exclusive, whichever attempt it is."""
     return reduce(
         or_,
         (

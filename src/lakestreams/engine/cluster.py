@@ -17,6 +17,7 @@ from lakestreams.engine.ledger import TopicPartition
 from lakestreams.errors import BrokerUnreachable, TopicMissing
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
     from pyspark.sql import SparkSession
 
 _TIMEOUT_S = 10.0
@@ -32,11 +33,14 @@ class ClusterView:
         ends: per topic-partition the end offset that a read_committed consumer sees.
         starts: per topic-partition the first retained offset; empty where it could not be had.
         topic_ids: topic to its id; empty where it could not be had.
+        most_bytes: topic to the size of the largest batch of records that it takes (`max.message.bytes`), of those that
+            are written; empty where it could not be had.
     """
 
     ends: Mapping[TopicPartition, int]
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    most_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def partitions(self) -> dict[str, int]:
@@ -53,14 +57,15 @@ class ClusterView:
             {at: end for at, end in self.ends.items() if at[0] in kept},
             {at: start for at, start in self.starts.items() if at[0] in kept},
             {topic: one for topic, one in self.topic_ids.items() if topic in kept},
+            {topic: most for topic, most in self.most_bytes.items() if topic in kept},
         )
 
 
 class Cluster(Protocol):
     """A way to look at the cluster."""
 
-    def view(self, topics: Iterable[str]) -> ClusterView:
-        """The topics as they are now.
+    def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
+        """The topics as they are now, those that are read and those that are written.
 
         Raises:
             BrokerUnreachable: if no broker answers in time.
@@ -94,13 +99,14 @@ class AdminCluster:
 
     bootstrap_servers: str
 
-    def view(self, topics: Iterable[str]) -> ClusterView:
-        """Partition counts, offsets and ids in three requests."""
+    def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
+        """Partition counts, offsets and ids in three requests; one more for topics that are written."""
         from confluent_kafka import IsolationLevel, KafkaException, TopicCollection  # noqa: PLC0415
         from confluent_kafka import TopicPartition as At  # noqa: PLC0415
         from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
 
-        names = sorted(set(topics))
+        outputs = sorted(set(written))
+        names = sorted({*topics, *outputs})
         quiet: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "error_cb": _ignore}
         admin = AdminClient(quiet)
         try:
@@ -122,9 +128,10 @@ class AdminCluster:
                 }
                 for spec in (OffsetSpec.latest(), OffsetSpec.earliest())  # type: ignore[no-untyped-call]
             )
+            most_bytes = _most_bytes(admin, outputs)
         except KafkaException as error:
             raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
-        return ClusterView(ends, starts, ids)
+        return ClusterView(ends, starts, ids, most_bytes)
 
 
 @dataclass(frozen=True)
@@ -135,9 +142,9 @@ class ProbeCluster:
     options: Mapping[str, str]
     scratch: Path
 
-    def view(self, topics: Iterable[str]) -> ClusterView:
+    def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
         """Partition counts and end offsets from one query that reads nothing."""
-        names = sorted(set(topics))
+        names = sorted({*topics, *written})
         limits = {"kafka.default.api.timeout.ms": "15000", "kafka.request.timeout.ms": "10000"}
         reader = self.spark.readStream.format("kafka").options(**{**limits, **self.options})
         latest = reader.option("subscribe", ",".join(names)).option("startingOffsets", "latest").load()
@@ -171,6 +178,24 @@ class ProbeCluster:
         if "TimeoutException" in text or "Timed out" in text or "timed out" in text:
             return _unreachable(servers, "no answer in time")
         return error
+
+
+def _most_bytes(admin: AdminClient, topics: list[str]) -> dict[str, int]:
+    """`max.message.bytes` of topics; of none where that may not be seen, which no run is to fail of."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # noqa: PLC0415
+
+    if not topics:
+        return {}
+    asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    try:
+        found = {
+            one.name: future.result()["max.message.bytes"].value
+            for one, future in admin.describe_configs(asked, request_timeout=_TIMEOUT_S).items()
+        }
+    except KafkaException:
+        return {}
+    return {topic: int(value) for topic, value in found.items() if value}
 
 
 def _missing(topics: list[str], servers: str) -> TopicMissing:

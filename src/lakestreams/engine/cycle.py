@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, kafka_sink, quarantine, sinks
-from lakestreams.engine.bronze import planned_rows
-from lakestreams.engine.dataflow import Inputs, Results
+from lakestreams.engine import dataflow, kafka_sink, orphans, quarantine, sinks
+from lakestreams.engine.dataflow import LINEAGE, Inputs, Results
+from lakestreams.engine.expecting import WRITTEN, Expecting
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
+from lakestreams.engine.observed import Observed
+from lakestreams.engine.sides import EXPECTATION
 from lakestreams.engine.steps import names
-from lakestreams.errors import ExpectationFailed, TooManyBadRecords
+from lakestreams.errors import TooManyBadRecords
+from lakestreams.expectations import judging
+from lakestreams.expectations.judging import KINDS, ROWS
+from lakestreams.expectations.tally import Tally
 from lakestreams.joins.order import KEY
 from lakestreams.topology.graph import triggers_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import Sink, Source
+    from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node
 
 BAD_SHARE_FROM_RECORDS = 1_000
-_EXAMPLES = 5
 
 
 @dataclass
@@ -35,8 +40,8 @@ class RunCounts:
     bad: dict[str, int] = field(default_factory=dict)
 
     def add(self, plan: Plan) -> None:
-        """Takes a plan's counts in."""
-        for part in plan.ranges:
+        """Takes a plan's counts in; what is replayed may be unreadable again, and says nothing of the producer."""
+        for part in (one for one in plan.ranges if not one.of_attempts):
             self.read[part.topic] = self.read.get(part.topic, 0) + part.records
             self.bad[part.topic] = self.bad.get(part.topic, 0) + part.bad
 
@@ -56,10 +61,31 @@ class RunCounts:
             raise TooManyBadRecords(message)
 
 
+@dataclass(frozen=True)
+class Executed:
+    """What a cycle has given.
+
+    Attributes:
+        results: what was evaluated.
+        tally: what was counted of it.
+    """
+
+    results: Results
+    tally: Tally
+
+
 def execute(
-    spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan, inputs: Inputs, target: kafka_sink.Target
-) -> Results:
-    """Publishes a plan's results and quarantine, each table in one commit, topics last; gives what was evaluated.
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    plan: Plan,
+    inputs: Inputs,
+    target: kafka_sink.Target,
+    expecting: Expecting,
+    *,
+    repeated: bool = False,
+) -> Executed:
+    """Publishes a plan's results and quarantine, each table in one commit, topics last.
 
     Args:
         spark: the session.
@@ -68,51 +94,149 @@ def execute(
         plan: the cycle.
         inputs: what it is evaluated over (see `past`).
         target: where topics are written.
+        expecting: judges what is expected.
+        repeated: whether a driver before may have published some of it: then Delta skips what is there already.
+
+    Raises:
+        ExpectationFailed: if something with the action `fail` is violated; nothing is published.
     """
-    _expect(spark, ledger, topology, plan)
+    tally = expecting.of_sources(plan)
     results = dataflow.run(topology, inputs)
+    publisher = _Publisher(spark, ledger, plan, results, inputs, tally, repeated=repeated)
+    publisher.merged(topology)
+    # what nothing of the plan can cause rows of is not evaluated for its counts either
+    judged = {node.name: results.judged[node.name] for node in topology.nodes
+              if node.name in results.judged and causes(plan, node)}  # fmt: skip
+    expecting.of_steps(judged, publisher.counting, plan, tally)
     for sink in topology.sinks:
-        if not causes(plan, sink):
-            continue  # nothing can come out, and an empty append would cost a commit
-        rows = results.outputs[sink.name]
-        sinks.publish(spark, ledger, sink, rows, names(results.records[sink.name], KEY), plan.cycle)
-    refused = quarantine.rows(spark, ledger, topology, plan, results.rejected)
-    if refused is not None:
-        failpoint("quarantine.before")
-        with translated(ledger.pipeline):
-            quarantine.table(ledger).append(ledger.fence(spark, refused), f"{ledger.pipeline}/quarantine", plan.cycle)
-        failpoint("quarantine.after")
+        if causes(plan, sink):  # else nothing can come out, and an empty append would cost a commit
+            publisher.table(sink)
+    publisher.quarantine(topology)
+    for name, found in judged.items():
+        if found.orphans is not None:
+            orphans.publish(spark, ledger, name, found.orphans)
     for topic in topology.kafka_sinks:  # whatever can be published exactly once is, before what a crash repeats
         if causes(plan, topic):
-            kafka_sink.publish(spark, ledger, topic, results.outputs[topic.name], target)
-    return results
+            publisher.topic(topic, target)
+    tally.complete(topology)
+    return Executed(results, tally)
 
 
-def causes(plan: Plan, sink: Sink) -> bool:
-    """Whether a plan takes records, or moves clocks, that can cause rows of an output."""
-    return any(plan.touches(source.topic) for source in triggers_of(sink))
+def causes(plan: Plan, node: Node) -> bool:
+    """Whether a plan takes records, or moves clocks, that can cause rows of a node."""
+    return any(plan.touches(source.topic) for source in triggers_of(node))
 
 
-def _expect(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> None:
-    """Stops before anything is published where an expectation with the action `fail` is violated."""
-    for source in topology.sources:
-        violated = sum(part.null_keys for part in plan.of(source.topic))
-        if source.keys_not_null == "fail" and violated:
-            examples = _null_keys(spark, ledger, source, plan)
-            message = (
-                f"keys_not_null of {source.name}: {violated} of {plan.records(source.topic)} records have no key\n"
-                + "\n".join(f"{source.topic}-{partition}@{offset}" for partition, offset in examples)
-            )
-            raise ExpectationFailed(message, where=f'source "{source.name}"')
+@dataclass
+class _Publisher:
+    """Writes a cycle's results, and counts them on the way."""
+
+    spark: SparkSession
+    ledger: Ledger
+    plan: Plan
+    results: Results
+    inputs: Inputs
+    tally: Tally
+    repeated: bool
+    counting: list[DataFrame] = field(default_factory=list)
+    _newest: dict[str, DataFrame] = field(default_factory=dict)
+
+    def merged(self, topology: Topology) -> None:
+        """Prepares what merges write: one row a key, held because it is counted before it is merged."""
+        for sink in topology.sinks:
+            if sink.mode == "merge" and causes(self.plan, sink):
+                key = names(self.results.records[sink.name], KEY)
+                newest = self.inputs.hold(sinks.latest(self.results.outputs[sink.name], key))
+                self._newest[sink.name] = newest
+                kind = F.col(LINEAGE)["kind"]
+                counts = [(name, column, F.lit(0)) for name, column in _kinds(kind).items()]
+                self.counting.append(judging.told(sink.name + WRITTEN, newest, counts))
+
+    def table(self, sink: DeltaSink) -> None:
+        """Writes an output's rows in one commit."""
+        rows = self.results.outputs[sink.name]
+        key = names(self.results.records[sink.name], KEY)
+        if sink.mode == "merge":
+            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan.cycle)
+            return
+        counts = _kinds(F.col(LINEAGE)["kind"])
+        there = self.ledger.lake.output(sink.name)
+
+        def afterwards() -> DataFrame:
+            return there.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
+
+        def write(observed: DataFrame) -> None:
+            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan.cycle)
+
+        self.tally.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
+
+    def topic(self, sink: KafkaSink, target: kafka_sink.Target) -> None:
+        """Writes an output's records to Kafka."""
+        rows = self.results.outputs[sink.name]
+        observed = self._observed(sink.name, _kinds(F.col(LINEAGE)["kind"]))
+        kafka_sink.publish(self.spark, self.ledger, sink, observed.of(rows), target)
+        self.tally.rows(sink.name, observed.counts() or {})
+
+    def quarantine(self, topology: Topology) -> None:
+        """Writes what goes to quarantine in one commit."""
+        rejected = [one for one in self.results.rejected if one.code != EXPECTATION or self._drops(one.node)]
+        refused = quarantine.rows(self.spark, self.ledger, topology, self.plan, rejected)
+        if refused is None:
+            return
+        reasons = quarantine.reasons(topology, rejected)
+        counts = {
+            f"r{place}": F.count_if((F.col("node") == node) & (F.col("code") == code))
+            for place, (node, code) in enumerate(reasons)
+        }
+        table = quarantine.table(self.ledger)
+
+        def afterwards() -> DataFrame:
+            own = (F.col("pipeline") == self.ledger.pipeline) & (F.col("cycle") == self.plan.cycle)
+            return table.read(self.spark).where(own)
+
+        def write(observed: DataFrame) -> None:
+            failpoint("quarantine.before")
+            with translated(self.ledger.pipeline):
+                fenced = self.ledger.fence(self.spark, observed)
+                table.append(fenced, f"{self.ledger.pipeline}/quarantine", self.plan.cycle)
+            failpoint("quarantine.after")
+
+        found = self._counted("quarantine", refused, counts, write, afterwards)
+        for place, (node, code) in enumerate(reasons):
+            self.tally.quarantined(node, code, found[f"r{place}"])
+
+    def _drops(self, node: str) -> bool:
+        """Whether a step's rules have dropped any row, as it was counted."""
+        return any(one.action == "drop" and one.failed for one in self.tally.of(node).expected)
+
+    def _counted(
+        self,
+        what: str,
+        rows: DataFrame,
+        counts: Mapping[str, Any],
+        write: Callable[[DataFrame], None],
+        afterwards: Callable[[], DataFrame],
+    ) -> dict[str, int]:
+        """Writes rows and tells their counts; where the write was skipped they are counted where they lie."""
+        found = None
+        if self.repeated:
+            write(rows)
+        else:
+            observed = self._observed(what, counts)
+            write(observed.of(rows))
+            found = observed.counts()
+        if found is None:
+            row = afterwards().agg(*(column.alias(name) for name, column in counts.items())).first()
+            found = {name: int(row[name] or 0) for name in counts} if row is not None else {}
+        return found
+
+    def _observed(self, what: str, counts: Mapping[str, Any]) -> Observed:
+        return Observed(f"{self.ledger.pipeline} {self.ledger.epoch} {self.plan.cycle} {what}", counts)
 
 
-def _null_keys(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan) -> list[tuple[int, int]]:
-    found = (
-        planned_rows(spark, ledger, source, [plan])
-        .where(F.col("k").isNull())
-        .orderBy("partition", "offset")
-        .select("partition", "offset")
-        .limit(_EXAMPLES)
-        .collect()
-    )
-    return [(row["partition"], row["offset"]) for row in found]
+def _kinds(kind: Any) -> dict[str, Any]:
+    """Counts of result rows: all, and those of each kind."""
+    return {ROWS: F.count(F.lit(1))} | {f"{ROWS}_{one}": F.count_if(kind == one) for one in KINDS}
+
+
+__all__ = ["Executed", "RunCounts", "causes", "execute"]

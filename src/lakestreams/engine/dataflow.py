@@ -5,8 +5,9 @@ Pure: frames in, frames out; no Kafka, no tables. Steps on one record at a time 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -14,8 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.derived import Derived
 from lakestreams.engine.encode import encoded
 from lakestreams.engine.shapes import Rejected, Scopes, Shapes, stream_side, table_side
+from lakestreams.engine.sides import EXPECTATION, ROW, RULES
 from lakestreams.engine.steps import Steps, names, paths, where
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError, TopologyInvalid
+from lakestreams.expectations import judging, outcomes
+from lakestreams.expectations import rules as rules_module
+from lakestreams.expectations.judging import ORPHAN, Dataset
 from lakestreams.formats.base import struct_type
 from lakestreams.joins.order import (
     CONTRIBUTOR_TYPE,
@@ -30,6 +35,7 @@ from lakestreams.joins.order import (
     RECORD_COLUMNS,
     RIGHT_KEY,
     RIGHT_VALUE,
+    TICK,
     TIME,
     TOMBSTONE,
     UNMATCHED,
@@ -39,7 +45,9 @@ from lakestreams.joins.order import (
 )
 from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
 from lakestreams.joins.validity import TableSide
+from lakestreams.topology.expectations import FanOut, ForeignKeyExists, OneOutcomePerLeft, UniqueKey
 from lakestreams.topology.fields import Fields, MaybeFields
+from lakestreams.topology.graph import longest_wait_ms, sources_of
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,
@@ -62,6 +70,7 @@ from lakestreams.topology.nodes import (
     TableTableJoin,
     ToStream,
     ToTable,
+    WindowedJoin,
     is_join,
     is_table,
 )
@@ -73,6 +82,11 @@ if TYPE_CHECKING:
 
 EVENT_TIME, LINEAGE = "event_time_ms", "_lineage"
 RESERVED = (EVENT_TIME, LINEAGE)
+_OUTCOMES = "outcomes"
+
+
+def _as_it_is(rows: DataFrame) -> DataFrame:
+    return rows
 
 
 @dataclass(frozen=True)
@@ -94,6 +108,8 @@ class Inputs:
         results_from: the first cycle whose results are wanted, where earlier ones are evaluated only because what is
             retained is older; by default all.
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
+        clock_ms: the least of all tasks' clocks after these cycles; None: not known.
+        hold: keeps a frame that is read several times.
     """
 
     streams: Mapping[str, DataFrame]
@@ -109,6 +125,8 @@ class Inputs:
     raw: bool = False
     results_from: int | None = None
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
+    clock_ms: int | None = None
+    hold: Callable[[DataFrame], DataFrame] = _as_it_is
 
     @property
     def wanted(self) -> int:
@@ -126,6 +144,8 @@ class Results:
         rejected: records that steps had no use for.
         kept: node to what it needs of the past next time.
         nodes: node to its rows, for those who look inside.
+        judged: what is to be judged of steps and outputs, by the node's name.
+        made: node to its rows before a rule dropped some of them, where one does.
     """
 
     outputs: dict[str, DataFrame] = field(default_factory=dict)
@@ -133,6 +153,8 @@ class Results:
     rejected: list[Rejected] = field(default_factory=list)
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     nodes: dict[str, DataFrame | TableSide] = field(default_factory=dict)
+    judged: dict[str, Dataset] = field(default_factory=dict)
+    made: dict[str, DataFrame] = field(default_factory=dict)
 
 
 def run(topology: Topology, inputs: Inputs) -> Results:
@@ -195,6 +217,7 @@ class _Walk:
         self._results = Results()
         self.faults: list[LakestreamsError] = []
         self._steps = Steps(topology.nodes, self.faults)
+        self._orphans: dict[str, DataFrame] = {}
         given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
             inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
@@ -206,24 +229,34 @@ class _Walk:
         for node in self._topology.nodes:
             if any(parent.name not in self._frames for parent in node.parents):
                 continue  # a parent has a fault, which is reported already
-            noted = len(self.faults)
-            try:
-                frame = self._evaluate(node)
-                if self._checking:
-                    _analyse(frame)
-            except LakestreamsError as error:
-                self.faults.append(error)
-                continue
-            except Exception as error:
-                if not self._checking:
-                    raise
-                if len(self.faults) == noted:  # else the cause is noted already: an unknown column
-                    self.faults.append(InvalidExpression(_first_line(error), where=where(node)))
-                continue
-            if len(self.faults) == noted:
+            frame = self._guarded(node, self._evaluate)
+            if frame is not None:
                 self._frames[node.name] = frame
+                # what is expected of rows may be wrong without the rows being so
+                expected = self._guarded(node, partial(self._expected, frame=frame))
+                self._frames[node.name] = frame if expected is None else expected
         self._results.nodes = self._frames
         return self._results
+
+    def _guarded(self, node: Node, step: Callable[[Node], DataFrame | TableSide]) -> DataFrame | TableSide | None:
+        """What a step gives; None if it has a fault, which is noted when checking."""
+        noted = len(self.faults)
+        try:
+            frame = step(node)
+            if self._checking:
+                _analyse(frame)
+        except LakestreamsError as error:
+            if not self._checking:
+                raise
+            self.faults.append(error)
+            return None
+        except Exception as error:
+            if not self._checking:
+                raise
+            if len(self.faults) == noted:  # else the cause is noted already: an unknown column
+                self.faults.append(InvalidExpression(_first_line(error), where=where(node)))
+            return None
+        return frame if len(self.faults) == noted else None
 
     def _evaluate(self, node: Node) -> DataFrame | TableSide:
         if isinstance(node, Source):
@@ -264,12 +297,78 @@ class _Walk:
         assert isinstance(node, MapValues | Filter)  # noqa: S101 - the kinds above are all others
         return self._steps.per_record(node, frame, table=False)
 
+    # --- expectations ------------------------------------------------------------------------------------------------
+
+    def _expected(self, node: Node, frame: DataFrame | TableSide) -> DataFrame | TableSide:
+        """Notes what is to be judged of a node's rows, and leaves out what its rules drop."""
+        expectations = self._topology.expectations
+        rules, invariants = expectations.rules_of(node.name), expectations.invariants_of(node.name)
+        if isinstance(node, Source):
+            if self._checking:  # a cycle's plan has the counts, and what is dropped was not read
+                fields = rules_module.fields_of(node, self.faults)
+                rows = frame.all() if isinstance(frame, TableSide) else frame
+                _analyse(rows.select(*(rules_module.violated(rule, fields) for rule in rules)))
+            return frame
+        if isinstance(node, Sink) or not (rules or invariants):
+            return frame  # an output's rows are judged before they get the columns of its table
+        rows = self._inputs.hold(frame.all() if isinstance(frame, TableSide) else frame)
+        kept = self._judge(node, rows)
+        return TableSide(None, kept) if isinstance(frame, TableSide) else kept
+
+    def _judge(self, node: Node, rows: DataFrame) -> DataFrame:
+        """Notes what is to be judged of rows; gives those that no rule drops."""
+        expectations = self._topology.expectations
+        rules, invariants = expectations.rules_of(node.name), expectations.invariants_of(node.name)
+        owner = node.parents[0].name if isinstance(node, Sink) else node.name
+        fields = self._steps.fields(owner, rows, node)
+        of_now = rows.where(is_new(self._inputs.wanted) & (F.col(KIND) != TICK))
+        dataset = Dataset(node.name, of_now, fields, rules, invariants)
+        if is_join(node) and any(isinstance(one, FanOut | OneOutcomePerLeft) for one in invariants):
+            dataset = replace(dataset, outcomes=self._outcomes(node, rows))
+        if node.name in self._orphans:
+            dataset = replace(dataset, orphans=self._orphans[node.name])
+        unique = [one for one in invariants if isinstance(one, UniqueKey)]
+        if unique:
+            columns = paths(rows, KEY, VALUE)
+            for name in (name for one in unique for name in one.columns):
+                _ = fields[name]  # notes the fault where there is none
+            dataset = replace(dataset, columns=columns)
+        self._results.judged[node.name] = dataset
+        if self._checking:
+            _analyse(of_now.select(*(rules_module.violated(rule, fields) for rule in rules)))
+        dropping = [rule for rule in rules if rule.action == "drop"]
+        if not dropping:
+            return rows
+        self._results.made[node.name] = rows
+        out = rules_module.any_of(dropping, fields)
+        refused = of_now.where(out).select(
+            judging.coordinates().alias("at"),
+            rules_module.names_of(rules, fields).alias(RULES),
+            judging.row_text().alias(ROW),
+        )
+        self._results.rejected.append(
+            Rejected(node.name, EXPECTATION, refused.select("at.*", RULES, ROW), earlier=True)
+        )
+        return rows.where(~out)
+
+    def _outcomes(self, node: Join, rows: DataFrame) -> DataFrame:
+        """What has become of the left side's records; notes what of it to keep."""
+        past = self._inputs.retained.get(node.name, {}).get(_OUTCOMES)
+        topics = [source.topic for source in sources_of(node.left)]
+        counted = outcomes.count(rows, topics, past, self._inputs.wanted)
+        if self._inputs.keeps and node.name in self._results.kept:
+            span = longest_wait_ms([node]) + (node.before_ms + node.after_ms if isinstance(node, WindowedJoin) else 0)
+            self._results.kept[node.name][_OUTCOMES] = outcomes.retain(counted, self._inputs.clock_ms, span)
+        return counted
+
     # --- joins -------------------------------------------------------------------------------------------------------
 
     def _join(self, node: Join) -> DataFrame | TableSide:
         with_old = is_table(node) and self._wants_old(node)
         left, right = self._frames[node.left.name], self._frames[node.right.name]
         rows = self._shapes.joined(node, left, right, old=with_old)
+        if isinstance(node, ForeignKeyJoin):
+            rows = self._note_orphans(node, rows)
         value = F.when(F.col(KIND) != TOMBSTONE, self._result(node, rows, VALUE, RIGHT_VALUE))
         made = {VALUE: value}
         if with_old:
@@ -279,6 +378,20 @@ class _Walk:
         further = [name for name in (OLD, SEEN_TIME) if name in made or (with_old and name in rows.columns)]
         frame = rows.withColumns(made).select(*RECORD_COLUMNS, *further)
         return TableSide(None, frame) if is_table(node) else frame
+
+    def _note_orphans(self, node: ForeignKeyJoin, rows: DataFrame) -> DataFrame:
+        """Which rows of a left table name a row that is not there; only if it is expected that they do not."""
+        invariants = self._topology.expectations.invariants_of(node.name)
+        if not any(isinstance(one, ForeignKeyExists) for one in invariants):
+            return rows
+        rows = self._inputs.hold(rows)
+        named = self._steps.key(node, node.left_on(self._steps.fields(node.left.name, rows, node)))
+        lost = (F.col(KIND) == UNMATCHED) & named.isNotNull()
+        self._orphans[node.name] = rows.where(is_new(self._inputs.wanted)).select(
+            KEY, ORDER, PLACE, TIME, KIND, CONTRIBUTORS,
+            lost.alias(ORPHAN), F.to_json(named).alias("foreign_key"),
+        )  # fmt: skip
+        return rows
 
     def _wants_old(self, node: Node) -> bool:
         """Whether somebody reads what a table's rows were before."""
@@ -312,6 +425,9 @@ class _Walk:
         if isinstance(rows, TableSide):
             rows = rows.all()
         rows = rows.where(is_new(self._inputs.wanted))
+        expectations = self._topology.expectations
+        if expectations.rules_of(node.name) or expectations.invariants_of(node.name):
+            rows = self._judge(node, self._inputs.hold(rows))
         self._results.records[node.name] = rows
         if is_table(node):
             gone = F.col(VALUE).isNull()

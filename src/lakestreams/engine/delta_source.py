@@ -30,6 +30,7 @@ from lakestreams.errors import (
     RowsChanged,
     UnknownColumn,
 )
+from lakestreams.expectations.rules import RecordRules
 from lakestreams.topology.nodes import DELTA_TOPIC, kind_of
 
 if TYPE_CHECKING:
@@ -191,12 +192,14 @@ class TableReader:
         spark: the session.
         ledger: of the running epoch.
         accept_data_loss: whether a stream goes on where commits are gone that were not read.
+        rules: what is judged of single records.
         warnings: what the operator should know; filled as tables are read.
     """
 
     spark: SparkSession
     ledger: Ledger
     accept_data_loss: bool = False
+    rules: RecordRules = field(default_factory=RecordRules)
     warnings: list[str] = field(default_factory=list)
 
     def ingest(self, found: Sequence[Found], before: Standing) -> Ingest:
@@ -219,7 +222,7 @@ class TableReader:
             failpoint("bronze.after", one.source.topic)
         sources = [one.source for one in found]
         ends = {one.at: one.end for one in found}
-        return ingest.close_batch(self.spark, self.ledger, sources, before, seq, ends, now)
+        return ingest.close_batch(self.spark, self.ledger, sources, before, seq, ends, now, self.rules)
 
     def _append(self, found: Found, position: Position, seq: int, now: int) -> None:
         """One append. What it reads exists as a whole or not at all, so it can be tried in one way and then in another."""
@@ -308,9 +311,10 @@ class TableReader:
         content = self._content(found, found.committed_ms)
         if not position.offset:
             return content.withColumn("timestamp_ms", F.lit(_BEFORE_ALL_MS).cast("bigint"))
-        newest = F.max_by(F.struct("value", "k"), F.struct("offset", "attempt"))
+        newest = F.max_by(F.struct("value", "k"), "offset")
         bronze = self.ledger.lake.bronze(self.ledger.pipeline, found.source.topic).read(self.spark)
-        said = bronze.groupBy(F.col("key").alias("said_key")).agg(newest.alias("said"))
+        # what was repaired since is not what the table said: compared with that, the fault would come again
+        said = bronze.where(F.col("attempt") == 0).groupBy(F.col("key").alias("said_key")).agg(newest.alias("said"))
         # several rows of one key: the last one counts, as it does among records
         last = F.max("value").over(Window.partitionBy("key"))
         both = content.withColumn("last", last).join(said, F.col("key").eqNullSafe(F.col("said_key")), "full_outer")

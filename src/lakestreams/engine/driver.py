@@ -6,6 +6,7 @@ it has ended. A crash anywhere leads to the same tables: whatever was planned is
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -17,26 +18,32 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import (
+    attempts,
     checkpoint,
     cluster,
     cycle,
     dataflow,
     delta_source,
+    event_log,
     fingerprint,
     ingest,
     kafka_sink,
+    orphans,
     past,
     quarantine,
+    replays,
     settle,
     sinks,
 )
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
+from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.lake import Lake, require_distinct
 from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
 from lakestreams.errors import (
+    ExpectationFailed,
     Fenced,
     IngestFailed,
     LakestreamsError,
@@ -45,7 +52,11 @@ from lakestreams.errors import (
     TopicRecreated,
     TopologyInvalid,
 )
+from lakestreams.expectations.events import Closing
+from lakestreams.expectations.rules import RecordRules
+from lakestreams.expectations.tally import Tally
 from lakestreams.topology import validate
+from lakestreams.topology.expectations import ForeignKeyExists, Layout, MatchRate
 from lakestreams.topology.graph import longest_wait_ms
 from lakestreams.topology.nodes import Repartition
 
@@ -56,7 +67,12 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
 
 _POLL_S = 0.05
+_RATES = 1_000  # finished cycles that match rates look back at, at most
 _RECREATED = "was deleted and created again"
+# Spark 4.2 says which record it was.
+_TIME_OVERFLOW = re.compile(
+    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value (-?\d+) that overflows"
+)
 
 
 class Driver:
@@ -103,6 +119,12 @@ class Driver:
             settings.idle_timeout_ms,
         )
         self._target = kafka_sink.Target(settings.kafka)
+        self._rules = RecordRules(topology.expectations)
+        self._expecting = Expecting(spark, self._ledger, topology, self._rules)
+        self._events = event_log.EventLog(spark, self._ledger, topology)
+        self._tally: Tally | None = None  # of the open plan, once it is executed
+        self._planned_at_ms = 0
+        self._before: dict[str, float] = {}  # seconds by stage when the open plan was made
 
     # --- what callers use ------------------------------------------------------------------------------------------
 
@@ -154,14 +176,17 @@ class Driver:
             outputs, view, self._summary.warnings = self.check()
         with self._timed("prepare"):
             self._create_tables(outputs)
+            self._look_at_layouts()
             history = self._ledger.history(self._spark)
             self._require_same_topics(history, view)
             self._claim(history)
             self._accept_losses(history, view)
+            self._expect(view)
             self._resume(history)
         if self._open and self._plan is not None:
             self._summary.warnings += self._repeated(self._plan)
-            self._execute(self._plan)
+            self._plan = self._expecting.recounted(self._plan)
+            self._execute(self._plan, repeated=True)
 
     def round(self) -> None:
         """Ingests up to the ends of now and processes what is settled, then the rest."""
@@ -170,17 +195,33 @@ class Driver:
             if unfit:  # since the run began
                 raise TopologyInvalid(unfit, self._topology.name)
             view = self._view(found).only(source.topic for source in self._topology.sources)
+            self._require_equal_counts(view)
         positions = self._positions()
         ends = {at: end for at, end in view.ends.items() if not delta_source.is_delta(at[0])}
         known = {at: positions.get(at, view.starts.get(at, 0)) for at in ends}
         pending = {at: end for at, end in ends.items() if known[at] < end}
         self._tell(Event("started", {"lag": sum(end - known[at] for at, end in pending.items())}))
+        self._ingest_requests()
         self._ingest_tables(delta_source.pending(found, positions))
         if pending or (self._topics and not ends):
             self._ingest(view)
         self._process({}, view)
         self._pass_time(view)
         self._finish()
+
+    def _require_equal_counts(self, view: ClusterView) -> None:
+        """Looks at partition counts again where a topic has grown since they were looked at.
+
+        Raises:
+            TopologyInvalid: where a join requires equal ones and they are not any more.
+        """
+        if dict(view.partitions) == dict(self._rules.partitions):
+            return
+        unequal, warnings = validate.co_partitioning(self._topology.nodes, view.partitions)
+        if unequal:
+            raise TopologyInvalid(unequal, self._topology.name)
+        self._summary.warnings += [text for text in warnings if text not in self._summary.warnings]
+        self._rules = self._expecting.rules = RecordRules(self._topology.expectations, view.partitions)
 
     # --- start -----------------------------------------------------------------------------------------------------
 
@@ -191,9 +232,9 @@ class Driver:
 
     def _view(self, found: Sequence[delta_source.Found]) -> ClusterView:
         """Kafka's topics, those that are read and those that are written, and the Delta tables."""
-        topics = [*self._topics, *(sink.name for sink in self._topology.kafka_sinks)]
-        view = self._cluster().view(topics) if topics else ClusterView({})
-        self._target = replace(self._target, partitions=view.partitions)
+        written = [sink.name for sink in self._topology.kafka_sinks]
+        view = self._cluster().view(self._topics, written) if self._topics or written else ClusterView({})
+        self._target = replace(self._target, partitions=view.partitions, most_bytes=view.most_bytes)
         return delta_source.beside(view, found)
 
     def _cluster(self) -> cluster.Cluster:
@@ -211,7 +252,13 @@ class Driver:
         spark, name = self._spark, self._topology.name
         jobs: list[Callable[[], None]] = [
             partial(self._ledger.create, spark),
-            lambda: quarantine.table(self._ledger).create(spark, quarantine.schema(spark)),
+            lambda: quarantine.table(self._ledger).create(spark, quarantine.schema(spark), grows=True, lenient=True),
+            partial(event_log.create, spark, self._ledger),
+            *(
+                partial(orphans.create, spark, self._ledger)
+                for _, what in self._topology.expectations.invariants
+                if isinstance(what, ForeignKeyExists)
+            ),
             *(partial(ingest.create_bronze, spark, self._lake, name, source) for source in self._topology.sources),
             *(
                 partial(sinks.create, spark, self._lake, sink, outputs[sink.name].schema)
@@ -221,6 +268,23 @@ class Driver:
         with ThreadPoolExecutor(max_workers=4) as pool:
             for done in [pool.submit(job) for job in jobs]:
                 done.result()
+
+    def _look_at_layouts(self) -> None:
+        """Compares the layout of outputs with what is declared: one that is expected ends the run, else it is told.
+
+        Raises:
+            ExpectationFailed: where `Layout` says `fail`.
+        """
+        for sink in self._topology.sinks:
+            expected = [one for one in self._topology.expectations.invariants_of(sink.name) if isinstance(one, Layout)]
+            if not (expected or sink.cluster_by or sink.partition_by):
+                continue
+            fault = sinks.laid_out_otherwise(self._spark, self._lake, sink)
+            if fault is not None and any(one.action == "fail" for one in expected):
+                hint = "make the table anew, or alter its clustering; or declare what it has"
+                raise ExpectationFailed(f"layout of {fault}", hint=hint, where=sink.name)
+            if fault is not None:
+                self._summary.warnings.append(f"layout of {fault}")
 
     def _require_same_topics(self, history: History, view: ClusterView) -> None:
         """A topic with another id, or an end before what was read, is another topic under the same name."""
@@ -257,6 +321,19 @@ class Driver:
         self._summary.epoch = self._ledger.epoch
         self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._fingerprint}))
 
+    def _expect(self, view: ClusterView) -> None:
+        """Prepares what judges: the partitions are those of now, the rates those of the cycles before."""
+        own = view.only(source.topic for source in self._topology.sources)
+        self._rules = RecordRules(self._topology.expectations, own.partitions)
+        self._expecting = Expecting(self._spark, self._ledger, self._topology, self._rules, self._expecting.rates)
+        self._events = event_log.EventLog(self._spark, self._ledger, self._topology)
+        if any(isinstance(what, MatchRate) for _, what in self._topology.expectations.invariants):
+            told = {one.cycle: one for one in self._ledger.closings(self._spark, 0, _RATES)}
+            topics = [source.topic for source in self._topology.sources]
+            for plan in self._ledger.plans(self._spark, min(told, default=1), topics):
+                if plan.cycle in told:
+                    self._expecting.closed(plan, told[plan.cycle].tally)
+
     def _accept_losses(self, history: History, view: ClusterView) -> None:
         """Records that expired before they were read: an error, or written down where the operator says so."""
         read = self._ingested(history)
@@ -278,7 +355,9 @@ class Driver:
 
     def _resume(self, history: History) -> None:
         sources = self._topology.sources
-        found = ingest.recover(self._spark, self._ledger, sources, history.ingest)
+        found = ingest.recover(self._spark, self._ledger, sources, history.ingest, self._rules)
+        if found is None:
+            found = self._attempts.recover(history.ingest)
         self._unclosed = 0 if found is not None else self._ledger.epoch - history.ingest_epoch
         if found is not None:
             self._tell(Event("recovered", {"seq": found.seq}))
@@ -328,13 +407,32 @@ class Driver:
         """Ingests what is new in Delta tables, in one batch before Kafka's: so they never hold a cycle back."""
         if not found:
             return
-        reader = delta_source.TableReader(self._spark, self._ledger, self._settings.accept_data_loss)
+        reader = delta_source.TableReader(self._spark, self._ledger, self._settings.accept_data_loss, self._rules)
         with self._timed("ingest"):
             one = reader.ingest(found, self._standing())
+        self._ingested_one(one)
+        self._summary.warnings.extend(reader.warnings)
+
+    def _ingest_requests(self) -> None:
+        """Ingests what is to be replayed, a batch a request, before anything else of the round."""
+        while True:
+            standing = self._standing()
+            request = replays.oldest(self._spark, self._ledger, standing.request)
+            if request is None:
+                return
+            with self._timed("ingest"):
+                one = self._attempts.ingest(request, standing)
+            self._ingested_one(one)
+
+    @property
+    def _attempts(self) -> attempts.AttemptReader:
+        return attempts.AttemptReader(self._spark, self._ledger, self._topology, self._rules)
+
+    def _ingested_one(self, one: Ingest) -> None:
+        """Takes note of a batch that was closed here."""
         self._ingests.append(one)
         self._unclosed = 0
         self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
-        self._summary.warnings.extend(reader.warnings)
         self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
 
     def _standing(self) -> ingest.Standing:
@@ -359,7 +457,7 @@ class Driver:
         generation = checkpoint.choose_generation(root, topics, partitions, positions)
         standing = self._standing()
         sources = tuple(source for source in self._topology.sources if source.delta is None)
-        writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing)
+        writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing, self._rules)
         seen: int | None = None
         with self._timed("ingest"):
             query = self._start_query(generation, writer, topics)
@@ -415,7 +513,9 @@ class Driver:
             return Fenced(f"a newer driver runs pipeline {self._topology.name}; nothing was written")
         if "failOnDataLoss" in text or "OffsetOutOfRange" in text:
             return OffsetsExpired(f"Spark's Kafka source found offsets missing:\n{text.splitlines()[0]}")
-        return IngestFailed(f"the ingest query of {self._topology.name} stopped: {_cause(text)}")
+        return _unreadable_time(text) or IngestFailed(
+            f"the ingest query of {self._topology.name} stopped: {_cause(text)}"
+        )
 
     # --- cycles ----------------------------------------------------------------------------------------------------
 
@@ -436,7 +536,10 @@ class Driver:
             for one in fresh:
                 self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
                 self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
-            backlog = settle.Backlog(self._plan, tuple(self._ingests))
+            judged = {
+                source.topic: frozenset(one.id for one in self._rules.of(source)) for source in self._topology.sources
+            }
+            backlog = settle.Backlog(self._plan, tuple(self._ingests), judged)
             number = (self._plan.cycle if self._plan else 0) + 1
             ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
             whole = frozenset(one.topic for one in self._topology.sources if one.kind == "global_table")
@@ -479,30 +582,37 @@ class Driver:
             self._execute(plan)
 
     def _cut(self, stretches: Sequence[Range], below: int | None, seq_from: int) -> Mapping[TopicPartition, Range]:
-        return cut_below(self._spark, self._ledger, stretches, below, seq_from)
+        sources = self._topology.sources
+        return cut_below(self._spark, self._ledger, stretches, below, seq_from, self._rules, sources)
 
     def _record(self, plan: Plan, view: ClusterView) -> None:
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
-        self._ledger.record_plan(self._spark, plan)
+        closing = self._closing() if self._open else None
+        self._ledger.record_plan(self._spark, plan, None if closing is None else closing.as_dict())
         if self._open:  # the new plan says that the one before it is done
-            self._closed()
+            self._closed(closing)
         self._plan, self._open = plan, True
+        self._planned_at_ms, self._before = self._now_ms(), dict(self._summary.seconds)
         backlog = settle.Backlog(plan, tuple(self._ingests))
         self._ingests = list(backlog.open_ingests()) or self._ingests[-1:]
         self._refresh()
         self._tell(Event("planned", {"cycle": plan.cycle, "records": sum(part.records for part in plan.ranges)}))
 
-    def _execute(self, plan: Plan) -> None:
+    def _execute(self, plan: Plan, *, repeated: bool = False) -> None:
         self._counts.add(plan)
         self._counts.require_share(self._settings.max_bad_share)
         with self._timed("join"):
             try:
                 inputs = self._past.inputs(plan)
-                results = cycle.execute(self._spark, self._ledger, self._topology, plan, inputs, self._target)
-                self._past.executed(plan, results)
+                executed = cycle.execute(
+                    self._spark, self._ledger, self._topology, plan, inputs, self._target, self._expecting,
+                    repeated=repeated,
+                )  # fmt: skip
+                self._past.executed(plan, executed.results)
             except BaseException:
                 self._past.abandoned()
                 raise
+        self._tally = executed.tally
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         self._summary.records += records
@@ -514,12 +624,28 @@ class Driver:
         if not self._open or self._plan is None:
             return
         with self._timed("finish"):
-            self._ledger.record_done(self._spark, self._plan.cycle)
-            self._closed()
+            closing = self._closing()
+            self._ledger.record_done(self._spark, self._plan.cycle, None if closing is None else closing.as_dict())
+            self._closed(closing)
             self._open = False
             self._refresh()
+        with self._timed("events"):
+            self._events.write()
 
-    def _closed(self) -> None:
+    def _closing(self) -> Closing | None:
+        """What is told of the open cycle, which is about to be closed."""
+        if self._plan is None or self._tally is None:
+            return None
+        seconds = {stage: s - self._before.get(stage, 0.0) for stage, s in self._summary.seconds.items()}
+        spent = {stage: s for stage, s in seconds.items() if s > 0}
+        now = self._now_ms()
+        return Closing(self._plan.cycle, self._tally, spent, self._ledger.run_id, self._planned_at_ms or now, now)
+
+    def _closed(self, closing: Closing | None) -> None:
+        if self._plan is not None and closing is not None:
+            self._expecting.closed(self._plan, closing.tally)
+            self._events.closed(self._plan, closing)
+        self._tally = None
         if self._plan is not None:
             self._summary.cycles += 1
             self._past.finished(self._plan)
@@ -553,6 +679,20 @@ def _last_batch(query: StreamingQuery) -> int | None:
 def _carried(text: str) -> type[LakestreamsError] | None:
     """One of our own errors, raised inside foreachBatch and wrapped by Spark."""
     return Fenced if "LS503 FENCED" in text else None
+
+
+def _unreadable_time(text: str) -> IngestFailed | None:
+    """A timestamp of Kafka's, mostly in nanoseconds, that Spark's microseconds cannot hold: it fails before we see it."""
+    found = _TIME_OVERFLOW.search(text)
+    if found is None:
+        return None
+    topic, partition, offset, time_ms = found.groups()
+    return IngestFailed(
+        f"the timestamp of record {topic}-{partition}@{offset} is {time_ms} ms, more than Spark can hold: its Kafka source "
+        "can neither read nor skip it",
+        hint="let its producer write milliseconds; ingest what comes before with a small max_offsets_per_trigger, delete the "
+        "partition's records up to it (kafka-delete-records), then run with --accept-data-loss",
+    )
 
 
 def _cause(text: str) -> str:

@@ -37,6 +37,8 @@ NAMES: Final = (
     "state.before",
     "state.written",
     "state.after",
+    "events.before",
+    "events.after",
 )
 
 # What `maintain` passes, beside the runs.

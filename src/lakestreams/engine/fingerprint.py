@@ -24,12 +24,12 @@ def describes(text: str, topology: Topology) -> bool:
 
 def of_state(topology: Topology, meaning: str) -> str:
     """Of what decides what the nodes keep of the past; the pace of runs and other pipelines' topics do not."""
-    return f"{_short(topology.describe(), 8)}-{_short(meaning, 8)}"
+    return f"{_short(topology.meaning(), 8)}-{_short(meaning, 8)}"
 
 
 def is_of(fingerprint: str, topology: Topology) -> bool:
     """Whether a state was kept by this topology, whatever its configuration."""
-    return fingerprint.partition("-")[0] == _short(topology.describe(), 8)
+    return fingerprint.partition("-")[0] == _short(topology.meaning(), 8)
 
 
 def _short(text: str, digits: int) -> str:

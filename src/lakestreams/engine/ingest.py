@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.bronze import LAG
+from lakestreams.engine.bronze import late
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import NO_TIME, Ingest, Ledger, Range, TopicPartition, translated
 from lakestreams.errors import Fenced
+from lakestreams.expectations.rules import BEHIND, RecordRules
 from lakestreams.formats.base import struct_type
 
 if TYPE_CHECKING:
@@ -102,6 +103,18 @@ def bronze_rows(
     known = {partition: position.offset for partition, position in positions.items() if position.offset > 0}
     if known:
         raw = raw.where(F.col("offset") >= F.coalesce(_lookup(known), F.lit(0)))
+    return read_rows(raw, source, positions, seq, ingest_time_ms)
+
+
+def read_rows(
+    raw: DataFrame, source: Source, positions: Mapping[int, Position], seq: int, ingest_time_ms: int
+) -> DataFrame:
+    """Bronze rows of raw records, in the order of their offsets: read by the source's formats, and judged.
+
+    Args:
+        raw: the raw columns of `bronze_schema`, up to `timestamp_type`.
+        source, positions, seq, ingest_time_ms: as for `bronze_rows`.
+    """
     # in columns of their own: inside the expressions below each would be computed several times
     once = raw.select("*", source.key.read(F.col("key")).alias("key_read"),
                       source.value.read(F.col("value")).alias("value_read"))  # fmt: skip
@@ -177,16 +190,17 @@ def _lookup(values: Mapping[int, int]) -> Column:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where bronze stands: the last sequence number and every position."""
+    """Where bronze stands: the last sequence number, every position, and the last request that was ingested."""
 
     seq: int
     positions: Mapping[TopicPartition, Position]
+    request: int = 0
 
     @classmethod
     def after(cls, ingests: Sequence[Ingest]) -> Standing:
         """After these batches, which must reach to the newest."""
         positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
-        return cls(ingests[-1].seq if ingests else 0, positions)
+        return cls(ingests[-1].seq, positions, ingests[-1].request) if ingests else cls(0, positions)
 
 
 # The batches that this process has closed, by run. A cache only: where the function runs in another process (Spark
@@ -218,12 +232,14 @@ class BatchWriter:
         sources: the pipeline's sources.
         checkpoint: the folder of the checkpoint's generation.
         first: where bronze stood when the query was started.
+        rules: what is judged of single records.
     """
 
     ledger: Ledger
     sources: tuple[Source, ...]
     checkpoint: str
     first: Standing
+    rules: RecordRules = field(default_factory=RecordRules)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Appends one batch to bronze and closes it in the ledger."""
@@ -240,7 +256,7 @@ class BatchWriter:
         with kept_in_memory(batch, worth_it=len(touched) > 1) as held:
             for source in touched:
                 self._append(spark, held, source, before.positions, before.seq + 1, now)
-        ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now)
+        ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules)
         with _lock:
             _closed.setdefault(self.ledger.run_id, []).append(ingest)
 
@@ -270,6 +286,7 @@ def close_batch(
     seq: int,
     ends: Mapping[TopicPartition, int],
     ingest_time_ms: int | None,
+    rules: RecordRules,
 ) -> Ingest:
     """Writes the ledger row that closes a bronze batch, from what bronze really holds of it.
 
@@ -277,23 +294,29 @@ def close_batch(
         Fenced: if another driver's rows stand under this sequence number (it got its append in first, ours was
             skipped as a repetition).
     """
-    found = tail(spark, ledger, touched, before.seq)
+    found = tail(spark, ledger, touched, before.seq, rules)
     for part in found.values():
         if ingest_time_ms is not None and part.seq == seq and part.ingest_time_ms != ingest_time_ms:
             message = f"another driver ingested batch {seq} of pipeline {ledger.pipeline}"
             raise Fenced(message)
-    ingest = Ingest(seq, before.seq + 1, _ranges(before, found, ends))
+    ingest = Ingest(seq, before.seq + 1, _ranges(before, found, ends), before.request)
     ledger.record_ingest(spark, ingest)
     return ingest
 
 
-def recover(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], last: Ingest | None) -> Ingest | None:
-    """Closes what a crash left in bronze without a ledger row; None if there is nothing."""
+def recover(
+    spark: SparkSession, ledger: Ledger, sources: Sequence[Source], last: Ingest | None, rules: RecordRules
+) -> Ingest | None:
+    """Closes what a crash left in bronze without a ledger row; None if there is nothing.
+
+    Of replayed records `attempts.recover` does: a batch holds either them or what is new.
+    """
     before = Standing.after([last] if last else [])
-    found = tail(spark, ledger, sources, before.seq)
+    found = tail(spark, ledger, sources, before.seq, rules)
     if not found:
         return None
-    ingest = Ingest(max(part.seq for part in found.values()), before.seq + 1, _ranges(before, found, {}))
+    seq = max(part.seq for part in found.values())
+    ingest = Ingest(seq, before.seq + 1, _ranges(before, found, {}), before.request)
     ledger.record_ingest(spark, ingest)
     return ingest
 
@@ -307,23 +330,44 @@ class Tail:
     ingest_time_ms: int
 
 
-def tail(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], after_seq: int) -> dict[TopicPartition, Tail]:
-    """Counts and bounds of the bronze rows past a sequence number, per topic-partition.
+def tail(
+    spark: SparkSession,
+    ledger: Ledger,
+    sources: Sequence[Source],
+    after_seq: int,
+    rules: RecordRules,
+    *,
+    again: bool = False,
+) -> dict[TopicPartition, Tail]:
+    """Counts and bounds of the bronze rows past a sequence number, per topic-partition; rules are judged on the way.
+
+    Of replayed records if `again`, else of the others.
 
     One query over the sources' tables; one row a partition comes back; files of earlier batches are skipped by their
     statistics.
     """
     readable = F.col("error").isNull()
+    judged = {source.topic: rules.of(source) for source in sources}
+    most = max(map(len, judged.values()), default=0)
+
+    def flags(source: Source) -> Iterator[Column]:
+        """One column for each thing that is judged, and as many for every source."""
+        for place, one in enumerate(judged[source.topic]):
+            yield (readable & rules.violated(source, one)).alias(f"failed{place}")
+        for place in range(len(judged[source.topic]), most):
+            yield F.lit(False).alias(f"failed{place}")
+
     parts = [
         ledger.lake.bronze(ledger.pipeline, source.topic)
         .read(spark)
-        .where(F.col("seq") > after_seq)
+        .where((F.col("seq") > after_seq) & (F.col("attempt") > 0 if again else F.col("attempt") == 0))
         .select(
             *("topic", "partition", "offset", "stream_time_ms", "seq", "ingest_time_ms"),
-            F.when(readable, F.expr(LAG)).alias("lag_ms"),
+            F.when(readable, F.expr(BEHIND)).alias("lag_ms"),
             F.col("error").isNotNull().alias("bad"),
             (readable & F.col("k").isNull()).alias("null_key"),
             (readable & F.col("v").isNull()).alias("null_value"),
+            *flags(source),
         )
         for source in sources
     ]
@@ -341,13 +385,17 @@ def tail(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], after_s
             F.max("lag_ms").alias("lag_ms"),
             F.max("seq").alias("seq"),
             F.max_by("ingest_time_ms", "seq").alias("ingest_time_ms"),
+            F.array(*late(F.col("lag_ms"))).alias("lateness"),
+            F.array(*(F.count_if(f"failed{place}") for place in range(most))).alias("failed"),
         )
         .collect()
     )
     return {
         (row["topic"], row["partition"]): Tail(
             Range(row["topic"], row["partition"], row["first"], row["last"] + 1, row["records"], row["bad"],
-                  row["null_keys"], row["null_values"], row["stream_time_ms"], row["lag_ms"] or 0),
+                  row["null_keys"], row["null_values"], row["stream_time_ms"], row["lag_ms"] or 0,
+                  failed={one.id: n for one, n in zip(judged[row["topic"]], row["failed"], strict=False)},
+                  lateness=tuple(row["lateness"])),
             row["seq"],
             row["ingest_time_ms"],
         )

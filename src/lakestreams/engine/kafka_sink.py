@@ -47,6 +47,10 @@ _CLIENTS_ERROR: Final = re.compile(r"(?<=\borg\.apache\.kafka\.common\.)[\w.]+: 
 _SHOWN_CHARACTERS: Final = 500
 # What a producer sends again after a lost answer is not there twice, and not behind what came after it.
 _PRODUCER: Final = {"kafka.enable.idempotence": "true", "kafka.acks": "all"}
+# The client gathers records up to so many bytes. A batch that the topic refuses as too large it splits into batches of
+# this size again, so that of a topic that takes less it tries the same one until its time is over (KAFKA-8350).
+_BATCH_BYTES: Final = 16_384
+_OVERDUE: Final = re.compile(r"TimeoutException: Expiring \d+ record")
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,20 @@ class Target:
     Attributes:
         options: of Spark's Kafka source, `kafka.` in front; the producer takes those that it knows.
         partitions: topic to partition count.
+        most_bytes: topic to the size of the largest batch that it takes, where that is known.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
+    most_bytes: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def producer(self) -> dict[str, str]:
-        """The options of Spark's Kafka sink."""
+    def producer(self, topic: str) -> dict[str, str]:
+        """The options of Spark's Kafka sink for a topic."""
         shared = {
             name: value for name, value in self.options.items() if name.removeprefix("kafka.") not in _OF_CONSUMERS
         }
-        return shared | _PRODUCER
+        most = self.most_bytes.get(topic, _BATCH_BYTES)
+        return shared | _PRODUCER | ({"kafka.batch.size": str(most)} if most < _BATCH_BYTES else {})
 
 
 def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFrame, target: Target) -> None:
@@ -91,7 +97,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
     ordered = fenced.repartition("partition").sortWithinPartitions(*_PLACE)
     try:
         with translated(ledger.pipeline):
-            writer = ordered.select(*_COLUMNS).write.format("kafka").options(**target.producer)
+            writer = ordered.select(*_COLUMNS).write.format("kafka").options(**target.producer(sink.name))
             writer.option("topic", sink.name).mode("append").save()
     except LakestreamsError:
         raise
@@ -100,7 +106,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
         if cause is None:  # the results could not be computed
             raise
         message = f"topic {sink.name} of pipeline {ledger.pipeline}: {cause}"
-        raise TopicWriteFailed(message, where=f'to_kafka "{sink.name}"') from error
+        raise TopicWriteFailed(message, hint=_hint(cause), where=f'to_kafka "{sink.name}"') from error
     failpoint("kafka.after", sink.name)
 
 
@@ -152,6 +158,18 @@ def note(topology: Topology) -> list[str]:
 def _text(*parts: Column | str) -> Column:
     texts = [F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts]
     return F.concat(*texts).cast("binary")
+
+
+def _hint(cause: str) -> str | None:
+    """What to do about what the client says; None: what the error's own hint says."""
+    if "RecordTooLargeException" in cause:
+        return "raise the topic's max.message.bytes, or make the results smaller; then run again: the cycle is repeated"
+    if _OVERDUE.search(cause):
+        return (
+            "the broker did not take them in time: see whether it is well, and whether the topic's max.message.bytes is at "
+            f"least {_BATCH_BYTES}; then run again: the cycle is repeated"
+        )
+    return None
 
 
 def _of_the_client(error: Exception) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from lakestreams.errors import LocationNotWritable, TableNameCollision, TableSchemaMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -74,19 +75,18 @@ class Table:
             newer: of both sides, the number that must be greater than the table's.
             gone: when a row is a deletion; SQL over the rows.
         """
-        view = f"lakestreams_{re.sub(r'[^A-Za-z0-9]', '_', self.name)}_changes"
-        rows.withColumn(_GONE, F.expr(gone)).createOrReplaceTempView(view)
         same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in key)
         columns = ", ".join(f"`{name}`" for name in rows.columns)
         values = ", ".join(f"s.`{name}`" for name in rows.columns)
         replaced = ", ".join(f"`{name}` = s.`{name}`" for name in rows.columns)
-        statement = (
-            f"MERGE INTO {self.reference} t USING {view} s ON {same} "
-            f"WHEN MATCHED AND t.{newer} < s.{newer} AND s.{_GONE} THEN DELETE "
-            f"WHEN MATCHED AND t.{newer} < s.{newer} THEN UPDATE SET {replaced} "
-            f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({columns}) VALUES ({values})"
-        )
-        again(lambda: spark.sql(statement))
+        with self._named(spark, rows.withColumn(_GONE, F.expr(gone)), "changes") as view:
+            statement = (
+                f"MERGE INTO {self.reference} t USING {view} s ON {same} "
+                f"WHEN MATCHED AND t.{newer} < s.{newer} AND s.{_GONE} THEN DELETE "
+                f"WHEN MATCHED AND t.{newer} < s.{newer} THEN UPDATE SET {replaced} "
+                f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({columns}) VALUES ({values})"
+            )
+            again(lambda: spark.sql(statement))
 
     def overwrite(self, rows: DataFrame) -> None:
         """Replaces the whole content and schema in one commit; for caches."""
@@ -111,11 +111,20 @@ class Table:
             key: their columns, none of them null.
             where: what all of the rows fulfil, over the table as `t`: files without such rows are not read.
         """
-        view = f"lakestreams_{re.sub(r'[^A-Za-z0-9]', '_', self.name)}_deleted"
-        rows.createOrReplaceTempView(view)
         same = " AND ".join(f"t.`{name}` = s.`{name}`" for name in key)
-        statement = f"MERGE INTO {self.reference} t USING {view} s ON {same} AND ({where}) WHEN MATCHED THEN DELETE"
-        return int(again(lambda: spark.sql(statement).collect())[0]["num_deleted_rows"] or 0)
+        with self._named(spark, rows, "deleted") as view:
+            statement = f"MERGE INTO {self.reference} t USING {view} s ON {same} AND ({where}) WHEN MATCHED THEN DELETE"
+            return int(again(lambda: spark.sql(statement).collect())[0]["num_deleted_rows"] or 0)
+
+    @contextlib.contextmanager
+    def _named(self, spark: SparkSession, rows: DataFrame, what: str) -> Iterator[str]:
+        """The name by which a statement finds the rows; afterwards the session has no such name any more."""
+        view = f"lakestreams_{re.sub(r'[^A-Za-z0-9]', '_', self.name)}_{what}"
+        rows.createOrReplaceTempView(view)
+        try:
+            yield view
+        finally:
+            spark.catalog.dropTempView(view)
 
     def optimize(self, spark: SparkSession) -> None:
         """Writes many small files as few large ones; what the table holds stays the same."""
@@ -147,6 +156,7 @@ class Table:
         partition_by: Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
         grows: bool = False,
+        lenient: bool = False,
     ) -> None:
         """Creates the table unless it is there, and makes sure that its columns are the expected ones.
 
@@ -156,6 +166,7 @@ class Table:
             cluster_by, partition_by: how it is laid out.
             properties: Delta's table properties.
             grows: add columns that it lacks; their rows so far have a null there.
+            lenient: leave columns alone that it has beside these, such as a newer version's.
 
         Raises:
             TableSchemaMismatch: if the table is there with other columns.
@@ -174,16 +185,19 @@ class Table:
             spark.sql(f"CREATE TABLE IF NOT EXISTS {self.reference} ({columns}) USING delta{layout}{options}")
         there = self.read(spark).schema
         if grows:
-            there = self._grown(spark, there, schema)
+            there = self._grown(spark, there, schema, lenient=lenient)
+        if lenient:
+            there = StructType([one for one in there.fields if one.name in schema.names])
         found, wanted = _shape(there), _shape(schema)
         if found != wanted and not (grows and _same_columns(found, wanted)):
             message = f"table {self.name} has other columns than the pipeline writes\n{_difference(found, wanted)}"
             raise TableSchemaMismatch(message, where=self.path or self.reference)
 
-    def _grown(self, spark: SparkSession, there: StructType, schema: StructType) -> StructType:
+    def _grown(self, spark: SparkSession, there: StructType, schema: StructType, *, lenient: bool) -> StructType:
         """The table's columns after those that it lacks were added; nothing is added if anything else differs."""
         have = dict(_columns(_shape(there)))
         want = dict(_columns(_shape(schema)))
+        have = {name: kind for name, kind in have.items() if name in want} if lenient else have
         if not set(have) < set(want) or any(want[name] != kind for name, kind in have.items()):
             return there
         added = ", ".join(

@@ -30,6 +30,7 @@ from pyspark.sql.types import Row, StructType
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake, Table, fence_rows
 from lakestreams.errors import Fenced, LedgerInconsistent
+from lakestreams.expectations.events import Closing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,28 +45,38 @@ SCHEMA = (
     f"ranges array<{RANGE_TYPE}>, clocks array<struct<task: int, clock_ms: bigint>>, "
     "attempts array<struct<topic: string, partition: int, offset: bigint, attempt: int>>, "
     "topic_ids map<string, string>, options map<string, string>, config string, "
-    "ticks array<struct<topic: string, partition: int, time_ms: bigint>>"
+    "ticks array<struct<topic: string, partition: int, time_ms: bigint>>, details string"
 )
+# What of a range is told in the JSON text `details`: numbers that later versions may add to without another schema.
+_TOLD = ("failed", "lateness")
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
+# Upper bounds, in ms, of the stretches by which lateness is counted; the last stretch has none.
+LATENESS_MS = (0, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+# The number of no partition: stretches of it are of a topic's replayed records, and count ingest batches, not offsets.
+ATTEMPTS = -1
 NO_TIME = -1  # a partition's stream time before its first usable record (Kafka Streams starts at -1)
 FENCED_WORD = "LAKESTREAMS_FENCED"
+_REQUEST = "request"
 
 TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Range:
-    """A stretch of one topic-partition.
+    """A stretch of one topic-partition, or of a topic's replayed records (decision 0020).
 
     Attributes:
-        topic, partition: which one.
-        from_offset, to_offset: the stretch, the end exclusive.
+        topic, partition: which one; ATTEMPTS: the replayed records of all partitions.
+        from_offset, to_offset: the stretch, the end exclusive; of replayed records the ingest batches that hold them.
         end_offset: the topic's end as captured at the run's start (plans), or None.
         records, bad, null_keys, null_values: how many bronze rows it holds, how many of them could not be read, and
             how many readable ones have a null key or value.
         stream_time_ms: the running maximum event time at `to_offset`.
         lag_ms: how far a record's event time lies behind the maximum before it, at most; of a plan, behind any task's
             clock, as far as that can be told.
+        failed: what is judged of single records (`RecordRules`) to how many readable ones violate it; what was not
+            judged is not there.
+        lateness: how many readable records lie how far behind the stream time, by `LATENESS_MS`; empty: not counted.
     """
 
     topic: str
@@ -79,20 +90,53 @@ class Range:
     stream_time_ms: int = NO_TIME
     lag_ms: int = 0
     end_offset: int | None = None
+    failed: Mapping[str, int] = field(default_factory=dict)
+    lateness: tuple[int, ...] = ()
+
+    def beside(self, other: Range) -> Range:
+        """This stretch with the counts of another one before it."""
+        both = self.failed.keys() & other.failed.keys() if self.records and other.records else None
+        failed = other.failed if not self.records else self.failed
+        if both is not None:  # what is counted of one alone is not counted of both
+            failed = {name: self.failed[name] + other.failed[name] for name in both}
+        pairs = zip(self.lateness, other.lateness, strict=False)
+        return replace(
+            self,
+            from_offset=other.from_offset,
+            records=self.records + other.records,
+            bad=self.bad + other.bad,
+            null_keys=self.null_keys + other.null_keys,
+            null_values=self.null_values + other.null_values,
+            lag_ms=max(self.lag_ms, other.lag_ms),
+            failed=failed,
+            lateness=tuple(a + b for a, b in pairs) or self.lateness or other.lateness,
+        )
 
     @property
     def at(self) -> TopicPartition:
         """The topic-partition."""
         return (self.topic, self.partition)
 
+    @property
+    def of_attempts(self) -> bool:
+        """Whether it is of replayed records."""
+        return self.partition == ATTEMPTS
+
 
 @dataclass(frozen=True)
 class Ingest:
-    """A complete bronze batch: rows with `seq_from <= seq <= seq` that no earlier batch holds."""
+    """A complete bronze batch: rows with `seq_from <= seq <= seq` that no earlier batch holds.
+
+    Attributes:
+        seq, seq_from: the batch.
+        ranges: one a topic-partition that is known.
+        request: the last request for a replay that is ingested, this batch's or an earlier one's; 0: none was.
+    """
 
     seq: int
     seq_from: int
     ranges: tuple[Range, ...]
+    request: int = 0
 
 
 @dataclass(frozen=True)
@@ -206,7 +250,7 @@ class Ledger:
 
     def create(self, spark: SparkSession) -> None:
         """Creates the table unless it is there."""
-        self.table.create(spark, schema(spark), properties=_PROPERTIES, grows=True)
+        self.table.create(spark, schema(spark), properties=_PROPERTIES, grows=True, lenient=True)
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The pipeline's rows."""
@@ -261,6 +305,20 @@ class Ledger:
             .collect()
         )
         return [_plan(row) for row in found]
+
+    def closings(self, spark: SparkSession, cycle_from: int, limit: int = 10_000) -> list[Closing]:
+        """What is told of finished cycles from one on, ascending; the newest ones if there are too many."""
+        told = F.get_json_object("details", "$.closes")
+        found = (
+            self.rows(spark)
+            .where(F.col("kind").isin("plan", "done") & (F.col("cycle") >= cycle_from) & told.isNotNull())
+            .select("cycle", told.alias("closes"))
+            .orderBy(F.desc("cycle"))
+            .limit(limit)
+            .collect()
+        )
+        closed = (Closing.from_dict(json.loads(row["closes"])) for row in reversed(found))
+        return [one for one in closed if one.cycle >= cycle_from]
 
     def arrivals(self, spark: SparkSession) -> dict[TopicPartition, int]:
         """When the last records of each topic-partition were ingested, ms; one row a partition."""
@@ -347,13 +405,23 @@ class Ledger:
         """Closes a bronze batch."""
         failpoint("ingest.before")
         row = self._row(
-            "ingest", seq=ingest.seq, seq_from=ingest.seq_from, ranges=[_as_row(part) for part in ingest.ranges]
+            "ingest",
+            seq=ingest.seq,
+            seq_from=ingest.seq_from,
+            ranges=[_as_row(part) for part in ingest.ranges],
+            options={_REQUEST: str(ingest.request)} if ingest.request else {},
+            details=_details(ingest.ranges),
         )
         self._append(spark, row, "ingest", ingest.seq)
         failpoint("ingest.after")
 
-    def record_plan(self, spark: SparkSession, plan: Plan) -> None:
+    def record_plan(self, spark: SparkSession, plan: Plan, closing: Mapping[str, Any] | None = None) -> None:
         """Appends a plan and reads back that it is ours: with two drivers, one of them stops here.
+
+        Args:
+            spark: the session.
+            plan: the cycle.
+            closing: what is told of the cycle before, which this row closes.
 
         Raises:
             Fenced: if a newer driver is there, or another one planned this cycle.
@@ -370,6 +438,7 @@ class Ledger:
             attempts=[],
             topic_ids=dict(plan.topic_ids),
             ticks=[{"topic": at[0], "partition": at[1], "time_ms": ms} for at, ms in sorted(plan.ticks.items())],
+            details=_details(plan.ranges, closing),
         )
         self._append(spark, row, "plan", plan.cycle)
         found = (
@@ -384,10 +453,10 @@ class Ledger:
             raise Fenced(message)
         failpoint("plan.after")
 
-    def record_done(self, spark: SparkSession, cycle: int) -> None:
-        """Closes the last cycle of a run."""
+    def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
+        """Closes the last cycle of a run, with what is told of it."""
         failpoint("finish.before")
-        self._append(spark, self._row("done", cycle=cycle), "done", cycle)
+        self._append(spark, self._row("done", cycle=cycle, details=_details((), closing)), "done", cycle)
         failpoint("finish.after")
 
     def record_trim(self, spark: SparkSession, whole: Plan, *, done: bool) -> None:
@@ -469,11 +538,26 @@ def schema(spark: SparkSession) -> StructType:
 
 
 def _as_row(part: Range) -> dict[str, Any]:
-    return asdict(part)
+    return {name: value for name, value in asdict(part).items() if name not in _TOLD}
 
 
-def _range(row: Row) -> Range:
-    return Range(**row.asDict())
+def _details(ranges: Sequence[Range], closing: Mapping[str, Any] | None = None) -> str | None:
+    """What columns do not say: of each range, in their order, and of the cycle that a row closes."""
+    told: dict[str, Any] = {}
+    more = [{name: getattr(part, name) for name in _TOLD if getattr(part, name)} for part in ranges]
+    if any(more):
+        told["ranges"] = more
+    if closing is not None:
+        told["closes"] = closing
+    return json.dumps(told) if told else None
+
+
+def _ranges(row: Row) -> tuple[Range, ...]:
+    told = json.loads(row["details"] or "{}").get("ranges") or [{} for _ in row["ranges"]]
+    return tuple(
+        Range(**part.asDict(), failed=more.get("failed", {}), lateness=tuple(more.get("lateness", ())))
+        for part, more in zip(row["ranges"], told, strict=True)
+    )
 
 
 def _state(row: Row) -> StoredState:
@@ -483,7 +567,8 @@ def _state(row: Row) -> StoredState:
 
 
 def _ingest(row: Row) -> Ingest:
-    return Ingest(row["seq"], row["seq_from"], tuple(_range(part) for part in row["ranges"]))
+    request = int((row["options"] or {}).get(_REQUEST, 0))
+    return Ingest(row["seq"], row["seq_from"], _ranges(row), request)
 
 
 def _plan(row: Row) -> Plan:
@@ -493,7 +578,7 @@ def _plan(row: Row) -> Plan:
     return Plan(
         cycle=row["cycle"],
         fingerprint=row["fingerprint"],
-        ranges=tuple(_range(part) for part in row["ranges"]),
+        ranges=_ranges(row),
         clocks={one["task"]: one["clock_ms"] for one in row["clocks"] or ()},
         seq_from=row["seq_from"],
         seq=row["seq"],

@@ -23,6 +23,7 @@ from lakestreams.engine.dataflow import Inputs, Results
 from lakestreams.engine.ledger import History, Ledger, Plan, StoredState
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.errors import BronzeTrimmed
+from lakestreams.expectations.rules import kept
 from lakestreams.joins.order import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import only_looks_up
@@ -80,71 +81,6 @@ def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str
     return OfNodes(spark, ledger, topology, fingerprint, every)
 
 
-@dataclass
-class OfTables:
-    """Snapshots of the table sources and the plans behind them."""
-
-    spark: SparkSession
-    ledger: Ledger
-    topology: Topology
-    every: int
-    tail: list[Plan] = field(default_factory=list)  # finished, with table records that some snapshot does not cover
-    standing: dict[str, Snapshot] = field(default_factory=dict)
-
-    @property
-    def _tables(self) -> list[Source]:
-        return [source for source in self.topology.sources if source.kind != "stream"]
-
-    def resume(self, history: History) -> None:
-        """Finds the snapshots, and the finished plans that they do not cover."""
-        self.standing = {source.name: snapshots.find(self.spark, self.ledger, source) for source in self._tables}
-        if history.plan is not None and self._tables:
-            covered = min(snapshot.cycle for snapshot in self.standing.values())
-            plans = self.ledger.plans(self.spark, covered + 1, [source.topic for source in self._tables])
-            self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
-
-    def inputs(self, plan: Plan) -> Inputs:
-        """The stream records of the cycle; tables with all that is known of them."""
-        streams, tables, counts, changes = {}, {}, {}, {}
-        for source in self.topology.sources:
-            if source.kind == "stream":
-                rows = _readable(self.spark, self.ledger, source, [plan]).where(F.col("v").isNotNull())
-                streams[source.name] = records(rows, source.topic, STREAM_SIDE, F.lit(plan.cycle))
-                counts[source.name] = plan.records(source.topic)
-            else:
-                snapshot = self.standing.get(source.name, Snapshot())
-                side, rows_about, changed = snapshots.side(
-                    self.spark, self.ledger, source, snapshot, [*self.tail, plan]
-                )
-                tables[source.name] = side.each(_first) if source.kind == "global_table" else side
-                counts[source.name], changes[source.name] = rows_about, changed
-        return Inputs(streams, tables, plan.cycle, counts, changes, partitions_of([plan]))
-
-    def executed(self, plan: Plan, results: Results) -> None:
-        """Nothing to note."""
-
-    def abandoned(self) -> None:
-        """Nothing to note."""
-
-    def finished(self, plan: Plan) -> None:
-        """Keeps a plan with table records."""
-        if any(plan.records(source.topic) for source in self._tables):
-            self.tail.append(plan)
-
-    def refresh(self) -> list[tuple[str, int]]:
-        """Folds finished cycles into the snapshots that are due, and forgets plans that all of them cover."""
-        stored = []
-        for source in self._tables:
-            standing = self.standing.get(source.name, Snapshot())
-            if self.tail and snapshots.due(source, standing, self.tail, self.every):
-                snapshots.refresh(self.spark, self.ledger, source, standing, self.tail)
-                self.standing[source.name] = snapshots.find(self.spark, self.ledger, source)
-                stored.append((source.name, self.standing[source.name].rows))
-        covered = min((snapshot.cycle for snapshot in self.standing.values()), default=None)
-        self.tail = [] if covered is None else [plan for plan in self.tail if plan.cycle > covered]
-        return stored
-
-
 class Held:
     """Frames that are kept in memory while a cycle reads them in several places.
 
@@ -166,6 +102,74 @@ class Held:
         """Keeps them no longer."""
         while self._frames:
             self._frames.pop().unpersist()
+
+
+@dataclass
+class OfTables:
+    """Snapshots of the table sources and the plans behind them."""
+
+    spark: SparkSession
+    ledger: Ledger
+    topology: Topology
+    every: int
+    tail: list[Plan] = field(default_factory=list)  # finished, with table records that some snapshot does not cover
+    standing: dict[str, Snapshot] = field(default_factory=dict)
+    _held: Held = field(default_factory=Held)
+
+    @property
+    def _tables(self) -> list[Source]:
+        return [source for source in self.topology.sources if source.kind != "stream"]
+
+    def resume(self, history: History) -> None:
+        """Finds the snapshots, and the finished plans that they do not cover."""
+        self.standing = {source.name: snapshots.find(self.spark, self.ledger, source) for source in self._tables}
+        if history.plan is not None and self._tables:
+            covered = min(snapshot.cycle for snapshot in self.standing.values())
+            plans = self.ledger.plans(self.spark, covered + 1, [source.topic for source in self._tables])
+            self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
+
+    def inputs(self, plan: Plan) -> Inputs:
+        """The stream records of the cycle; tables with all that is known of them."""
+        streams, tables, counts, changes = {}, {}, {}, {}
+        for source in self.topology.sources:
+            if source.kind == "stream":
+                rows = _readable(self.spark, self.ledger, self.topology, source, [plan]).where(F.col("v").isNotNull())
+                streams[source.name] = records(rows, source.topic, STREAM_SIDE, F.lit(plan.cycle))
+                counts[source.name] = plan.records(source.topic)
+            else:
+                snapshot = self.standing.get(source.name, Snapshot())
+                side, rows_about, changed = snapshots.side(
+                    self.spark, self.ledger, source, snapshot, [*self.tail, plan], self.topology.expectations
+                )
+                tables[source.name] = side.each(_first) if source.kind == "global_table" else side
+                counts[source.name], changes[source.name] = rows_about, changed
+        return Inputs(streams, tables, plan.cycle, counts, changes, partitions_of([plan]), hold=self._held)
+
+    def executed(self, plan: Plan, results: Results) -> None:  # noqa: ARG002 - as every past
+        """Holds nothing any more."""
+        self._held.release()
+
+    def abandoned(self) -> None:
+        """Holds nothing any more."""
+        self._held.release()
+
+    def finished(self, plan: Plan) -> None:
+        """Keeps a plan with table records."""
+        if any(plan.records(source.topic) for source in self._tables):
+            self.tail.append(plan)
+
+    def refresh(self) -> list[tuple[str, int]]:
+        """Folds finished cycles into the snapshots that are due, and forgets plans that all of them cover."""
+        stored = []
+        for source in self._tables:
+            standing = self.standing.get(source.name, Snapshot())
+            if self.tail and snapshots.due(source, standing, self.tail, self.every):
+                snapshots.refresh(self.spark, self.ledger, source, standing, self.tail, self.topology.expectations)
+                self.standing[source.name] = snapshots.find(self.spark, self.ledger, source)
+                stored.append((source.name, self.standing[source.name].rows))
+        covered = min((snapshot.cycle for snapshot in self.standing.values()), default=None)
+        self.tail = [] if covered is None else [plan for plan in self.tail if plan.cycle > covered]
+        return stored
 
 
 @dataclass
@@ -315,7 +319,7 @@ def over(
         moved = [plan for plan in plans if source.kind == "stream" and plan.ticks_of(source.topic)]
         if moved:
             ticks[source.name] = _ticks(spark, source.topic, moved)
-        rows = _readable(spark, ledger, source, taken or plans[-1:])
+        rows = _readable(spark, ledger, topology, source, taken or plans[-1:])
         cycle = row_cycle(source.topic, taken) if taken else F.lit(plans[-1].cycle)
         count = sum(plan.records(source.topic) for plan in taken)
         if source.kind == "stream":
@@ -337,6 +341,8 @@ def over(
         raw=True,
         results_from=results_from,
         ticks=ticks,
+        clock_ms=min(plans[-1].clocks.values(), default=None),
+        hold=hold,
     )
 
 
@@ -405,8 +411,10 @@ def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:
     return counts
 
 
-def _readable(spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan]) -> DataFrame:
-    rows = planned_rows(spark, ledger, source, plans)
+def _readable(
+    spark: SparkSession, ledger: Ledger, topology: Topology, source: Source, plans: Sequence[Plan]
+) -> DataFrame:
+    rows = kept(planned_rows(spark, ledger, source, plans), source, topology.expectations)
     return rows.where(F.col("k").isNotNull()) if source.kind != "stream" or source.keys_not_null == "drop" else rows
 
 

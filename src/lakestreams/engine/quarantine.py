@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.bronze import planned_rows, within
+from lakestreams.engine.bronze import planned_rows, with_offsets
 from lakestreams.engine.dataflow import Rejected
-from lakestreams.engine.ingest import HEADERS_TYPE
+from lakestreams.engine.ingest import (
+    FUTURE_TIMESTAMP,
+    HEADERS_TYPE,
+    MALFORMED_KEY,
+    MALFORMED_VALUE,
+    NO_TIMESTAMP,
+)
 from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger, Plan, Range
-from lakestreams.engine.sides import DETAIL
+from lakestreams.engine.sides import DETAIL, EXPECTATION, ROW, RULES
+from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.topology.graph import sources_of, takes_null_values
 from lakestreams.topology.nodes import Aggregate, FlatMap, Map, SelectKey, ToStream, WindowedJoin, is_made
 
@@ -27,9 +34,10 @@ if TYPE_CHECKING:
 SCHEMA = (
     "pipeline string, code string, message string, node string, topic string, partition int, offset bigint, "
     f"attempt int, key binary, value binary, headers {HEADERS_TYPE}, timestamp_ms bigint, timestamp_type int, "
-    "event_time_ms bigint, stream_time_ms bigint, ingest_time_ms bigint, cycle bigint"
+    "event_time_ms bigint, stream_time_ms bigint, ingest_time_ms bigint, cycle bigint, "
+    "rules array<string>, row string"
 )
-NULL_KEY, NULL_VALUE, EXPECTATION, LATE = "NULL_KEY", "NULL_VALUE", "EXPECTATION", "LATE"
+NULL_KEY, NULL_VALUE, LATE = "NULL_KEY", "NULL_VALUE", "LATE"
 NO_PARTNER = "NO_PARTNER"
 _WORDS: Final = {
     NULL_KEY: "the step has no use for a null key",
@@ -60,7 +68,7 @@ def rows(
         rejected: what steps had no use for.
     """
     parts = [
-        _of_source(spark, ledger, source, plan, _refuses_null_values(source, topology))
+        _of_source(spark, ledger, source, plan, topology)
         for source in topology.sources
         if any(_suspect(source, part, topology) for part in plan.of(source.topic))
     ]
@@ -77,6 +85,13 @@ def rows(
     return reduce(lambda left, right: left.unionByName(right), parts)
 
 
+def reasons(topology: Topology, rejected: Sequence[Rejected]) -> list[tuple[str, str]]:
+    """Every node and code that a cycle's quarantine may have: what a source refuses, and what steps have refused."""
+    codes = (MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP, FUTURE_TIMESTAMP, NULL_KEY, NULL_VALUE, EXPECTATION)
+    own = [(source.name, code) for source in topology.sources for code in codes]
+    return list(dict.fromkeys([*own, *((one.node, one.code) for one in rejected)]))
+
+
 def _refuses_null_values(source: Source, topology: Topology) -> bool:
     """Whether a stream's null values go to quarantine from the source: nothing behind it has a use for them."""
     quarantined = source.kind == "stream" and source.null_values == "quarantine"
@@ -84,7 +99,10 @@ def _refuses_null_values(source: Source, topology: Topology) -> bool:
 
 
 def _suspect(source: Source, part: Range, topology: Topology) -> bool:
-    """Whether the counts of a stretch say that the source itself refuses some of it."""
+    """Whether the counts of a stretch say that the source itself refuses some of it; what is not counted may be."""
+    dropping = [rule for rule in topology.expectations.rules_of(source.name) if rule.action == "drop"]
+    if part.records and any(part.failed.get(rule.id, 1) for rule in dropping):
+        return True
     if source.kind != "stream":
         return bool(part.bad or part.null_keys)
     nulls = part.null_values and _refuses_null_values(source, topology)
@@ -111,8 +129,9 @@ def _least_slack(node: Node) -> int:
     return node.windows.grace_ms if isinstance(node, Aggregate) and node.windows is not None else 0
 
 
-def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, null_values: bool) -> DataFrame:
-    """Unreadable records, and null keys and values that the source itself has no use for."""
+def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, topology: Topology) -> DataFrame:
+    """Unreadable records, null keys and values that the source itself has no use for, and what its rules drop."""
+    null_values = _refuses_null_values(source, topology)
     found = planned_rows(spark, ledger, source, [plan], readable=False)
     reason = F.when(F.col("error").isNotNull(), F.col("error"))
     if source.kind != "stream":
@@ -122,7 +141,15 @@ def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, 
             reason = reason.when(F.col("k").isNull(), _reason(EXPECTATION, "keys_not_null"))
         if null_values:
             reason = reason.when(F.col("v").isNull(), _reason(NULL_VALUE, "a stream's null value gives no result"))
+    out = dropped(source, topology.expectations)
+    broken = names_of(topology.expectations.rules_of(source.name), fields_of(source))
+    if source.keys_not_null != "off":
+        broken = F.concat(F.array_compact(F.array(F.when(F.col("k").isNull(), F.lit("keys_not_null")))), broken)
+    if out is not None:
+        text = F.struct(F.lit(EXPECTATION).alias("code"), F.array_join(broken, ", ").alias("message"))
+        reason = reason.when(out, text)
     judged = found.withColumn("reason", reason).where(F.col("reason").isNotNull())
+    judged = judged.withColumn(RULES, F.when(F.col("error").isNull(), broken))
     return _shaped(judged, ledger, plan, F.col("reason.code"), F.col("reason.message"), source.name)
 
 
@@ -132,6 +159,8 @@ def _of_step(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, on
 
 
 def _fetched(rows: DataFrame, ledger: Ledger, source: Source, plan: Plan, one: Rejected) -> DataFrame:
+    if one.code == EXPECTATION:
+        return _fetched_each(rows, ledger, source, plan, one)
     said = F.col(DETAIL) if DETAIL in one.records.columns else F.lit(_WORDS.get(one.code, one.code))
     # a record may be refused several times: late for each of several windows
     places = (
@@ -148,6 +177,19 @@ def _fetched(rows: DataFrame, ledger: Ledger, source: Source, plan: Plan, one: R
     return _shaped(found, ledger, plan, F.lit(one.code), F.col(DETAIL), one.node)
 
 
+def _fetched_each(rows: DataFrame, ledger: Ledger, source: Source, plan: Plan, one: Rejected) -> DataFrame:
+    """Of rows that a step made and a rule drops, one each: a record may have made several."""
+    own = one.records.where(F.col("source") == source.topic)
+    made = own.select(*(F.col(name).alias(f"at_{name}") for name in ("partition", "offset", "attempt")), RULES, ROW)
+    found = rows.join(
+        made,
+        (F.col("partition") == F.col("at_partition"))
+        & (F.col("offset") == F.col("at_offset"))
+        & (F.col("attempt") == F.col("at_attempt")),
+    )
+    return _shaped(found, ledger, plan, F.lit(one.code), F.array_join(RULES, ", "), one.node)
+
+
 def _of_earlier(
     spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plan: Plan, one: Rejected
 ) -> list[DataFrame]:
@@ -158,7 +200,7 @@ def _of_earlier(
     for source in sources:
         own = {row["partition"]: (row["first"], row["last"] + 1) for row in found if row["source"] == source.topic}
         if own:
-            rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(within(own))
+            rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(with_offsets(own))
             parts.append(_fetched(rows.where(F.col("error").isNull()), ledger, source, plan, one))
     return parts
 
@@ -172,6 +214,8 @@ def _shaped(frame: DataFrame, ledger: Ledger, plan: Plan, code, message, node: s
         *("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type"),
         *("event_time_ms", "stream_time_ms", "ingest_time_ms"),
         F.lit(plan.cycle).cast("bigint").alias("cycle"),
+        (F.col(RULES) if RULES in frame.columns else F.lit(None).cast("array<string>")).alias(RULES),
+        (F.col(ROW) if ROW in frame.columns else F.lit(None).cast("string")).alias(ROW),
     )
 
 

@@ -205,6 +205,7 @@ def judge(
     frames: Mapping[str, DataFrame],
     partitions: Mapping[str, int],
     ticks: Mapping[str, DataFrame],
+    made: Mapping[str, DataFrame],
 ) -> tuple[list[Finding], list[str]]:
     """Compares what the joins gave with what SQL says.
 
@@ -214,11 +215,12 @@ def judge(
         frames: node to its rows, of a whole history: all records that its sources took from the first on.
         partitions: topic to partition count.
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
+        made: node to its rows before an expectation dropped some of them, where one did.
 
     Returns:
         A finding for each join that can be judged, and for each other one why it cannot.
     """
-    opinion = _Opinion(spark, topology, frames, partitions, ticks)
+    opinion = _Opinion(spark, topology, frames, partitions, ticks, made)
     findings, notes = [], []
     for node in topology.nodes:
         if not is_join(node):
@@ -241,7 +243,9 @@ class _Opinion:
         frames: Mapping[str, DataFrame],
         partitions: Mapping[str, int],
         ticks: Mapping[str, DataFrame],
+        made: Mapping[str, DataFrame],
     ) -> None:
+        self._made = made
         self._spark = spark
         self._topology = topology
         self._frames = frames
@@ -305,7 +309,7 @@ class _Opinion:
             left=self._side(node.left, node.left_on if isinstance(node, ForeignKeyJoin) else None),
             right=self._side(node.right),
         )
-        frame = self._frames[node.name]
+        frame = self._made.get(node.name, self._frames[node.name])
         at_the_end = self._spark.sql(
             _GIVEN_IN_THE_END.format(own=_own(frame), made_of=_MADE_OF, at=self._at), frame=frame
         )
@@ -344,7 +348,7 @@ class _Opinion:
 
     def _side(self, node: Node, mapper: Mapper | None = None) -> DataFrame:
         """A node's frame as a side; it meets the other one by its key, or by the key that a user's function makes."""
-        frame = self._frames[node.name]
+        frame = self._made.get(node.name, self._frames[node.name])
         own = _own(frame)
         if mapper is not None:
             made = _made(mapper, node, frame)
@@ -353,7 +357,7 @@ class _Opinion:
         return self._spark.sql(text, frame=frame)
 
     def _given(self, node: Join, place: str) -> DataFrame:
-        frame = self._frames[node.name]
+        frame = self._made.get(node.name, self._frames[node.name])
         return self._spark.sql(_GIVEN.format(own=_own(frame), place=place), frame=frame)
 
     def _told(self, rows: DataFrame) -> DataFrame:

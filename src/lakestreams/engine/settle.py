@@ -13,9 +13,9 @@ down in the plan (its ticks), so that whoever evaluates it again gets the same. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from lakestreams.engine.ledger import NO_TIME, Ingest, Plan, Range, TopicPartition
+from lakestreams.engine.ledger import ATTEMPTS, NO_TIME, Ingest, Plan, Range, TopicPartition
 
 # Asks bronze for the part of each given stretch that lies strictly below a stream time (None: all of it), counted
 # anew. Arguments: the stretches, the stream time, the first ingest batch that can hold their rows.
@@ -30,10 +30,12 @@ class Backlog:
     Attributes:
         plan: the last plan, or None before the first.
         ingests: complete batches that may hold unplanned rows, ascending.
+        judged: topic to what is judged of its records, by id.
     """
 
     plan: Plan | None
     ingests: tuple[Ingest, ...]
+    judged: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def open_ingests(self) -> tuple[Ingest, ...]:
         """The batches that the last plan has not emptied."""
@@ -45,34 +47,70 @@ class Backlog:
         )
 
     def stretches(self) -> tuple[dict[TopicPartition, Range], set[TopicPartition]]:
-        """Per topic-partition one stretch: everything ingested and not planned.
+        """Per topic-partition one stretch: everything ingested and not planned, but for replayed records.
 
         Returns:
-            The stretches with their counts, and those whose counts are too high because a plan has cut a batch.
+            The stretches with their counts, and those to be counted anew: a plan has cut a batch, or what is judged
+            has changed since.
         """
         found = {
             part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
             for part in (self.plan.ranges if self.plan else ())
+            if not part.of_attempts
         }
         cut: set[TopicPartition] = set()
         for ingest in self.ingests:
-            for part in ingest.ranges:
+            for part in (one for one in ingest.ranges if not one.of_attempts):
                 before = found.get(part.at)
                 if before is None:
                     found[part.at] = part
                 elif part.to_offset > before.to_offset:
                     if part.from_offset < before.to_offset:
                         cut.add(part.at)
-                    found[part.at] = replace(
-                        part,
-                        from_offset=before.from_offset,
-                        records=before.records + part.records,
-                        bad=before.bad + part.bad,
-                        null_keys=before.null_keys + part.null_keys,
-                        null_values=before.null_values + part.null_values,
-                        lag_ms=max(before.lag_ms, part.lag_ms),
-                    )
+                    found[part.at] = part.beside(before)
+        cut.update(part.at for part in found.values() if part.records and not self.is_judged(part))
         return found, cut
+
+    def again(
+        self, frontier: int | None, whole: frozenset[str]
+    ) -> tuple[dict[TopicPartition, Range], dict[TopicPartition, int]]:
+        """The replayed records that may be planned: whole batches, in their order, up to the first that reaches the frontier.
+
+        They hold nothing back, and are held back like any others: else they would move clocks past records that wait.
+
+        Args:
+            frontier: the stream time that they must lie below; None: any.
+            whole: topics that know no frontier.
+
+        Returns:
+            A stretch a topic that has any, and the stream times to which they move the partitions that they are of.
+        """
+        found = {
+            part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
+            for part in (self.plan.ranges if self.plan else ())
+            if part.of_attempts
+        }
+        moved: dict[TopicPartition, int] = {}
+        held: set[str] = set()
+        for ingest in self.ingests:
+            for part in (one for one in ingest.ranges if one.of_attempts):
+                before = found.setdefault(part.at, Range(*part.at, part.from_offset, part.from_offset))
+                if part.to_offset <= before.to_offset or part.topic in held:
+                    continue
+                below = None if part.topic in whole else frontier
+                if below is not None and part.stream_time_ms >= below:
+                    held.add(part.topic)
+                    continue
+                reached = max(before.stream_time_ms, part.stream_time_ms)
+                found[part.at] = replace(part.beside(before), stream_time_ms=reached)
+                # where a partition stands below the frontier, all that it had up to this batch is planned
+                stands = {one.at: one.stream_time_ms for one in ingest.ranges if one.topic == part.topic}
+                moved |= {at: time for at, time in stands.items() if below is None or time < below}
+        return found, moved
+
+    def is_judged(self, part: Range) -> bool:
+        """Whether all is counted of a stretch that is judged now; what an earlier configuration judged is not enough."""
+        return self.judged.get(part.topic, frozenset()) <= part.failed.keys()
 
 
 def holding(stretches: Mapping[TopicPartition, Range], ends: Ends) -> dict[TopicPartition, int]:
@@ -132,8 +170,15 @@ def next_plan(
     for part in asked:
         if taken[part.at].to_offset == part.from_offset:  # nothing of it yet: its clock stays where it was
             taken[part.at] = replace(taken[part.at], stream_time_ms=before.get(part.at, NO_TIME))
-    if not any(part.records for part in taken.values()):
+    again, moved = backlog.again(frontier, whole)
+    uncounted = [part for part in again.values() if part.records and not backlog.is_judged(part)]
+    for at, part in (cut(uncounted, None, seq_from) if uncounted else {}).items():
+        again[at] = replace(part, stream_time_ms=again[at].stream_time_ms)
+    if not any(part.records for part in (*taken.values(), *again.values())):
         return None
+    for at, time in moved.items():
+        if at in taken and time > taken[at].stream_time_ms:
+            taken[at] = replace(taken[at], stream_time_ms=time)
     clocks = dict(backlog.plan.clocks) if backlog.plan else {}
     clock_before = max(clocks.values(), default=NO_TIME)
     for part in (one for one in taken.values() if one.topic not in whole):
@@ -142,6 +187,9 @@ def next_plan(
     if always is not None and frontier is not None:
         ticks = {at: frontier for at in taken if at[0] in always.streams and clocks.get(at[1], NO_TIME) < frontier}
         clocks |= {partition: frontier for _, partition in ticks}
+    # how far behind any clock: the task's may be ahead of the partition's stream time, behind which a record lies
+    behind = {at: max(0, clock_before - before.get(at, NO_TIME)) for at in taken} | dict.fromkeys(again, clock_before)
+    taken |= again
     return Plan(
         cycle=cycle,
         fingerprint=fingerprint,
@@ -149,7 +197,7 @@ def next_plan(
             replace(
                 taken[at],
                 end_offset=ends.get(at),
-                lag_ms=max(taken[at].lag_ms, clock_before - before.get(at, NO_TIME)) if taken[at].records else 0,
+                lag_ms=taken[at].lag_ms + max(0, behind[at]) if taken[at].records else 0,
             )
             for at in sorted(taken)
         ),
@@ -218,7 +266,7 @@ def idle_plan(
     """
     if plan is None or not silence.longest_ms or not (drain or silence.timeout_ms is not None):
         return None
-    own = [part for part in plan.ranges if part.topic in silence.streams]
+    own = [part for part in plan.ranges if part.topic in silence.streams and not part.of_attempts]
     tasks = {part.partition for part in own if part.stream_time_ms > NO_TIME}
     clocks, silent = dict(plan.clocks), set()
     for task in sorted(tasks):
@@ -228,7 +276,7 @@ def idle_plan(
         stands, moves = clocks.get(task, NO_TIME), last
         if not drain:
             timeout = silence.timeout_ms or 0
-            quiet = now_ms - max(arrived.get(part.at, now_ms) for part in parts if part.stream_time_ms > NO_TIME)
+            quiet = now_ms - max(_last_of(part, arrived, now_ms) for part in parts if part.stream_time_ms > NO_TIME)
             if quiet < timeout:
                 continue
             moves = min(reached + quiet, last)
@@ -252,3 +300,8 @@ def idle_plan(
     ranges = tuple(replace(Range(*part.at, part.to_offset, part.to_offset), stream_time_ms=part.stream_time_ms,
                            end_offset=part.end_offset) for part in plan.ranges)  # fmt: skip
     return replace(plan, cycle=cycle, fingerprint=fingerprint, ranges=ranges, clocks=clocks, ticks=ticks)
+
+
+def _last_of(part: Range, arrived: Mapping[TopicPartition, int], now_ms: int) -> int:
+    """When a partition's last records came; replayed records of its topic may have been of it."""
+    return max(arrived.get(part.at, now_ms), arrived.get((part.topic, ATTEMPTS), 0))

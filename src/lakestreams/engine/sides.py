@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Mapper
 
-DETAIL = "detail"
+DETAIL, RULES, ROW = "detail", "rules", "row"
+EXPECTATION = "EXPECTATION"
 _SCOPE = "_scope"
 _HASHED = "_hashed"
 
@@ -58,7 +59,8 @@ class Rejected:
     Attributes:
         node: the step's name.
         code: the reason, such as NULL_KEY.
-        records: columns `source, partition, offset, attempt`, and `detail` (string) where there is more to say.
+        records: columns `source, partition, offset, attempt`, and `detail` (string) where there is more to say; of the
+            code EXPECTATION `rules` (array<string>) and `row` (JSON text of what a step made of the record).
         earlier: whether records of earlier cycles may be among them.
     """
 

@@ -47,6 +47,21 @@ def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType)
     )
 
 
+def laid_out_otherwise(spark: SparkSession, lake: Lake, sink: DeltaSink) -> str | None:
+    """How an output's table differs from what is declared of its layout, in words; None: it does not."""
+    (detail,) = spark.sql(f"DESCRIBE DETAIL {lake.output(sink.name).reference}").collect()
+    there = detail.asDict()
+    for words, declared, column in (
+        ("clustered", sink.cluster_by, "clusteringColumns"),
+        ("partitioned", sink.partition_by, "partitionColumns"),
+    ):
+        found = tuple(there.get(column) or ())
+        if declared != found:
+            wanted = f"by {', '.join(declared)}" if declared else "not at all"
+            return f"{sink.name} is {words} by {', '.join(found) or 'nothing'}; declared: {wanted}"
+    return None
+
+
 def publish(
     spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], cycle: int
 ) -> None:
@@ -56,7 +71,7 @@ def publish(
         spark: the session.
         ledger: of the running epoch.
         sink: the output.
-        rows: as its table has them; deletions are of the kind `tombstone`.
+        rows: as its table has them; of a merged one a row a key (`latest`), deletions of the kind `tombstone`.
         key: the columns that say which row of a merged table it is.
         cycle: the cycle.
 
@@ -67,13 +82,13 @@ def publish(
     failpoint("publish.before", sink.name)
     with translated(ledger.pipeline):
         if sink.mode == "merge":
-            table.merge(spark, ledger.fence(spark, latest(rows, key)), key, newer=f"{LINEAGE}.cycle", gone=_GONE)
+            table.merge(spark, ledger.fence(spark, rows), key, newer=f"{LINEAGE}.cycle", gone=GONE)
         else:
             table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{sink.name}", cycle)
     failpoint("publish.after", sink.name)
 
 
-_GONE = f"{LINEAGE}.kind = '{TOMBSTONE}'"
+GONE = f"{LINEAGE}.kind = '{TOMBSTONE}'"
 
 
 def latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:

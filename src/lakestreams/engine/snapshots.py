@@ -16,12 +16,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
+from lakestreams.expectations.rules import kept
 from lakestreams.joins.order import TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestreams.topology.expectations import Expectations
     from lakestreams.topology.nodes import Source
 
 _RAW = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type",
@@ -55,7 +57,12 @@ def state(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapsho
 
 
 def side(
-    spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot, plans: Sequence[Plan]
+    spark: SparkSession,
+    ledger: Ledger,
+    source: Source,
+    snapshot: Snapshot,
+    plans: Sequence[Plan],
+    expectations: Expectations,
 ) -> tuple[TableSide, int, int]:
     """What a table source brings into a cycle, about how many rows that is, and how many of them are changes.
 
@@ -65,12 +72,13 @@ def side(
         source: the table source.
         snapshot: where its snapshot stands.
         plans: the plans after the snapshot, ascending, the cycle's own last.
+        expectations: of the topology; what they drop is not in the table.
     """
     since = [plan for plan in plans if plan.cycle > snapshot.cycle and plan.records(source.topic)]
     before = state(spark, ledger, source, snapshot)
     changes = None
     if since:
-        rows = planned_rows(spark, ledger, source, since).where(F.col("k").isNotNull())
+        rows = kept(planned_rows(spark, ledger, source, since), source, expectations).where(F.col("k").isNotNull())
         changes = records(rows, source.topic, TABLE_SIDE, row_cycle(source.topic, since))
     elif before is None:
         rows = planned_rows(spark, ledger, source, plans[-1:]).where(F.lit(False))
@@ -93,12 +101,19 @@ def due(source: Source, snapshot: Snapshot, plans: Sequence[Plan], every: int) -
     return len(changed) >= every or rows > max(10_000, snapshot.rows // 4)
 
 
-def refresh(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot, plans: Sequence[Plan]) -> None:
+def refresh(
+    spark: SparkSession,
+    ledger: Ledger,
+    source: Source,
+    snapshot: Snapshot,
+    plans: Sequence[Plan],
+    expectations: Expectations,
+) -> None:
     """Folds the tail into the snapshot, as of the last of the finished plans."""
     as_of = plans[-1].cycle
     since = [plan for plan in plans if plan.cycle > snapshot.cycle]
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
-    tail = planned_rows(spark, ledger, source, since).where(F.col("k").isNotNull())
+    tail = kept(planned_rows(spark, ledger, source, since), source, expectations).where(F.col("k").isNotNull())
     rows = tail.select(*_RAW, row_cycle(source.topic, since).alias("row_cycle"))
     if snapshot.cycle:
         rows = table.read(spark).select(*_RAW, "row_cycle").unionByName(rows)

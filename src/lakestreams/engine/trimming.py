@@ -25,6 +25,7 @@ from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import lost_to_others
 from lakestreams.engine.ledger import History, Ledger, Plan, StoredState
 from lakestreams.errors import Fenced
+from lakestreams.expectations.rules import dropped
 from lakestreams.topology.graph import only_looks_up
 
 if TYPE_CHECKING:
@@ -242,7 +243,10 @@ class Trimming:
         if source.kind == "stream":
             return taken.select(*_PLACE)
         plans = past.tables_before(self.spark, self.ledger, self.topology, replace(history, trim=target))
+        broken = dropped(source, self.topology.expectations)
         readable = F.col("error").isNull() & F.col("k").isNotNull()
+        if broken is not None:
+            readable = readable & ~broken
         placed = taken.where(readable).withColumn("_cycle", _cycle_of(source, plans))
         judged = placed.withColumn("_needed", _is_live() | _is_history(source))
         return taken.where(~readable).select(*_PLACE).unionByName(judged.where("not _needed").select(*_PLACE))
@@ -276,7 +280,10 @@ def _cycle_of(source: Source, plans: Sequence[Plan]) -> Column:
 def _taken(source: Source, target: Plan, of: str = "") -> str:
     """What the target took of a topic, as SQL."""
     parts = [
-        f"({of}`partition` = {part.partition} AND {of}`offset` < {part.to_offset})" for part in target.of(source.topic)
+        f"({of}`attempt` > 0 AND {of}`seq` < {part.to_offset})"
+        if part.of_attempts
+        else f"({of}`attempt` = 0 AND {of}`partition` = {part.partition} AND {of}`offset` < {part.to_offset})"
+        for part in target.of(source.topic)
     ]
     return " OR ".join(parts) or "false"
 

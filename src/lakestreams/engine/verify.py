@@ -18,10 +18,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import dataflow, past, second_opinion, sinks
-from lakestreams.engine.bronze import planned_rows, row_cycle
+from lakestreams.engine.bronze import planned_rows, row_cycle, within
 from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.finding import Finding
-from lakestreams.engine.ledger import NO_TIME, Ledger, Plan, Range
+from lakestreams.engine.ledger import ATTEMPTS, NO_TIME, Ledger, Plan, Range
 from lakestreams.engine.steps import names
 from lakestreams.errors import BronzeTrimmed, NothingToVerify
 from lakestreams.joins.order import KEY, TOMBSTONE
@@ -126,7 +126,7 @@ def verify(
         found.notes.append("no second opinion: it would need the records that are trimmed")
     elif ask_second:
         frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
-        opinions, silent = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks)
+        opinions, silent = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks, results.made)
         found.findings += opinions
         found.notes += silent
     found.notes += [f"topic {sink.name}: what was written to Kafka is not read again" for sink in topology.kafka_sinks]
@@ -226,8 +226,8 @@ def _plans_follow_each_other(plans: Sequence[Plan]) -> Finding:
 def _settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plans: Sequence[Plan]) -> Finding:
     """In a round, a cycle's records lie strictly before those of all later cycles: what was planned was settled.
 
-    A round is known by the ends that it has captured; what lies past them, and global tables, which are read to their
-    end first, hold nobody back.
+    A round is known by the ends that it has captured; what lies past them, replayed records, and global tables, which are
+    read to their end first, hold nobody back.
     """
     bounds: dict[int, list[tuple[int, int]]] = {}
     for source in sources:
@@ -241,9 +241,8 @@ def _settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], pla
             continue
         taken = [plan for plan in plans if plan.of(source.topic)]
         captured = spark.createDataFrame(ends, "cycle bigint, partition int, end_offset bigint")
-        rows = planned_rows(spark, ledger, source, taken, readable=False).select(
-            row_cycle(source.topic, taken).alias("cycle"), "partition", "offset", "stream_time_ms"
-        )
+        given = planned_rows(spark, ledger, source, taken, readable=False).where(F.col("attempt") == 0)
+        rows = given.select(row_cycle(source.topic, taken).alias("cycle"), "partition", "offset", "stream_time_ms")
         of_round = rows.join(F.broadcast(captured), ["cycle", "partition"]).where("offset < end_offset")
         for row in of_round.groupBy("cycle").agg(F.min("stream_time_ms"), F.max("stream_time_ms")).collect():
             bounds.setdefault(row[0], []).append((row[1], row[2]))
@@ -251,7 +250,7 @@ def _settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], pla
     reached: int | None = None
     captured_before: dict[tuple[str, int], int | None] = {}
     for plan in plans:
-        captured_now = {part.at: part.end_offset for part in plan.ranges}
+        captured_now = {part.at: part.end_offset for part in plan.ranges if not part.of_attempts}
         if captured_now != captured_before:
             reached, captured_before = None, captured_now
         if plan.cycle not in bounds:
@@ -266,29 +265,30 @@ def _settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], pla
 def _bronze(
     spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan], before: Sequence[Range]
 ) -> list[Finding]:
-    """Stream time anew from the raw columns; no offset twice; as many rows as the plans took."""
+    """Stream time anew from the raw columns; no record twice; as many rows as the plans took."""
     begins = {part.partition: part for part in before if part.topic == source.topic}
     ends = {part.partition: part.to_offset for part in plans[-1].ranges if part.topic == source.topic}
     if not ends:
         return []
     starts = {partition: part.to_offset for partition, part in begins.items()}
-    wanted = reduce(
-        lambda column, one: column | ((F.col("partition") == one[0]) & F.col("offset").between(*one[1])),
-        ((partition, (starts.get(partition, 0), end - 1)) for partition, end in sorted(ends.items())),
-        F.lit(False),
-    )
+    planned_now = within({partition: (starts.get(partition, 0), end) for partition, end in ends.items()})
+    wanted = planned_now
+    if ATTEMPTS in ends:  # a replayed record moves stream time where it was ingested, also one that waits for its plan
+        wanted |= (F.col("attempt") > 0) & F.col("seq").between(starts.get(ATTEMPTS, 0), plans[-1].seq)
     rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(wanted)
-    in_order = Window.partitionBy("partition").orderBy("offset", "attempt")
+    in_order = Window.partitionBy("partition").orderBy("seq", "offset", "attempt")
     moves = F.when(F.col("error").isNull(), F.col("event_time_ms"))
     stood = reduce(  # where the partition's stream time stood before the first of these rows
         lambda column, part: F.when(F.col("partition") == part.partition, part.stream_time_ms).otherwise(column),
-        begins.values(),
+        (part for part in begins.values() if not part.of_attempts),
         F.lit(NO_TIME),
     )
     so_far = F.max(moves).over(in_order.rowsBetween(Window.unboundedPreceding, 0))
     expected = F.greatest(so_far, stood.cast("bigint"))
-    twice = F.lag("offset").over(in_order) == F.col("offset")
-    judged = rows.withColumns({"_expected": expected, "_twice": F.coalesce(twice, F.lit(False))})
+    before_it = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    as_given = F.col("attempt") == 0
+    twice = as_given & (F.max(F.when(as_given, F.col("offset"))).over(before_it) >= F.col("offset"))
+    judged = rows.withColumns({"_expected": expected, "_twice": F.coalesce(twice, F.lit(False))}).where(planned_now)
     wrong = (F.col("_expected") != F.col("stream_time_ms")) | F.col("_twice")
     (total,) = judged.agg(F.count("*").alias("all"), F.count_if(wrong).alias("wrong")).collect()
     examples = judged.where(wrong).orderBy("partition", "offset").limit(_EXAMPLES).collect() if total["wrong"] else []

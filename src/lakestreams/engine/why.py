@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, past, quarantine
+from lakestreams.engine import dataflow, past, quarantine, replays
 from lakestreams.engine.dataflow import EVENT_TIME, LINEAGE
-from lakestreams.engine.ledger import Ledger, Plan
+from lakestreams.engine.ledger import ATTEMPTS, Ledger, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
-from lakestreams.joins.order import AMENDED, CONTRIBUTORS, MATCHED, UNMATCHED
+from lakestreams.joins.order import AMENDED, CONTRIBUTORS, COORDINATES, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import key_source, sources_of
 from lakestreams.topology.nodes import (
@@ -44,9 +44,18 @@ if TYPE_CHECKING:
 
 _MOST = 100  # records of a key that are told, the newest ones
 _MOST_RESULTS = 20
+_DECIDED = {
+    replays.REQUESTED: "is to be replayed by the next run, as asked",
+    replays.REPLAYED: "was replayed, as asked",
+    replays.SUPERSEDED: "was to be replayed and is superseded, as asked",
+    replays.DISCARDED: "was discarded, as asked",
+}
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
+
+Identity = tuple[str, int, int, int]
+"""Topic, partition, offset, attempt."""
 
 
 @dataclass
@@ -54,7 +63,8 @@ class Fate:
     """What became of a record.
 
     Attributes:
-        topic, partition, offset: which one.
+        topic, partition, offset, attempt: which one; attempt 0 is as the topic has it, the others were replayed.
+        seq: the ingest batch that brought it.
         key, value: as text, as far as they are text.
         event_time_ms: its time.
         cycle: the cycle that took it, or None.
@@ -65,6 +75,8 @@ class Fate:
     topic: str
     partition: int
     offset: int
+    attempt: int
+    seq: int
     key: str | None
     value: str | None
     event_time_ms: int | None
@@ -76,6 +88,11 @@ class Fate:
     def place(self) -> Place:
         """Its coordinates."""
         return self.topic, self.partition, self.offset
+
+    @property
+    def identity(self) -> Identity:
+        """Its coordinates and its attempt."""
+        return *self.place, self.attempt
 
 
 def at(text: str) -> Place:
@@ -171,15 +188,16 @@ def _records(
         if place is not None:
             wanted = (F.col("partition") == place[1]) & (F.col("offset") == place[2])
         text = [F.col(name).cast("string").alias(name) for name in ("key", "value")]
-        newest = rows.where(wanted).orderBy(F.desc("stream_time_ms"), F.desc("offset")).limit(_MOST)
-        told = newest.select("topic", "partition", "offset", *text, "event_time_ms").collect()
+        newest = rows.where(wanted).orderBy(*map(F.desc, ("stream_time_ms", "offset", "attempt"))).limit(_MOST)
+        told = newest.select("topic", "partition", "offset", "attempt", "seq", *text, "event_time_ms").collect()
         found += [Fate(**row.asDict(), cycle=None) for row in told]
-    return sorted(found, key=lambda one: one.place)
+    return sorted(found, key=lambda one: one.identity)
 
 
 def _planned(fate: Fate, plans: Sequence[Plan], done: int) -> None:
+    at, number = (fate.partition, fate.offset) if not fate.attempt else (ATTEMPTS, fate.seq)
     for plan in plans:
-        if any(part.partition == fate.partition and fate.offset < part.to_offset for part in plan.of(fate.topic)):
+        if any(part.partition == at and number < part.to_offset for part in plan.of(fate.topic)):
             fate.cycle = plan.cycle
             break
     if fate.cycle is None:
@@ -189,18 +207,20 @@ def _planned(fate: Fate, plans: Sequence[Plan], done: int) -> None:
 
 
 def _quarantined(spark: SparkSession, ledger: Ledger, fates: Sequence[Fate]) -> None:
-    table = quarantine.table(ledger)
-    if not table.exists(spark):
+    if not quarantine.table(ledger).exists(spark):
         return
-    rows = table.read(spark).where((F.col("pipeline") == ledger.pipeline) & _any_of(fates, F.col("topic")))
-    by_place = {fate.place: fate for fate in fates}
+    rows = replays.standing(spark, ledger).where(_any_of(fates, F.col("topic")))
+    known = {fate.identity: fate for fate in fates}
     for row in rows.orderBy("node", "code").collect():
-        fate = by_place[row["topic"], row["partition"], row["offset"]]
+        fate = known[row["topic"], row["partition"], row["offset"], row["attempt"]]
         fate.told.append(f"is in quarantine by {row['node']}: {row['code']}, {row['message']}")
+        if row["state"] != replays.OPEN:
+            why_so = f": {row['reason']}" if row["reason"] else ""
+            fate.told.append(f"{_DECIDED[row['state']]} by request {row['request']}{why_so}")
 
 
 def _results(output: str, rows: DataFrame, fates: Sequence[Fate]) -> None:
-    by_place = {fate.place: fate for fate in fates}
+    known = {fate.identity: fate for fate in fates}
     # an aggregate's row has its trigger alone as contributor
     one = F.explode(F.array_distinct(F.transform(F.col(LINEAGE)["contributors"], _place_of))).alias("place")
     of_these = rows.select(F.struct(*rows.columns).alias("row"), one).where(
@@ -211,7 +231,7 @@ def _results(output: str, rows: DataFrame, fates: Sequence[Fate]) -> None:
     number = F.row_number().over(Window.partitionBy("place").orderBy(*in_order))
     told = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
     for found in told.collect():
-        fate = by_place[tuple(found["place"])]
+        fate = known[tuple(found["place"])]
         fate.results.append({"output": output, **found["row"].asDict(recursive=True)})
 
 
@@ -223,7 +243,7 @@ def _sent(topology: Topology, results: dataflow.Results, fates: Sequence[Fate]) 
 
 
 def _place_of(contributor: Column) -> Column:
-    return F.struct(*(contributor[name].alias(name) for name in ("source", "partition", "offset")))
+    return F.struct(*(contributor[name].alias(name) for name in COORDINATES))
 
 
 def _any_of(fates: Sequence[Fate], topic: Column, prefix: str = "") -> Column:
@@ -233,6 +253,7 @@ def _any_of(fates: Sequence[Fate], topic: Column, prefix: str = "") -> Column:
             (topic == fate.topic)
             & (F.col(f"{prefix}partition") == fate.partition)
             & (F.col(f"{prefix}offset") == fate.offset)
+            & (F.col(f"{prefix}attempt") == fate.attempt)
             for fate in fates
         ),
     )
@@ -242,7 +263,7 @@ def _made(results: Sequence[dict[str, Any]]) -> str:
     parts = []
     for row in results:
         lineage = row[LINEAGE]
-        others = " + ".join(_text((one["source"], one["partition"], one["offset"])) for one in lineage["contributors"])
+        others = " + ".join(_named(*(one[name] for name in COORDINATES)) for one in lineage["contributors"])
         parts.append(f"{row['output']}: {lineage['kind']} of {others}, cycle {lineage['cycle']}")
     return "gave " + "; ".join(parts)
 
@@ -256,9 +277,9 @@ def _followed(topology: Topology, results: dataflow.Results, done: Sequence[Plan
     steps = [node for node in topology.nodes if node.name not in outputs]
     parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items() if name not in outputs]
     found = reduce(DataFrame.unionByName, parts).collect()
-    there = {(row["node"], (row["source"], row["partition"], row["offset"])) for row in found}
+    there = {(row["node"], tuple(row[name] for name in COORDINATES)) for row in found}
     for fate in fates:
-        reached = [node for node in steps if (node.name, fate.place) in there]
+        reached = [node for node in steps if (node.name, fate.identity) in there]
         lost = [node for node in steps if node not in reached and any(parent in reached for parent in node.parents)]
         fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost))
         if not fate.told and not fate.results:
@@ -312,3 +333,7 @@ def _topics(node: Node) -> set[str]:
 
 def _text(place: Place) -> str:
     return f"{place[0]}-{place[1]}@{place[2]}"
+
+
+def _named(topic: str, partition: int, offset: int, attempt: int) -> str:
+    return _text((topic, partition, offset)) + (f"#{attempt}" if attempt else "")

@@ -16,7 +16,7 @@ from lakestreams.formats.base import Field, Parsed, struct_type
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_RECORD, _END, _CORRUPT = "_ls_record", "_ls_end", "_ls_corrupt"
+_ALL, _RECORD, _END, _CORRUPT = "_ls_all", "_ls_record", "_ls_end", "_ls_corrupt"
 _RESERVED_PREFIX = "_ls_"
 _PREFIX_BYTES = 5
 _WHITE = " \t\r\n"
@@ -109,19 +109,20 @@ def read_object(raw: Column, kind: str) -> Column:
     """One from_json a record, for `the_object` and `object_error`.
 
     The text is read as the only element of a list with a mark behind it: from_json stops after one value and does
-    not say whether anything follows, and some faults null a whole row without a word; both lose the mark.
+    not say whether anything follows, and some faults null a whole row without a word; both lose the mark. List and mark
+    are all that a map holds: text that closes the list and opens another one is seen by its size.
 
     Args:
         raw: the binary column.
         kind: the Spark SQL type of the object, a struct.
     """
-    text = F.concat(F.lit(f'{{"{_RECORD}":['), raw.cast("string"), F.lit(f'],"{_END}":1}}'))
-    return F.from_json(text, f"`{_RECORD}` array<{kind}>, `{_END}` int, `{_CORRUPT}` string", _OPTIONS)
+    text = F.concat(F.lit(f'{{"{_ALL}":{{"{_RECORD}":['), raw.cast("string"), F.lit(f'],"{_END}":[]}}}}'))
+    return F.from_json(text, f"`{_ALL}` map<string, array<{kind}>>, `{_CORRUPT}` string", _OPTIONS)
 
 
 def the_object(read: Column) -> Column:
     """The object that `read_object` found; what it holds counts only where `object_error` is null."""
-    return F.get(read[_RECORD], F.lit(0))
+    return F.get(read[_ALL][_RECORD], F.lit(0))
 
 
 def object_error(raw: Column, read: Column, unfit: str) -> Column:
@@ -133,7 +134,9 @@ def object_error(raw: Column, read: Column, unfit: str) -> Column:
         unfit: the message for an object that is broken or not of the type it was read as.
     """
     text = raw.cast("string")
-    complete = read[_END].isNotNull() & read[_CORRUPT].isNull() & (F.size(read[_RECORD]) == 1)
+    found = read[_ALL]
+    whole = (F.size(found) == 2) & found[_END].isNotNull() & (F.size(found[_RECORD]) == 1)
+    complete = whole & read[_CORRUPT].isNull()
     bad = ~F.coalesce(complete & the_object(read).isNotNull(), F.lit(False))
     return F.when(
         raw.isNotNull(),

@@ -59,6 +59,39 @@ class Opened:
         rows = self.lake.control("quarantine").read(self.spark)
         return rows.where(rows["pipeline"] == self.topology.name)
 
+    def events(self) -> DataFrame:
+        """The event log: one `flow_progress` a node and cycle, one `cycle_progress` a cycle; `details` is a JSON text."""
+        rows = self.lake.control("events").read(self.spark)
+        return rows.where(rows["pipeline"] == self.topology.name)
+
+    def expectations(self) -> DataFrame:
+        """How often what was expected was fulfilled.
+
+        Returns:
+            A row a cycle, dataset and expectation: `cycle, dataset, name, action, passed, failed`.
+        """
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the package imports without pyspark
+
+        kind = (
+            "flow_progress struct<data_quality: struct<expectations: array<struct<dataset: string, name: string, "
+            "action: string, passed_records: bigint, failed_records: bigint>>>>"
+        )
+        told = F.from_json("details", kind)["flow_progress"]["data_quality"]["expectations"]
+        flows = self.events().where("event_type = 'flow_progress'").select("cycle", "sequence", F.inline(told))
+        return flows.orderBy("sequence", "dataset", "name").select(
+            "cycle", "dataset", "name", "action",
+            F.col("passed_records").alias("passed"), F.col("failed_records").alias("failed"),
+        )  # fmt: skip
+
+    def orphans(self) -> DataFrame:
+        """The rows that name a row which is not there, of joins that expect them to (`foreign_key_exists`).
+
+        Returns:
+            Columns `node, key, foreign_key` (JSON texts), `event_time_ms, _lineage`.
+        """
+        rows = self.lake.control("orphans").read(self.spark)
+        return rows.where(rows["pipeline"] == self.topology.name).drop("pipeline")
+
     def lag(self) -> DataFrame:
         """How far each topic-partition has come.
 
@@ -74,6 +107,7 @@ class Opened:
 
         plans = Ledger(self.lake, self.topology.name).rows(self.spark).where("kind = 'plan'")
         newest = plans.orderBy(F.desc("cycle")).limit(1).select(F.explode("ranges").alias("part")).select("part.*")
+        newest = newest.where(F.col("partition") >= 0)  # the others are of replayed records
         furthest = F.max("stream_time_ms").over(Window.partitionBy())
         return newest.select(
             "topic",
@@ -88,7 +122,7 @@ class Opened:
         """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`).
 
         Returns:
-            A row a record: `topic, partition, offset, key, value, event_time_ms, cycle, told` (sentences).
+            A row a record: `topic, partition, offset, attempt, key, value, event_time_ms, cycle, told` (sentences).
 
         Raises:
             NoSuchRecord: if bronze holds none.
@@ -97,10 +131,10 @@ class Opened:
 
         place = why.at(at) if at is not None else None
         fates = why.why(self.spark, self.lake, self.topology, key=key, place=place)
-        rows = [(f.topic, f.partition, f.offset, f.key, f.value, f.event_time_ms, f.cycle, f.told) for f in fates]
+        rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.told) for f in fates]
         columns = (
-            "topic string, partition int, offset bigint, key string, value string, event_time_ms bigint, "
-            "cycle bigint, told array<string>"
+            "topic string, partition int, offset bigint, attempt int, key string, value string, "
+            "event_time_ms bigint, cycle bigint, told array<string>"
         )
         return self.spark.createDataFrame(rows, columns)
 

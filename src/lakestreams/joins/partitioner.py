@@ -44,14 +44,14 @@ def partition_of(rows: DataFrame, column: str, count: int) -> Column:
     return F.when(F.col(column).isNotNull(), partition_of_bytes(_bytes(rows, column), count))
 
 
-def partition_of_bytes(data: Column, count: int) -> Column:
+def partition_of_bytes(data: Column, count: int | Column) -> Column:
     """The partition of a key that is written as these bytes: int, null for null.
 
     Args:
         data: binary.
-        count: how many partitions there are.
+        count: how many partitions there are; a number, or an int column.
     """
-    return F.pmod(_murmur2(data).bitwiseAND(_long(0x7FFFFFFF)), _long(count)).cast("int")
+    return F.pmod(_murmur2(data).bitwiseAND(_long(0x7FFFFFFF)), F.lit(count).cast("bigint")).cast("int")
 
 
 def _bytes(rows: DataFrame, column: str) -> Column:

@@ -35,10 +35,14 @@ from lakestreams.local.cache import Progress, cache_dir, locked, temporary_dir
 
 _ADMIN_TIMEOUT_S = 30.0
 _DELIVERY_TIMEOUT_S = 120.0
+_NO_TIMESTAMP = -1
 
 
 class Record(NamedTuple):
-    """A record to produce. Text is sent as UTF-8, None as null; without a partition the key decides (murmur2)."""
+    """A record to produce. Text is sent as UTF-8, None as null; without a partition the key decides (murmur2).
+
+    Without a timestamp it gets the current time; -1 is Kafka's sign for none, which old producers write.
+    """
 
     key: bytes | str | None
     value: bytes | str | None
@@ -202,7 +206,7 @@ class Broker:
 
         Raises:
             KafkaException: the first delivery that failed.
-            ValueError: a timestamp of 0 or less, which librdkafka would replace by the current time.
+            ValueError: a timestamp of 0, which librdkafka would replace by the current time, or less than -1.
         """
         producer = self._producer(**dict(config or {}))
         written = _send(producer, topic, records)
@@ -273,8 +277,10 @@ def _send(
 def _send_one(producer: Producer, topic: str, record: Record, on_delivery: Any) -> None:
     options: dict[str, Any] = {}
     if record.timestamp_ms is not None:
-        if record.timestamp_ms <= 0:
-            raise ValueError(f"timestamp_ms is {record.timestamp_ms}; librdkafka takes 0 for 'now', use 1 or more")
+        if record.timestamp_ms == 0 or record.timestamp_ms < _NO_TIMESTAMP:
+            raise ValueError(
+                f"timestamp_ms is {record.timestamp_ms}; librdkafka takes 0 for 'now', use 1 or more, or -1 for none"
+            )
         options["timestamp"] = record.timestamp_ms
     if record.partition is not None:
         options["partition"] = record.partition

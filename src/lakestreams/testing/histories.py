@@ -18,7 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import dataflow
 from lakestreams.engine.dataflow import Inputs, Results, Scopes
 from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
-from lakestreams.engine.quarantine import EXPECTATION, NULL_KEY
+from lakestreams.engine.quarantine import NULL_KEY
+from lakestreams.engine.sides import EXPECTATION
+from lakestreams.expectations.rules import any_of, fields_of
 from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import takes_null_values
@@ -120,7 +122,7 @@ class Histories:
         streams, tables, unreadable = {}, {}, []
         for source in self._topology.sources:
             judged = self._judged(source)
-            unreadable += _bad(source, judged)
+            unreadable += self._bad(source, judged)
             good = judged.where(F.col("reason").isNull())
             if source.kind == "stream":
                 streams[source.name] = records(good, source.topic, STREAM_SIDE, F.col("cycle"))
@@ -214,11 +216,37 @@ class Histories:
         value = source.value.parse(F.col("value"), F.col("value_read"))
         parsed = read.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
                              value.error.alias("value_error"))  # fmt: skip
-        judged = parsed.withColumn("event_time_ms", _event_time(source)).withColumn("reason", _reason(source))
+        judged = parsed.withColumn("event_time_ms", _event_time(source)).withColumn("reason", self._reason(source))
         in_order = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
         moves = F.when(F.col("reason").isNull() | F.col("reason").isin(NULL_KEY, EXPECTATION), F.col("event_time_ms"))
         timed = judged.withColumn("stream_time_ms", F.coalesce(F.max(moves).over(in_order), F.lit(0)))
         return timed.where(F.col("cycle") > self._last)
+
+    def _codes(self, source: Source) -> dict[str, Column]:
+        """Reason code to the condition under which a source refuses a record; the first one that holds counts."""
+        found = {
+            MALFORMED_KEY: F.col("key_error").isNotNull(),
+            MALFORMED_VALUE: F.col("value_error").isNotNull(),
+            NO_TIMESTAMP: F.col("event_time_ms").isNull(),
+        }
+        rules = self._topology.expectations.rules_of(source.name)
+        broken = any_of([rule for rule in rules if rule.action != "warn"], fields_of(source))
+        if source.kind != "stream":
+            found[NULL_KEY] = F.col("k").isNull()
+        elif source.keys_not_null in ("drop", "fail"):
+            broken = F.col("k").isNull() | broken
+        found[EXPECTATION] = broken
+        return found
+
+    def _reason(self, source: Source) -> Column:
+        return F.coalesce(*(F.when(condition, F.lit(code)) for code, condition in self._codes(source).items()))
+
+    def _bad(self, source: Source, judged: DataFrame) -> list[dataflow.Rejected]:
+        coordinates = [F.lit(source.topic).alias("source"), *map(F.col, ("partition", "offset", "attempt"))]
+        return [
+            dataflow.Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
+            for code in self._codes(source)
+        ]
 
 
 def _event_time(source: Source) -> Column:
@@ -230,29 +258,3 @@ def _event_time(source: Source) -> Column:
     # a deletion has no field to take its time from
     own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
     return F.when(F.col("v").isNull() & F.col("value_error").isNull(), own).otherwise(time)
-
-
-def _codes(source: Source) -> dict[str, Column]:
-    """Reason code to the condition under which a source refuses a record; the first one that holds counts."""
-    found = {
-        MALFORMED_KEY: F.col("key_error").isNotNull(),
-        MALFORMED_VALUE: F.col("value_error").isNotNull(),
-        NO_TIMESTAMP: F.col("event_time_ms").isNull(),
-    }
-    if source.kind != "stream":
-        found[NULL_KEY] = F.col("k").isNull()
-    elif source.keys_not_null in ("drop", "fail"):
-        found[EXPECTATION] = F.col("k").isNull()
-    return found
-
-
-def _reason(source: Source) -> Column:
-    return F.coalesce(*(F.when(condition, F.lit(code)) for code, condition in _codes(source).items()))
-
-
-def _bad(source: Source, judged: DataFrame) -> list[dataflow.Rejected]:
-    coordinates = [F.lit(source.topic).alias("source"), *map(F.col, ("partition", "offset", "attempt"))]
-    return [
-        dataflow.Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
-        for code in _codes(source)
-    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
@@ -12,6 +12,7 @@ from lakestreams.formats.table import TableColumns
 from lakestreams.formats.time import EventTime
 from lakestreams.topology import describe, svg, validate
 from lakestreams.topology.durations import Duration, to_ms
+from lakestreams.topology.expectations import Expectations, Invariant, Rule
 from lakestreams.topology.nodes import (
     DAY_MS,
     DELTA_TOPIC,
@@ -41,6 +42,7 @@ class Topology:
 
     name: str
     nodes: tuple[Node, ...]
+    expectations: Expectations = field(default_factory=Expectations)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -69,19 +71,28 @@ class Topology:
 
     def describe(self) -> str:
         """The topology as text, in Kafka Streams' manner."""
-        return describe.as_text(self.name, self.nodes)
+        return describe.as_text(self.name, self.nodes, self.expectations.describe)
+
+    def meaning(self) -> str:
+        """The part of the description that results follow from: expectations that only count are not in it."""
+
+        def drops(dataset: str) -> list[str]:
+            return [rule.describe() for rule in self.expectations.rules_of(dataset) if rule.action == "drop"]
+
+        return describe.as_text(self.name, self.nodes, drops)
 
     def mermaid(self) -> str:
         """The topology as a Mermaid flowchart."""
         return describe.as_mermaid(self.nodes)
 
-    def svg(self, partitions: Mapping[str, int] | None = None) -> str:
+    def svg(self, partitions: Mapping[str, int] | None = None, counts: Mapping[str, int] | None = None) -> str:
         """The topology as an SVG document that needs nothing else, for docs and notebooks; light and dark.
 
         Args:
             partitions: topic to partition count; then sources show theirs, and joins in how many tasks they run.
+            counts: node to rows that it has passed on; then the edges from it say so.
         """
-        return svg.as_svg(self.name, self.nodes, partitions)
+        return svg.as_svg(self.name, self.nodes, partitions, counts)
 
     def _repr_svg_(self) -> str:
         """What a notebook draws."""
@@ -102,6 +113,8 @@ class StreamsBuilder:
     def __init__(self, name: str) -> None:
         self._name = name
         self._nodes: list[Node] = []
+        self._rules: list[Rule] = []
+        self._invariants: list[tuple[str, Invariant]] = []
 
     @property
     def name(self) -> str:
@@ -217,6 +230,13 @@ class StreamsBuilder:
         self._nodes.append(node)
         return node
 
+    def expect(self, node: Node, what: Rule | Invariant) -> None:
+        """Takes what is expected of a node's rows; the handles call this."""
+        if isinstance(what, Rule):
+            self._rules.append(what)
+        else:
+            self._invariants.append((node.name, what))
+
     def build(self) -> Topology:
         """The topology, immutable.
 
@@ -224,10 +244,11 @@ class StreamsBuilder:
             TopologyInvalid: with every fault that can be seen without a session: unnamed and doubled nodes, names
                 that tables cannot carry, options outside their choices, no output.
         """
-        faults = validate.structure(self._name, self._nodes)
+        expectations = Expectations(tuple(self._rules), tuple(self._invariants))
+        faults = [*validate.structure(self._name, self._nodes), *validate.expected(self._nodes, expectations)]
         if faults:
             raise TopologyInvalid(faults, self._name)
-        return Topology(self._name, tuple(self._nodes))
+        return Topology(self._name, tuple(self._nodes), expectations)
 
     @staticmethod
     def _source(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lakestreams.topology.joining import ByName
@@ -41,8 +41,14 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[\w.-]+\Z")
 
 
-def as_text(pipeline: str, nodes: Sequence[Node]) -> str:
-    """Each node with what feeds it and what it feeds, one sub-topology a connected part."""
+def as_text(pipeline: str, nodes: Sequence[Node], expected: Callable[[str], Sequence[str]] = lambda _: ()) -> str:
+    """Each node with what feeds it and what it feeds, one sub-topology a connected part.
+
+    Args:
+        pipeline: its name.
+        nodes: parents before children.
+        expected: of a node's name, what is expected of its rows, a line each.
+    """
     children: dict[str, list[str]] = {node.name: [] for node in nodes}
     for node in nodes:
         for parent in dict.fromkeys(parent.name for parent in node.parents):  # once, for a self-join too
@@ -52,7 +58,7 @@ def as_text(pipeline: str, nodes: Sequence[Node]) -> str:
         lines.append(f"  Sub-topology: {number}")
         for node in part:
             lines.append(f"    {_headline(node)}")
-            lines.extend(f"      {detail}" for detail in details(node))
+            lines.extend(f"      {detail}" for detail in (*details(node), *expected(node.name)))
             if node.parents:
                 lines.append(f"      <-- {_listed(parent.name for parent in node.parents)}")
             if children[node.name]:

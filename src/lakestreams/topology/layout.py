@@ -94,17 +94,20 @@ class _Slot:
         return self.height * ((order.index(side) + 1) / (len(order) + 1) - 0.5)
 
 
-def lay_out(sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]]) -> Layout:
+def lay_out(
+    sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]], behind: Mapping[str, float] | None = None
+) -> Layout:
     """Finds a place for each box and a way for each edge.
 
     Args:
         sizes: the boxes' least widths and their heights by name. Those of one layer are made equally wide.
         parents: the inputs of each box, in their order; a box comes after its inputs.
+        behind: how much room there is at least between a box and the next layer, of the boxes that need some.
     """
     layers = _layers(sizes, parents)
     _order(layers)
     _place(layers)
-    return _drawn(layers, list(sizes))
+    return _drawn(layers, list(sizes), behind or {})
 
 
 # --- layers --------------------------------------------------------------------------------------------------------
@@ -292,7 +295,7 @@ def _spread(layer: Sequence[_Slot], wanted: Sequence[float]) -> None:
 # --- geometry ------------------------------------------------------------------------------------------------------
 
 
-def _drawn(layers: Sequence[Sequence[_Slot]], names: Sequence[str]) -> Layout:
+def _drawn(layers: Sequence[Sequence[_Slot]], names: Sequence[str], behind: Mapping[str, float]) -> Layout:
     boxes: dict[str, Box] = {}
     columns: dict[_Slot, tuple[float, float]] = {}  # where a slot's layer begins and ends
     x = 0.0
@@ -302,7 +305,7 @@ def _drawn(layers: Sequence[Sequence[_Slot]], names: Sequence[str]) -> Layout:
             columns[slot] = (x, x + width)
             if slot.name is not None:
                 boxes[slot.name] = Box(slot.name, x, slot.y - slot.height / 2, width, slot.height)
-        x += width + _gap(layer)
+        x += width + max([_gap(layer), *(behind.get(slot.name or "", 0.0) for slot in layer)])
     slots = {slot.name: slot for slot in columns if slot.name is not None}
     return Layout(
         tuple(boxes[name] for name in names),

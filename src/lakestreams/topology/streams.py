@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 
 from lakestreams.errors import WrongKind
 from lakestreams.topology.grouped import KGroupedStream
-from lakestreams.topology.handles import Handle
+from lakestreams.topology.handles import Handle, Output
 from lakestreams.topology.joining import (
     ByForeignKeyOfTable,
     ByKey,
@@ -278,7 +278,7 @@ class KStream(Handle):
         mode: StreamMode = "append",
         cluster_by: Iterable[str] = (),
         partition_by: Iterable[str] = (),
-    ) -> None:
+    ) -> Output:
         """Writes the stream to a Delta table, appended once a cycle, exactly once.
 
         The table's columns: the key's (unless the value has a column of that name), the value's, `event_time_ms`
@@ -290,9 +290,12 @@ class KStream(Handle):
             cluster_by: columns for liquid clustering.
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
         """
-        self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode))
+        return Output(
+            self._builder,
+            self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode)),
+        )
 
-    def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> None:
+    def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:
         """Writes the stream to a Kafka topic, at least once.
 
         A run that fails between the writing and the end of its cycle writes the cycle's records again: equal ones, with
@@ -306,7 +309,7 @@ class KStream(Handle):
             value: the format of the value's bytes: of columns of the value, and of `event_time_ms` if it names that;
                 by default a JSON object of all the value's columns. `Text`, `Long` and `Json` can be written.
         """
-        self._builder.add(KafkaSink(topic, self._node, key, value))
+        return Output(self._builder, self._builder.add(KafkaSink(topic, self._node, key, value)))
 
     def _add(self, node: Node) -> KStream:
         return KStream(self._builder, self._builder.add(node))

@@ -2,7 +2,8 @@
 
 Shapes and lines tell what colours tell too. Lying cylinders are topics and outputs of streams, standing ones those of
 tables; steps on streams have round corners, steps on tables sharp ones; joins have cut corners, aggregates a head,
-buffers double walls. Whatever is a table has a small grid and is dashed, the edges that carry it too.
+buffers double walls. Whatever is a table has a small grid and is dashed, the edges that carry it too. Where it is
+known how many rows a node has passed on, its edges say so.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakestreams.topology import describe
-from lakestreams.topology.labels import Line, Style, lines_of, printable, shortened
+from lakestreams.topology.labels import Line, Style, lines_of, printable, shortened, width_of
 from lakestreams.topology.layout import Box, Edge, Layout, Size, lay_out
 from lakestreams.topology.nodes import Aggregate, Node, Sink, Source, Suppress, is_join, is_table, kind_of
 
@@ -21,6 +22,7 @@ _MARGIN, _PADDING, _BETWEEN_PARTS = 20.0, 24.0, 16.0
 _HEADER, _PART_TITLE, _LEGEND = 46.0, 16.0, 12.0
 _LEAST_WIDTH = 400.0  # of the legend
 _ARROW = 8.0
+_BESIDE_COUNT = 14.0  # how much of an edge is seen on either side of its count
 
 
 @dataclass(frozen=True)
@@ -34,15 +36,22 @@ class Part:
     y: float
 
 
-def as_svg(pipeline: str, nodes: Sequence[Node], partitions: Mapping[str, int] | None = None) -> str:
+def as_svg(
+    pipeline: str,
+    nodes: Sequence[Node],
+    partitions: Mapping[str, int] | None = None,
+    counts: Mapping[str, int] | None = None,
+) -> str:
     """The drawing: a document of its own, which can also stand within a page.
 
     Args:
         pipeline: the pipeline's name, as the title.
         nodes: the topology's nodes, parents before children.
         partitions: topic to partition count, of the topics where it is known; sources and joins then show theirs.
+        counts: node to rows that it has passed on, of the nodes where it is known; the edges from it then say so.
     """
-    parts = arranged(nodes, partitions or {})
+    counts = counts or {}
+    parts = arranged(nodes, partitions or {}, counts)
     width = max([_LEAST_WIDTH, *(part.layout.width for part in parts)]) + 2 * (_MARGIN + _PADDING)
     bottom = _below(parts)
     root = _root(width, bottom + _LEGEND + _MARGIN)
@@ -59,19 +68,27 @@ def as_svg(pipeline: str, nodes: Sequence[Node], partitions: Mapping[str, int] |
         y=30,
     )
     for number, part in enumerate(parts):
-        _draw_part(root, number, part, width - 2 * _MARGIN)
+        _draw_part(root, number, part, width - 2 * _MARGIN, counts)
     _draw_legend(root, bottom + 10, joins=any(map(is_join, nodes)))
     ET.indent(root, " ")
     return ET.tostring(root, encoding="unicode") + "\n"
 
 
-def arranged(nodes: Sequence[Node], partitions: Mapping[str, int]) -> list[Part]:
+def arranged(
+    nodes: Sequence[Node], partitions: Mapping[str, int], counts: Mapping[str, int] | None = None
+) -> list[Part]:
     """The sub-topologies, one below the other, each with its boxes and edges in their places."""
     parts: list[Part] = []
     for members in describe.sub_topologies(nodes):
         lines = {node.name: lines_of(node, partitions) for node in members}
         sizes = {node.name: _shape(node).size(lines[node.name]) for node in members}
-        layout = lay_out(sizes, {node.name: [parent.name for parent in node.parents] for node in members})
+        inputs = {node.name: [parent.name for parent in node.parents] for node in members}
+        behind = {
+            name: width_of(_rows(rows), "count") + 2 * _BESIDE_COUNT + _ARROW
+            for name, rows in (counts or {}).items()
+            if any(name in fed for fed in inputs.values())
+        }
+        layout = lay_out(sizes, inputs, behind)
         y = _below(parts) + _PADDING + _PART_TITLE
         parts.append(Part({node.name: node for node in members}, lines, layout, _MARGIN + _PADDING, y))
     return parts
@@ -98,7 +115,7 @@ def _said(node: Node) -> str:
 # --- parts ---------------------------------------------------------------------------------------------------------
 
 
-def _draw_part(root: ET.Element, number: int, part: Part, width: float) -> None:
+def _draw_part(root: ET.Element, number: int, part: Part, width: float, counts: Mapping[str, int]) -> None:
     top = part.y - _PADDING - _PART_TITLE
     height = part.layout.height + 2 * _PADDING + _PART_TITLE
     group = _add(root, "g", "part")
@@ -112,6 +129,15 @@ def _draw_part(root: ET.Element, number: int, part: Part, width: float) -> None:
     for edge in part.layout.edges:
         if is_join(part.nodes[edge.child]):
             _add(moved, "text", "side", text="LR"[edge.side], x=edge.end[0] + 6, y=edge.end[1] + 3)
+    for way, name in {edge.curves[0]: edge.parent for edge in part.layout.edges}.items():  # lanes are shared
+        if name in counts:
+            (x0, y0), *_, (x1, y1) = way
+            middle = {"x": (x0 + x1 - _ARROW) / 2, "y": (y0 + y1) / 2 + 4}
+            _add(moved, "text", "rows", text=_rows(counts[name]), **middle)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,}"
 
 
 def _draw_edge(group: ET.Element, edge: Edge, table: bool) -> None:
@@ -289,6 +315,7 @@ _FIXED = (
     (".part g g text", "text-anchor: middle"),
     (".name", "font-size: 13px; font-weight: 600"),
     (".count", "font-weight: 600"),
+    (".rows", "font-weight: 600; text-anchor: middle; paint-order: stroke; stroke-width: 7; stroke-linejoin: round"),
     (".side", "font-size: 9px"),
     (".body", "stroke-width: 1.5"),
     (".body.table", "stroke-dasharray: 6 3"),
@@ -313,6 +340,7 @@ def _coloured(colours: Mapping[str, str]) -> Iterator[str]:
         *((f".{what}", f"fill: {colours['muted']}") for what in ("part-title", "kind", "detail", "side", "legend")),
         (".paper", f"fill: {colours['paper']}"),
         (".frame", f"fill: {colours['frame']}; stroke: {colours['rule']}"),
+        (".rows", f"stroke: {colours['frame']}"),  # a halo: the edge passes behind the number
         (".edge", f"stroke: {colours['edge']}"),
         (".arrow", f"fill: {colours['edge']}"),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from lakestreams.topology.durations import Duration, to_ms
-from lakestreams.topology.handles import Handle
+from lakestreams.topology.handles import Handle, Output
 from lakestreams.topology.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper
 from lakestreams.topology.nodes import (
     AnyJoiner,
@@ -208,7 +208,7 @@ class KTable(_Table):
         cluster_by: Iterable[str] = (),
         partition_by: Iterable[str] = (),
         change_feed: bool = False,
-    ) -> None:
+    ) -> Output:
         """Writes the table to a Delta table, one commit a cycle, exactly once.
 
         The Delta table's columns: the key's, the value's but for those of a key column's name, `event_time_ms` (the
@@ -221,9 +221,10 @@ class KTable(_Table):
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
             change_feed: whether Delta keeps a change data feed of the table.
         """
-        self._builder.add(DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode, change_feed))
+        node = DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode, change_feed)
+        return Output(self._builder, self._builder.add(node))
 
-    def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> None:
+    def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:
         """Writes the table's changes to a Kafka topic, at least once: each new row a record, each deletion a null value.
 
         The topic can be read as a table again, and compacted. What a run that fails repeats, the partitions, the order
@@ -233,7 +234,7 @@ class KTable(_Table):
             topic: one that exists and that the pipeline does not read.
             key, value: as for a stream's `to_kafka`.
         """
-        self._builder.add(KafkaSink(topic, self._node, key, value))
+        return Output(self._builder, self._builder.add(KafkaSink(topic, self._node, key, value)))
 
     def _join(
         self, how: OuterJoinKind, right: object, joiner: AnyJoiner | None, options: Mapping[str, object]

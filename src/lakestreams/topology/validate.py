@@ -23,6 +23,24 @@ from lakestreams.errors import (
 )
 from lakestreams.formats.base import Format, WritableFormat
 from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES
+from lakestreams.topology.expectations import (
+    OF_JOINS,
+    OF_OUTPUTS,
+    OF_SOURCES,
+    Expectations,
+    FanOut,
+    ForeignKeyExists,
+    Invariant,
+    KeyOnHomePartition,
+    Layout,
+    MatchRate,
+    NoDuplicateResult,
+    OneKeyOnePartition,
+    OneOutcomePerLeft,
+    Skew,
+    TimeSkew,
+    UniqueKey,
+)
 from lakestreams.topology.nodes import (
     DELTA_TOPIC,
     WITH_OUTER,
@@ -126,6 +144,61 @@ def structure(pipeline: str, nodes: Sequence[Node]) -> list[LakestreamsError]:
     if not any(isinstance(node, Sink) for node in nodes):
         faults.append(NoOutput(f"pipeline {pipeline!r} has no output"))
     return faults
+
+
+def expected(nodes: Sequence[Node], expectations: Expectations) -> list[LakestreamsError]:
+    """Every fault in rules and invariants that can be seen without a session."""
+    faults: list[LakestreamsError] = []
+    known = {node.name: node for node in nodes}
+    for (dataset, name), count in Counter((rule.dataset, rule.name) for rule in expectations.rules).items():
+        if count > 1:
+            faults.append(DuplicateName(f"expectation {name!r} stands {count} times", where=_where(known[dataset])))
+    for rule in expectations.rules:
+        node = known[rule.dataset]
+        if rule.action == "drop" and is_table(node) and not isinstance(node, Source | Sink):
+            message = f"{rule.name} would drop rows of {node.name}, a table that steps make"
+            hint = "drop them at a source or an output; a filter deletes rows"
+            faults.append(InvalidOption(message, hint=hint, where=_where(node)))
+    for dataset, invariant in expectations.invariants:
+        unfit = _unfit(known[dataset], invariant)
+        if unfit is not None:
+            message = f"invariant {invariant.name} does not fit {dataset}: {unfit}"
+            faults.append(
+                InvalidOption(message, hint="docs/expectations.md says which fits what", where=_where(known[dataset]))
+            )
+    return faults
+
+
+def _unfit(node: Node, invariant: Invariant) -> str | None:
+    """Why an invariant says nothing of a node's rows; None if it fits."""
+    kind = type(invariant)
+    if isinstance(invariant, OF_SOURCES) and not isinstance(node, Source):
+        return "it is one of sources"
+    if (
+        isinstance(invariant, KeyOnHomePartition | OneKeyOnePartition | Skew)
+        and isinstance(node, Source)
+        and node.delta
+    ):
+        return "a Delta table has one partition"
+    if isinstance(invariant, OF_JOINS) and not is_join(node):
+        return "it is one of joins"
+    if isinstance(invariant, OF_OUTPUTS) and not (isinstance(node, DeltaSink) and node.mode == "append"):
+        return "it is one of outputs that are appended to"
+    if isinstance(invariant, NoDuplicateResult) and isinstance(node, Source):
+        return "it is one of steps and outputs"
+    if kind is Layout and not isinstance(node, DeltaSink):
+        return "it is one of outputs that are Delta tables"
+    if kind is MatchRate and getattr(node, "how", "") == "inner":
+        return "an inner join does not tell what met nothing; a left_join does"
+    if kind is ForeignKeyExists and not (isinstance(node, ForeignKeyJoin) and node.how == "left"):
+        return "it is one of foreign-key left joins of tables"
+    if kind is TimeSkew and not isinstance(node, WindowedJoin):
+        return "it is one of joins of two streams"
+    if kind in (FanOut, OneOutcomePerLeft) and is_table(node):
+        return "a table has one row a key"
+    if isinstance(invariant, UniqueKey) and not invariant.columns:
+        return "it names no columns"
+    return None
 
 
 def _node_faults(node: Node) -> list[LakestreamsError]:

@@ -1,0 +1,82 @@
+"""`lakestreams report`: what a pipeline has done, as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakestreams.cli.screen import Screen
+from lakestreams.errors import LocationNotWritable
+from lakestreams.jobs.report import OK
+from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.report import model, page
+
+
+def run(screen: Screen, options: RunOptions, *, out: Path, cycles: int, values: bool) -> int:
+    """Writes the page of one pipeline; returns the exit code.
+
+    Args:
+        screen: where to write.
+        options: the pipeline and its lake.
+        out: the page's file.
+        cycles: of how many of the newest cycles it tells.
+        values: whether examples in quarantine are shown with their keys and values.
+
+    Raises:
+        LocalPartsMissing: if what draws the page is not installed.
+        LocationNotWritable: if the file cannot be written; known before a session is started.
+    """
+    page.require()
+    lake, (pipeline,) = open_lake(options), load(options)
+    topology = pipeline.topology
+    _probe(out)
+    with screen.working("starting Spark"):
+        spark = open_session(quick=True, progress=screen.say)
+    from lakestreams.jobs.event_log import read_events, read_quarantine  # noqa: PLC0415 - needs pyspark
+
+    with screen.working("reading the event log"):
+        events = read_events(spark, lake, topology.name, cycles)
+        first = min((event["cycle"] for event in events), default=0)
+        quarantine = read_quarantine(spark, lake, topology.name, from_cycle=first, values=values)
+    found = model.build(topology.name, events, quarantine)
+    drawing = topology.svg(counts=found.rows_out)
+    text = page.render(found, drawing, [node.name for node in topology.nodes])
+    _write(out, text)
+    told = (
+        f"cycles {found.cycles[0].number} to {found.cycles[-1].number}" if found.cycles else "no cycle in the log yet"
+    )
+    screen.say(f"{out}: {topology.name}, {told}, {len(text.encode()) / 1_000:,.0f} kB")
+    screen.result(
+        {
+            "ok": True,
+            "file": str(out),
+            "pipeline": topology.name,
+            "cycles": [one.number for one in found.cycles],
+            "records": found.records,
+            "written": found.written,
+            "quarantined": found.quarantined,
+        }
+    )
+    return OK
+
+
+def _probe(out: Path) -> None:
+    """Finds out whether the file can be written, without touching what is there."""
+    there = out.exists()
+    try:
+        out.open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise _not_writable(out, error) from None
+    if not there:
+        out.unlink()
+
+
+def _write(out: Path, text: str) -> None:
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _not_writable(out, error) from None
+
+
+def _not_writable(out: Path, error: OSError) -> LocationNotWritable:
+    message = f"cannot write the report to {out}: {error.strerror or error}"
+    return LocationNotWritable(message, hint="give --out a file in a folder that is there and can be written to")

@@ -1,0 +1,230 @@
+"""Rules and invariants of steps and outputs, judged over the rows of a cycle: frames in, counts and examples out.
+
+All that a cycle has to judge is counted in one job. What is counted of each dataset comes as rows of the columns
+    dataset string, name string, checked bigint, failed bigint
+where `name` is a rule's, an invariant's, or `rows` (checked: all rows; failed: 0) and `rows.<kind>` for each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.expectations import outcomes
+from lakestreams.expectations.rules import violated
+from lakestreams.joins.order import (
+    AMENDED,
+    CONTRIBUTORS,
+    KEY,
+    KIND,
+    MATCHED,
+    ORDER,
+    PLACE,
+    RECORD,
+    TIME,
+    TOMBSTONE,
+    UNMATCHED,
+    VALUE,
+)
+from lakestreams.topology.expectations import (
+    FanOut,
+    ForeignKeyExists,
+    Invariant,
+    NoDuplicateResult,
+    OneOutcomePerLeft,
+    Rule,
+    UniqueKey,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column
+
+    from lakestreams.topology.fields import Fields
+
+KINDS: Final = (RECORD, MATCHED, UNMATCHED, AMENDED, TOMBSTONE)
+ROWS: Final = "rows"
+EXAMPLES: Final = 5
+# Of a foreign-key join's row: whether it names a row that is not there (see `engine.dataflow`).
+ORPHAN: Final = "orphan"
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The rows of a step or output that a cycle judges.
+
+    Attributes:
+        name: the node's.
+        rows: a records frame, new rows only, before any rule drops some of them.
+        fields: its columns, for conditions.
+        rules, invariants: what is judged of them.
+        outcomes: of a join whose left records' outcomes are counted: `left, matched, unmatched, touched` (see `outcomes`).
+        orphans: of a foreign-key join: `k, orphan` and the record columns, new rows.
+        earlier: of an output with a unique key: rows of earlier cycles, with the output's columns and `event_time_ms`.
+        columns: of an output with a unique key: where its columns lie in `rows`, by name.
+    """
+
+    name: str
+    rows: DataFrame
+    fields: Fields
+    rules: Sequence[Rule] = ()
+    invariants: Sequence[Invariant] = ()
+    outcomes: DataFrame | None = None
+    orphans: DataFrame | None = None
+    earlier: Callable[[], DataFrame] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def violating(self, what: Rule | Invariant) -> DataFrame | None:
+        """What violates a rule or invariant, one row each, with `shown` (text); None of what is judged elsewhere."""
+        if isinstance(what, Rule):
+            return self.rows.where(violated(what, self.fields)).withColumn("shown", _place_and_row())
+        if isinstance(what, FanOut | OneOutcomePerLeft) and self.outcomes is not None:
+            found = self.outcomes.where(F.col("touched") & outcomes.wrong(what))
+            return found.withColumn("shown", outcomes.shown())
+        if isinstance(what, NoDuplicateResult):
+            twice = self.rows.groupBy(ORDER, PLACE).agg(F.count("*").alias("times")).where("times > 1")
+            return twice.withColumn("shown", F.concat(_place(), F.lit(" row "), F.col(PLACE), F.lit(" twice")))
+        if isinstance(what, ForeignKeyExists) and self.orphans is not None:
+            return self.orphans.where(ORPHAN).withColumn("shown", F.concat(_place(), F.lit(" "), F.to_json(KEY)))
+        if isinstance(what, UniqueKey):
+            return self._doubled(what)
+        return None
+
+    def _doubled(self, what: UniqueKey) -> DataFrame:
+        """New rows whose key another new row, or an earlier one nearby in time, has."""
+        names = [f"key{place}" for place in range(len(what.columns))]
+        new = self.rows.where(F.col(VALUE).isNotNull()).select(
+            *(F.expr(self.columns[column]).alias(name) for column, name in zip(what.columns, names, strict=True)),
+            ORDER, PLACE, F.col(TIME).alias("at"),
+        )  # fmt: skip
+        span = new.agg(F.min("at").alias("low"), F.max("at").alias("high"))
+        places = F.struct(ORDER, PLACE)
+        grouped = new.groupBy(*names).agg(
+            F.count("*").alias("times"), F.max(places).alias("last"), F.max("at").alias("at")
+        )
+        found = grouped.withColumn("before", F.lit(0))
+        if self.earlier is not None:
+            bounds = span.first()
+            low, high = (bounds["low"], bounds["high"]) if bounds is not None else (None, None)
+            if low is None or high is None:
+                return found.where(F.lit(False)).select(ORDER_OF_LAST, F.lit("").alias("shown"))
+            near = F.col("event_time_ms").between(low - what.within_ms, high + what.within_ms)
+            old = (
+                self.earlier()
+                .where(near)
+                .select(*(F.col(column).alias(f"old_{name}") for column, name in zip(what.columns, names, strict=True)))
+            )
+            same = reduce(
+                lambda left, right: left & right,
+                (F.col(name).eqNullSafe(F.col(f"old_{name}")) for name in names),
+            )
+            known = old.groupBy(*old.columns).agg(F.count("*").alias("before"))
+            found = grouped.join(known, same, "left").withColumn("before", F.coalesce("before", F.lit(0)))
+        wrong = found.where(F.col("times") + F.col("before") > 1)
+        key = F.to_json(
+            F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True)))
+        )
+        told = F.concat(key, F.lit(" stands in "), F.col("times") + F.col("before"), F.lit(" rows"))
+        return wrong.select(ORDER_OF_LAST, told.alias("shown"))
+
+
+ORDER_OF_LAST: Final = "last.*"
+
+
+def counted(dataset: Dataset) -> DataFrame:
+    """How many rows of a dataset there are, of which kinds, and how many violate what; see the module.
+
+    One aggregation over the rows, one over the outcomes of left records, one over orphans, and one for each invariant
+    that groups rows by something else: as many as there are, for each costs a plan.
+    """
+    there = F.col(VALUE).isNotNull()
+    none = F.lit(0)
+    counts: list[tuple[str, Column, Column]] = [(ROWS, F.count(F.lit(1)), none)]
+    counts += [(f"{ROWS}.{kind}", F.count_if(F.col(KIND) == kind), none) for kind in KINDS]
+    counts += [(rule.name, F.count_if(there), F.count_if(violated(rule, dataset.fields))) for rule in dataset.rules]
+    parts = [told(dataset.name, dataset.rows, counts)]
+    of_left = [one for one in dataset.invariants if isinstance(one, FanOut | OneOutcomePerLeft)]
+    if of_left and dataset.outcomes is not None:
+        touched = dataset.outcomes.where("touched")
+        wrong = [(one.name, F.count(F.lit(1)), F.count_if(outcomes.wrong(one))) for one in of_left]
+        parts.append(told(dataset.name, touched, wrong))
+    for one in dataset.invariants:
+        if isinstance(one, ForeignKeyExists) and dataset.orphans is not None:
+            lost = [(one.name, F.count(ORPHAN), F.count_if(ORPHAN))]
+            parts.append(told(dataset.name, dataset.orphans, lost))
+        elif isinstance(one, NoDuplicateResult | UniqueKey):
+            rows = dataset.violating(one)
+            if rows is not None:  # as many are checked as there are rows
+                parts.append(told(dataset.name, rows, [(one.name, none, F.count(F.lit(1)))]))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def told(name: str, rows: DataFrame, counts: Sequence[tuple[str, Column, Column]]) -> DataFrame:
+    """Aggregates over rows of any kind as rows of the module's columns.
+
+    Args:
+        name: of the dataset.
+        rows: what is counted.
+        counts: name, how many are checked, how many of them fail.
+    """
+    entries = F.array(
+        *(
+            F.struct(
+                F.lit(what).alias("name"),
+                checked.cast("bigint").alias("checked"),
+                failed.cast("bigint").alias("failed"),
+            )
+            for what, checked, failed in counts
+        )
+    )
+    return rows.agg(entries.alias("told")).select(F.lit(name).alias("dataset"), F.inline("told"))
+
+
+def examples(dataset: Dataset, what: Rule | Invariant) -> list[str]:
+    """Up to five rows that violate it, in words, with their coordinates; in the total order where they have a place."""
+    wrong = dataset.violating(what)
+    if wrong is None:
+        return []
+    by = [name for name in (ORDER, PLACE) if name in wrong.columns] or ["shown"]
+    found = wrong.orderBy(*by).select(F.substring("shown", 1, _LONGEST)).limit(EXAMPLES).collect()
+    return [row[0] for row in found]
+
+
+def _place() -> Column:
+    """Coordinates of the record that a row comes of, as text."""
+    return F.concat(F.col(ORDER)["source"], F.lit("-"), F.col(ORDER)["partition"], F.lit("@"), F.col(ORDER)["offset"])
+
+
+def _place_and_row() -> Column:
+    return F.concat(_place(), F.lit(" "), row_text())
+
+
+def row_text() -> Column:
+    """A row's key and value as JSON text."""
+    return F.to_json(F.struct(F.col(KEY).alias("key"), F.col(VALUE).alias("value")))
+
+
+def coordinates() -> Column:
+    """Of the record that a row is told of in quarantine: its first contributor, else its trigger."""
+    first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
+    trigger = F.struct(*(F.col(ORDER)[name].alias(name) for name in ("source", "partition", "offset", "attempt")))
+    return F.coalesce(first, trigger)
+
+
+def as_dict(rows: Sequence[Any]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Dataset to name to (checked, failed), of the collected rows of `counted`."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for row in rows:
+        found.setdefault(row["dataset"], {})[row["name"]] = (int(row["checked"]), int(row["failed"]))
+    for counts in found.values():
+        for name in (NoDuplicateResult.name, UniqueKey.name):
+            if name in counts:
+                counts[name] = (counts[ROWS][0], counts[name][1])
+    return found

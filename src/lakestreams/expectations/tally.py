@@ -1,0 +1,123 @@
+"""What is counted of a cycle, by node: plain numbers, written into the ledger when the cycle is closed.
+
+Events are made of it alone (see `events`), so that a crash between a cycle and its events loses none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakestreams.expectations.judging import KINDS, ROWS
+from lakestreams.topology.nodes import MapValues, Repartition, SelectKey, Sink, Source, is_table
+
+if TYPE_CHECKING:
+    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.nodes import Node
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How often something that is expected was fulfilled.
+
+    Attributes:
+        name: of the rule or invariant.
+        action: what happens where it is violated.
+        passed, failed: rows (of an invariant: what it counts).
+    """
+
+    name: str
+    action: str
+    passed: int
+    failed: int
+
+
+@dataclass
+class NodeTally:
+    """What is counted of one node; what was not counted is None.
+
+    Attributes:
+        rows_in: of a source, records read.
+        rows: what it passed on.
+        kinds: results by kind, such as `matched`.
+        quarantined: reason code to rows.
+        expected: rules and invariants.
+    """
+
+    rows_in: int | None = None
+    rows: int | None = None
+    kinds: dict[str, int] = field(default_factory=dict)
+    quarantined: dict[str, int] = field(default_factory=dict)
+    expected: list[Expected] = field(default_factory=list)
+
+
+@dataclass
+class Tally:
+    """What is counted of a cycle."""
+
+    nodes: dict[str, NodeTally] = field(default_factory=dict)
+
+    def of(self, node: str) -> NodeTally:
+        """A node's counts."""
+        return self.nodes.setdefault(node, NodeTally())
+
+    def rows(self, node: str, counts: Mapping[str, int]) -> None:
+        """Notes rows and their kinds: names `rows`, and `rows_<kind>` or `rows.<kind>`."""
+        if ROWS not in counts:
+            return
+        own = self.of(node)
+        own.rows = counts[ROWS]
+        told = {kind: counts.get(f"{ROWS}_{kind}", counts.get(f"{ROWS}.{kind}", 0)) for kind in KINDS}
+        own.kinds = {kind: count for kind, count in told.items() if count}
+
+    def quarantined(self, node: str, code: str, count: int) -> None:
+        """Notes rows that went to quarantine."""
+        if count:
+            codes = self.of(node).quarantined
+            codes[code] = codes.get(code, 0) + count
+
+    def complete(self, topology: Topology) -> None:
+        """Fills in what follows: what sources passed on, and steps that make one row of one, from what they feed."""
+        for source in topology.sources:
+            own = self.of(source.name)
+            if own.rows_in is not None:
+                own.rows = own.rows_in - sum(own.quarantined.values())
+        children: dict[str, list[Node]] = {}
+        for node in topology.nodes:
+            for parent in node.parents:
+                children.setdefault(parent.name, []).append(node)
+        for node in reversed(topology.nodes):
+            if isinstance(node, Source | Sink) or self.of(node.name).rows is not None:
+                continue
+            for child in children.get(node.name, ()):
+                self._carry(node, child)
+
+    def _carry(self, node: Node, child: Node) -> None:
+        """What a node passed on is what the next one got, if that is told."""
+        below = self.nodes.get(child.name)
+        one_of_one = isinstance(child, MapValues | SelectKey | Repartition) or (
+            isinstance(child, Sink) and not (is_table(child) and getattr(child, "mode", "") == "merge")
+        )
+        if below is None or below.rows is None or not one_of_one or self.of(node.name).rows is not None:
+            return
+        dropped = below.quarantined.get("EXPECTATION", 0)
+        own = self.of(node.name)
+        own.rows = below.rows + dropped
+        own.kinds = {} if dropped else dict(below.kinds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the ledger's JSON: what was not counted is left out."""
+        return {
+            name: {key: value for key, value in asdict(one).items() if value not in (None, {}, [])}
+            for name, one in self.nodes.items()
+        }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Tally:
+        """What `as_dict` gave."""
+        nodes = {}
+        for name, one in told.items():
+            expected = [Expected(**each) for each in one.get("expected", ())]
+            nodes[name] = NodeTally(**{**one, "expected": expected})
+        return cls(nodes)

@@ -1,0 +1,1 @@
+"""One HTML page of what a pipeline has done: the event log and the quarantine, drawn."""

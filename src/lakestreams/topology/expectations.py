@@ -1,0 +1,299 @@
+"""What a pipeline expects of its data: rules, which are SQL over one row, and invariants, which look at many.
+
+Both belong to a dataset, which is a node: a source, a step, or an output. They say nothing about what flows; a topology
+without them gives the same results, but for the rows that a rule with the action `drop` keeps out.
+Facts about the originals (Lakeflow's expectations): a condition that is null counts as violated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+
+from lakestreams.errors import InvalidName, InvalidOption
+from lakestreams.topology.durations import Duration, to_ms
+
+if TYPE_CHECKING:
+    from lakestreams.topology.nodes import Predicate
+
+RuleAction = Literal["warn", "drop", "fail"]
+InvariantAction = Literal["warn", "fail"]
+Partitioner = Literal["murmur2", "crc32", "fnv1a", "fnv1a_reference"]
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_ .-]{0,127}\Z")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One condition that each row of a dataset is to fulfil.
+
+    A row without a value (a deletion, a null value) is not judged.
+
+    Attributes:
+        dataset: the node whose rows are judged.
+        name: unique in the dataset; it names the rule in counts, quarantine and errors.
+        condition: SQL over the row's columns, or a function from its fields to a boolean Column; null is violated.
+        action: `warn` counts, `drop` sends the row to quarantine, `fail` ends the run before anything is published.
+    """
+
+    dataset: str
+    name: str
+    condition: str | Predicate
+    action: RuleAction = "warn"
+
+    def __post_init__(self) -> None:
+        """Refuses names that nobody could refer to.
+
+        Raises:
+            InvalidName: for an unfit name.
+            InvalidOption: for an unknown action, or an empty condition.
+        """
+        where = f'expectation "{self.name}"'
+        name, condition = self.name, self.condition
+        if not _NAME.match(str(name)):
+            message = f"{self.name!r} is no name of an expectation"
+            raise InvalidName(
+                message, hint="letters, digits, space, dot, _ and -, beginning with a letter", where=where
+            )
+        if self.action not in ("warn", "drop", "fail"):
+            message = f"action={self.action!r} is none of warn, drop, fail"
+            raise InvalidOption(message, where=where)
+        if not callable(condition) and not str(condition or "").strip():
+            message = f"the condition {condition!r} is neither SQL nor a function"
+            raise InvalidOption(message, hint="""such as "amount > 0" """.strip(), where=where)
+
+    @property
+    def text(self) -> str:
+        """The condition in words: its SQL, or the name of its function."""
+        if isinstance(self.condition, str):
+            return self.condition
+        return f"{getattr(self.condition, '__qualname__', type(self.condition).__name__)}()"
+
+    @property
+    def id(self) -> str:
+        """Name and a digest of the condition, by which counts are recorded: another condition is another rule."""
+        code = getattr(self.condition, "__code__", None)
+        of = self.text if code is None else f"{self.text} {code.co_code.hex()} {code.co_consts!r}"
+        return f"{self.name}#{hashlib.sha256(of.encode()).hexdigest()[:8]}"
+
+    def describe(self) -> str:
+        """The rule in a line."""
+        return f"expect {self.name}: {self.text} ({self.action})"
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """What is to hold of many rows; its kinds are the classes below.
+
+    Attributes:
+        action: `warn` counts and tells, `fail` ends the run before anything of the cycle is published.
+    """
+
+    name: ClassVar[str]
+
+    action: InvariantAction = "warn"
+
+    def __post_init__(self) -> None:
+        """Refuses an unknown action.
+
+        Raises:
+            InvalidOption: then.
+        """
+        if self.action not in ("warn", "fail"):
+            message = f"action={self.action!r} is none of warn, fail"
+            raise InvalidOption(message, hint="an invariant judges many rows: none of them can be dropped for it",
+                                where=f'invariant "{self.name}"')  # fmt: skip
+
+    def describe(self) -> str:
+        """The invariant in a line."""
+        options = [f"{one.name} {getattr(self, one.name)}" for one in fields(self) if one.name != "action"]
+        return f"invariant {self.name}: {', '.join((*options, self.action))}"
+
+
+@dataclass(frozen=True)
+class FanOut(Invariant):
+    """Of a join: at most so many results of one record of the left side, whenever they come."""
+
+    name: ClassVar[str] = "fan_out"
+    at_most: int = 1
+
+
+@dataclass(frozen=True)
+class OneOutcomePerLeft(Invariant):
+    """Of a join: no record of the left side comes out both matched and unmatched, or unmatched twice."""
+
+    name: ClassVar[str] = "one_outcome_per_left"
+
+
+@dataclass(frozen=True)
+class MatchRate(Invariant):
+    """Of a left or outer join: the share of matched results over a span of stream time.
+
+    Attributes:
+        at_least: the share, 0 to 1.
+        over: the span; the cycles whose clocks lie in it count.
+        records: with fewer results in the span nothing is judged.
+    """
+
+    name: ClassVar[str] = "match_rate"
+    at_least: float = 0.9
+    over: Duration = "1 hour"
+    records: int = 100
+
+    @property
+    def over_ms(self) -> int:
+        """The span in ms."""
+        return to_ms(self.over, "over")
+
+
+@dataclass(frozen=True)
+class ForeignKeyExists(Invariant):
+    """Of a foreign-key left join: each row of the left table names a row that is there.
+
+    Those that do not are listed as orphans (`lakestreams quarantine orphans`), until the row comes.
+    """
+
+    name: ClassVar[str] = "foreign_key_exists"
+
+
+@dataclass(frozen=True)
+class UniqueKey(Invariant):
+    """Of an output that is appended to: no two rows with the same values in these columns.
+
+    Attributes:
+        columns: of the output.
+        within: how far apart in event time two such rows are looked for.
+    """
+
+    name: ClassVar[str] = "unique_key"
+    columns: tuple[str, ...] = ()
+    within: Duration = "1 day"
+
+    @property
+    def within_ms(self) -> int:
+        """The span in ms."""
+        return to_ms(self.within, "within")
+
+
+@dataclass(frozen=True)
+class NoDuplicateResult(Invariant):
+    """Of a step or output: no two rows with the same lineage: trigger and place, or contributors and kind."""
+
+    name: ClassVar[str] = "no_duplicate_result"
+
+
+@dataclass(frozen=True)
+class Lateness(Invariant):
+    """Of a source: no record lies further behind its partition's stream time than this."""
+
+    name: ClassVar[str] = "lateness"
+    at_most: Duration = "1 hour"
+
+    @property
+    def at_most_ms(self) -> int:
+        """The bound in ms."""
+        return to_ms(self.at_most, "at_most")
+
+
+@dataclass(frozen=True)
+class TimeSkew(Invariant):
+    """Of a join of two streams: the stream times of its sides lie no further apart than this after a cycle."""
+
+    name: ClassVar[str] = "time_skew"
+    at_most: Duration = "1 hour"
+
+    @property
+    def at_most_ms(self) -> int:
+        """The bound in ms."""
+        return to_ms(self.at_most, "at_most")
+
+
+@dataclass(frozen=True)
+class KeyOnHomePartition(Invariant):
+    """Of a source: each record lies on the partition that this partitioner gives its key's bytes."""
+
+    name: ClassVar[str] = "key_on_home_partition"
+    partitioner: Partitioner = "murmur2"
+
+
+@dataclass(frozen=True)
+class OneKeyOnePartition(Invariant):
+    """Of a source: no key lies in two partitions; between them its records have no defined order.
+
+    Attributes:
+        look_back: how many records of each partition before the cycle's own are looked at, too.
+    """
+
+    name: ClassVar[str] = "one_key_one_partition"
+    look_back: int = 200_000
+
+
+@dataclass(frozen=True)
+class Skew(Invariant):
+    """Of a source: no partition has more than this share of a cycle's records.
+
+    Attributes:
+        at_most: the share, 0 to 1.
+        records: with fewer records nothing is judged.
+    """
+
+    name: ClassVar[str] = "skew"
+    at_most: float = 0.5
+    records: int = 1_000
+
+
+@dataclass(frozen=True)
+class Layout(Invariant):
+    """Of an output: its table is clustered or partitioned as the pipeline declares; looked at when a run begins."""
+
+    name: ClassVar[str] = "layout"
+
+
+AnyInvariant: TypeAlias = (
+    FanOut | OneOutcomePerLeft | MatchRate | ForeignKeyExists | UniqueKey | NoDuplicateResult | Lateness | TimeSkew
+    | KeyOnHomePartition | OneKeyOnePartition | Skew | Layout
+)  # fmt: skip
+INVARIANTS: Final[dict[str, type[Invariant]]] = {
+    kind.name: kind
+    for kind in (
+        FanOut, OneOutcomePerLeft, MatchRate, ForeignKeyExists, UniqueKey, NoDuplicateResult, Lateness, TimeSkew,
+        KeyOnHomePartition, OneKeyOnePartition, Skew, Layout,
+    )
+}  # fmt: skip
+# Judged record by record while they are read, as rules are.
+OF_RECORDS: Final = (Lateness, KeyOnHomePartition)
+OF_SOURCES: Final = (*OF_RECORDS, OneKeyOnePartition, Skew)
+OF_JOINS: Final = (FanOut, OneOutcomePerLeft, MatchRate, ForeignKeyExists, TimeSkew)
+OF_OUTPUTS: Final = (UniqueKey,)
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """All rules and invariants of a topology, in the order of declaration.
+
+    Attributes:
+        rules: each with its dataset.
+        invariants: dataset and invariant.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    invariants: tuple[tuple[str, Invariant], ...] = ()
+
+    def rules_of(self, dataset: str) -> tuple[Rule, ...]:
+        """The rules of a dataset."""
+        return tuple(rule for rule in self.rules if rule.dataset == dataset)
+
+    def invariants_of(self, dataset: str) -> tuple[Invariant, ...]:
+        """The invariants of a dataset."""
+        return tuple(one for name, one in self.invariants if name == dataset)
+
+    def describe(self, dataset: str) -> list[str]:
+        """Those of a dataset, a line each."""
+        rules = [one.describe() for one in self.rules_of(dataset)]
+        return rules + [one.describe() for one in self.invariants_of(dataset)]
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.rules or self.invariants)

@@ -1,0 +1,179 @@
+"""Rules and invariants over handmade frames; tallies and events as plain values."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lakestreams import Json, StreamsBuilder, Text, invariants
+from lakestreams.engine.dataflow import check
+from lakestreams.engine.ledger import Plan, Range
+from lakestreams.errors import UnknownColumn
+from lakestreams.expectations import events, judging, outcomes
+from lakestreams.expectations.events import Closing
+from lakestreams.expectations.judging import Dataset
+from lakestreams.expectations.rules import names_of
+from lakestreams.expectations.tally import Expected, Tally
+from lakestreams.joins.order import CONTRIBUTOR_TYPE, ORDER_TYPE
+from lakestreams.topology.fields import Fields
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TYPES = (
+    "k struct<id: string>, v struct<a: int, t: string>, ts bigint, "
+    f"o {ORDER_TYPE}, n int, kind string, contributors array<{CONTRIBUTOR_TYPE}>"
+)
+FIELDS = {"id": "`k`.`id`", "a": "`v`.`a`", "t": "`v`.`t`"}
+
+
+def frame(spark: SparkSession, *rows: tuple[str, Any, str, int, int]) -> DataFrame:
+    """Rows of (key, value, kind, offset of the left record and of the trigger, place)."""
+    made = [
+        ((key,), value, offset, (1, offset, 1, "s", 0, offset, 0), place, kind, [("s", 0, offset, 0)])
+        for key, value, kind, offset, place in rows
+    ]
+    return spark.createDataFrame(made, TYPES)
+
+
+def fields() -> Fields:
+    return Fields("d", FIELDS, [], "test")
+
+
+def test_null_is_violated_and_nothing_raises(spark: SparkSession) -> None:
+    rows = frame(
+        spark,
+        ("1", (5, "12"), "record", 1, 0),
+        ("2", (None, None), "record", 2, 0),
+        ("3", (0, "x"), "record", 3, 0),
+        ("4", None, "record", 4, 0),
+    )
+    rules = [
+        invariants.Rule("d", "positive", "a > 0"),
+        invariants.Rule("d", "number", "cast(t as int) > 10"),
+        invariants.Rule("d", "share", "10 / a < 100 and 7 % a < 7"),
+        invariants.Rule("d", "date", "to_date(t, 'yyyy') is null"),
+        invariants.Rule("d", "function", lambda row: row.a.isNotNull()),
+        invariants.Rule("d", "large", "a * 1000000000 * 1000000000 * 1000000000 > 0"),
+    ]
+    found = {row["id"]: row["names"] for row in rows.select("k.id", names_of(rules, fields()).alias("names")).collect()}
+    assert found == {
+        "1": ["large"],
+        "2": ["positive", "number", "share", "function", "large"],
+        "3": ["positive", "number", "share", "large"],
+        "4": [],
+    }
+
+
+def test_every_count_of_a_dataset_in_one_job(spark: SparkSession) -> None:
+    rows = frame(
+        spark,
+        ("1", (5, "x"), "matched", 1, 0),
+        ("1", (6, "x"), "matched", 1, 1),
+        ("2", (-1, "x"), "unmatched", 2, 0),
+        ("2", (7, "x"), "matched", 2, 0),
+        ("3", None, "tombstone", 3, 0),
+    )
+    rule = invariants.Rule("d", "positive", "a > 0")
+    held = (
+        invariants.FanOut(at_most=1), invariants.OneOutcomePerLeft(), invariants.NoDuplicateResult(),
+        invariants.UniqueKey(columns=("id",)),
+    )  # fmt: skip
+    dataset = Dataset(
+        "d", rows, fields(), (rule,), held,
+        outcomes=outcomes.count(rows, ["s"], None, 0), columns=FIELDS,
+    )  # fmt: skip
+    found = judging.as_dict(judging.counted(dataset).collect())["d"]
+    assert found == {
+        "rows": (5, 0), "rows.record": (0, 0), "rows.matched": (3, 0), "rows.unmatched": (1, 0),
+        "rows.amended": (0, 0), "rows.tombstone": (1, 0), "positive": (4, 1), "fan_out": (2, 1),
+        "one_outcome_per_left": (2, 1), "no_duplicate_result": (5, 1), "unique_key": (5, 2),
+    }  # fmt: skip
+    assert judging.examples(dataset, rule) == ['s-0@2 {"key":{"id":"2"},"value":{"a":-1,"t":"x"}}']
+    assert judging.examples(dataset, held[0]) == ["s-0@1: matched 2 times, unmatched 0"]
+    assert judging.examples(dataset, held[1]) == ["s-0@2: matched 1 times, unmatched 1"]
+    assert judging.examples(dataset, held[2]) == ["s-0@2 row 0 twice"]
+    assert judging.examples(dataset, held[3]) == ['{"id":"1"} stands in 2 rows', '{"id":"2"} stands in 2 rows']
+
+
+def test_a_unique_key_is_looked_for_among_earlier_rows_nearby(spark: SparkSession) -> None:
+    rows = frame(spark, ("1", (5, "x"), "matched", 1_000, 0), ("2", (5, "x"), "matched", 1_000, 0))
+    earlier = spark.createDataFrame([("1", 900), ("2", 100)], "id string, event_time_ms bigint")
+    what = invariants.UniqueKey(columns=("id",), within="500 ms")
+    dataset = Dataset("d", rows, fields(), (), (what,), earlier=lambda: earlier, columns=FIELDS)
+    assert judging.examples(dataset, what) == ['{"id":"1"} stands in 2 rows']
+
+
+def test_outcomes_are_counted_over_cycles_and_forgotten_when_no_more_can_come(spark: SparkSession) -> None:
+    first = outcomes.count(frame(spark, ("1", (5, "x"), "matched", 1, 0)), ["s"], None, 0)
+    kept = outcomes.retain(first, clock_ms=100, span_ms=200)
+    assert kept.count() == 1
+    second = outcomes.count(frame(spark, ("1", (5, "x"), "unmatched", 1, 0)), ["s"], kept, 0)
+    assert second.where(outcomes.wrong(invariants.OneOutcomePerLeft())).count() == 1
+    assert outcomes.retain(second, clock_ms=1_000, span_ms=200).count() == 0
+    assert outcomes.retain(second, clock_ms=None, span_ms=200).count() == 1
+
+
+def test_a_rule_is_checked_against_the_schema_before_the_start(spark: SparkSession) -> None:
+    builder = StreamsBuilder("p")
+    stream = builder.stream("s", key=Text("id"), value=Json("amount int"))
+    stream.expect("wrong", "amout > 0")
+    mapped = stream.map_values(lambda row: {"x": row.amount}, name="mapped")
+    mapped.expect("gone", "amount > 0").expect("runs_code", "reflect('java.lang.Runtime', 'getRuntime') is not null")
+    mapped.to_delta("silver.x").holds(invariants.UniqueKey(columns=("y",)))
+    _, faults = check(builder.build(), spark)
+    told = {(fault.code, fault.where) for fault in faults}
+    assert (UnknownColumn.code, 'source "s"') in told
+    assert sum(code == UnknownColumn.code for code, _ in told) >= 2
+    assert any("reflect" in fault.message for fault in faults)
+
+
+# --- plain values ----------------------------------------------------------------------------------------------------
+
+
+def _topology() -> Any:
+    builder = StreamsBuilder("p")
+    stream = builder.stream("topic", key=Text("id"), value=Json("amount int"), name="s")
+    stream.select_key("amount", name="keyed").map_values(lambda row: {"x": row.amount}, name="mapped").to_delta(
+        "silver.x"
+    )
+    return builder.build()
+
+
+def test_a_tally_fills_in_what_follows_and_survives_the_ledger() -> None:
+    tally = Tally()
+    tally.of("s").rows_in = 10
+    tally.of("s").expected.append(Expected("r", "drop", 7, 2))
+    tally.quarantined("s", "EXPECTATION", 2)
+    tally.quarantined("s", "MALFORMED_VALUE", 1)
+    tally.rows("silver.x", {"rows": 7, "rows_record": 7, "rows_matched": 0})
+    tally.complete(_topology())
+    assert [tally.of(name).rows for name in ("s", "keyed", "mapped", "silver.x")] == [7, 7, 7, 7]
+    assert Tally.from_dict(json.loads(json.dumps(tally.as_dict()))) == tally
+
+
+def test_events_have_lakeflows_names() -> None:
+    tally = Tally()
+    tally.of("s").rows_in = 10
+    tally.of("s").expected.append(Expected("r", "drop", 7, 2))
+    tally.quarantined("s", "EXPECTATION", 2)
+    tally.rows("silver.x", {"rows": 8, "rows_record": 8})
+    topology = _topology()
+    tally.complete(topology)
+    part = Range("topic", 0, 5, 15, 10, 0, 0, 0, 900, 30, end_offset=20, lateness=(9, 1, 0, 0, 0, 0, 0, 0))
+    plan = Plan(3, "f", (part,), {0: 900}, 1, 2)
+    closing = Closing(3, tally, {"join": 1.5}, "run", 1_000, 2_000)
+    rows = events.of_cycle(topology, plan, Closing.from_dict(json.loads(json.dumps(closing.as_dict()))))
+    assert [row["event_type"] for row in rows] == ["flow_progress"] * 4 + ["cycle_progress"]
+    assert [row["sequence"] for row in rows] == sorted({row["sequence"] for row in rows})
+    flow = json.loads(rows[0]["details"])["flow_progress"]
+    assert json.loads(rows[0]["origin"])["flow_name"] == "s"
+    assert flow["metrics"] == {"num_input_rows": 10, "num_output_rows": 8}
+    assert flow["data_quality"] == {
+        "dropped_records": 2,
+        "expectations": [{"name": "r", "dataset": "s", "passed_records": 7, "failed_records": 2, "action": "drop"}],
+    }
+    cycle = json.loads(rows[-1]["details"])["cycle_progress"]
+    assert cycle["sources"][0]["lag_records"] == 5
+    assert cycle["sources"][0]["lateness"] == [9, 1, 0, 0, 0, 0, 0, 0]
+    assert cycle["seconds"] == {"join": 1.5}
