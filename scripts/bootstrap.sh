@@ -3,7 +3,8 @@
 #
 # The environment is outside the tree, in ${LAKESTREAMS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/lakestreams}, and named
 # by what it is made of: the pins and the Python version. When nothing has changed, nothing but small files is read.
-# PYTHON and JAVA_HOME are honoured. Everything but the path goes to stderr.
+# PYTHON and JAVA_HOME are honoured; LAKESTREAMS_SPARK=lts takes the pins of requirements/lts.txt instead of local.txt.
+# Everything but the path goes to stderr.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -58,7 +59,9 @@ find_python() {
 }
 
 # The pins are read in full rather than hashed: comparing the record below costs no further process.
-pins=$(cat "$root/requirements/local.txt" "$root/requirements/dev.txt")
+runs_on=${LAKESTREAMS_SPARK:-local}
+[ -r "$root/requirements/$runs_on.txt" ] || fail "LAKESTREAMS_SPARK is $runs_on, and there is no requirements/$runs_on.txt."
+pins=$(cat "$root/requirements/$runs_on.txt" "$root/requirements/dev.txt")
 find_java
 inputs="$pins
 java $java
@@ -67,7 +70,7 @@ path $PATH"
 
 mkdir -p "$cache" || fail "the cache folder $cache cannot be made." "Set LAKESTREAMS_CACHE to a folder that can be written."
 # One record a tree: two checkouts with different pins do not undo each other's.
-record=$cache/bootstrap-$(printf '%s' "$root" | cksum | tr ' ' '-')
+record=$cache/bootstrap-$(printf '%s' "$root $runs_on" | cksum | tr ' ' '-')
 if [ -r "$record" ]; then
     { IFS= read -r ready && recorded=$(cat); } <"$record" || ready=
     if [ -n "$ready" ] && [ "$recorded" = "$inputs" ] && [ -f "$ready/complete" ] && [ -x "$ready/bin/python" ]; then
@@ -78,7 +81,7 @@ fi
 
 check_java
 find_python
-venv=$("$python" "$root/scripts/make_venv.py" "$cache" "$root")
+venv=$("$python" "$root/scripts/make_venv.py" "$cache" "$root/requirements/$runs_on.txt" "$root/requirements/dev.txt")
 [ -f "$venv/complete" ] || exit 1
 PYTHONPATH=$root/src LAKESTREAMS_CACHE=$cache "$venv/bin/python" -m lakestreams.local.jars >/dev/null
 { printf '%s\n' "$venv" && printf '%s' "$inputs"; } >"$record.$$"

@@ -14,13 +14,11 @@ import sys
 import time
 from pathlib import Path
 
-PINS = ("requirements/local.txt", "requirements/dev.txt")
 
-
-def main(cache: Path, root: Path) -> None:
-    """Prints the path of a complete environment for the pins of `root` and the Python that runs this."""
+def main(cache: Path, pins: list[Path]) -> None:
+    """Prints the path of a complete environment for the files of pins and the Python that runs this."""
     cache.mkdir(parents=True, exist_ok=True)
-    venv = cache / f"venv-{_fingerprint(root)}"
+    venv = cache / f"venv-{_fingerprint(pins)}"
     with (cache / f"{venv.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,16 +26,16 @@ def main(cache: Path, root: Path) -> None:
             _say("another process is preparing the environment, waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         if not (venv / "complete").is_file():
-            _make(venv, root)
+            _make(venv, pins)
     print(venv)
 
 
-def _fingerprint(root: Path) -> str:
-    made_of = [sys.version, sys.executable, *((root / pins).read_text(encoding="utf-8") for pins in PINS)]
+def _fingerprint(pins: list[Path]) -> str:
+    made_of = [sys.version, sys.executable, *(file.read_text(encoding="utf-8") for file in pins)]
     return hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:16]
 
 
-def _make(venv: Path, root: Path) -> None:
+def _make(venv: Path, pins: list[Path]) -> None:
     started = time.monotonic()
     _say(f"preparing Python {sys.version.split()[0]} with Spark and the tools in {venv} (only once, a minute or two)")
     shutil.rmtree(venv, ignore_errors=True)  # what an interrupted set-up left
@@ -47,7 +45,7 @@ def _make(venv: Path, root: Path) -> None:
         "Debian, Ubuntu: sudo apt-get install python3-venv",
     )
     # --no-deps: the pins name everything, and pip need not think. Two steps would install pyspark twice for two lanes.
-    pins = [argument for name in PINS for argument in ("-r", str(root / name))]
+    named = [argument for file in pins for argument in ("-r", str(file))]
     _run(
         [
             str(venv / "bin" / "python"),
@@ -57,7 +55,7 @@ def _make(venv: Path, root: Path) -> None:
             "--quiet",
             "--disable-pip-version-check",
             "--no-deps",
-            *pins,
+            *named,
         ],
         "the pinned packages could not be installed.",
         "The first set-up needs the network (or a pip configured for a mirror); run it again then, it starts afresh.",
@@ -77,4 +75,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), [Path(argument) for argument in sys.argv[2:]])
