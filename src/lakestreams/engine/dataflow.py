@@ -110,6 +110,7 @@ class Inputs:
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
         clock_ms: the least of all tasks' clocks after these cycles; None: not known.
         hold: keeps a frame that is read several times.
+        retained_rows: about how many rows are retained.
     """
 
     streams: Mapping[str, DataFrame]
@@ -127,6 +128,12 @@ class Inputs:
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
     clock_ms: int | None = None
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
+    retained_rows: int = 0
+
+    @property
+    def rows(self) -> int:
+        """About how many rows all that is."""
+        return sum(self.counts.values()) + self.retained_rows
 
     @property
     def wanted(self) -> int:

@@ -42,6 +42,7 @@ from lakestreams.engine.lake import Lake, require_distinct
 from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.tuning import Tuning
 from lakestreams.errors import (
     ExpectationFailed,
     Fenced,
@@ -67,6 +68,9 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
 
 _POLL_S = 0.05
+_UNKNOWN = 1 << 62  # as many rows as there may be
+# Spark asks for a topic's bounds behind its first fetch, which by then waits at the end for more: half a second a task.
+_READER = {"kafka.fetch.max.wait.ms": "20"}
 _RATES = 1_000  # finished cycles that match rates look back at, at most
 _RECREATED = "was deleted and created again"
 # Spark 4.2 says which record it was.
@@ -102,6 +106,7 @@ class Driver:
         self._settings = settings
         self._tell: Listener = listener or (lambda _: None)
         self._ledger = Ledger(lake, topology.name)
+        self._tuning = Tuning(spark)
         self._summary = Summary(notes=kafka_sink.note(topology))
         self._counts = cycle.RunCounts()
         self._plan: Plan | None = None  # the last one in the ledger
@@ -172,6 +177,10 @@ class Driver:
 
     def start(self) -> None:
         """Checks, takes the pipeline over, closes what a crash left behind, finishes an open plan."""
+        with self._tuning.few():
+            self._start()
+
+    def _start(self) -> None:
         with self._timed("check"):
             outputs, view, self._summary.warnings = self.check()
         with self._timed("prepare"):
@@ -190,6 +199,10 @@ class Driver:
 
     def round(self) -> None:
         """Ingests up to the ends of now and processes what is settled, then the rest."""
+        with self._tuning.few():
+            self._round()
+
+    def _round(self) -> None:
         with self._timed("look"):
             found, unfit = delta_source.examine(self._spark, self._lake, self._topology.sources)
             if unfit:  # since the run began
@@ -200,11 +213,13 @@ class Driver:
         ends = {at: end for at, end in view.ends.items() if not delta_source.is_delta(at[0])}
         known = {at: positions.get(at, view.starts.get(at, 0)) for at in ends}
         pending = {at: end for at, end in ends.items() if known[at] < end}
-        self._tell(Event("started", {"lag": sum(end - known[at] for at, end in pending.items())}))
+        lag = sum(end - known[at] for at, end in pending.items())
+        self._tell(Event("started", {"lag": lag}))
         self._ingest_requests()
         self._ingest_tables(delta_source.pending(found, positions))
         if pending or (self._topics and not ends):
-            self._ingest(view)
+            with self._tuning.rows(min(lag, self._settings.max_offsets_per_trigger) if ends else _UNKNOWN):
+                self._ingest(view)
         self._process({}, view)
         self._pass_time(view)
         self._finish()
@@ -488,7 +503,7 @@ class Driver:
     ) -> StreamingQuery:
         reader = (
             self._spark.readStream.format("kafka")
-            .options(**self._settings.kafka)
+            .options(**_READER, **self._settings.kafka)
             .option("subscribe", ",".join(sorted(topics)))
             .option("includeHeaders", "true")
             .option("failOnDataLoss", str(not self._settings.accept_data_loss).lower())
@@ -604,10 +619,11 @@ class Driver:
         with self._timed("join"):
             try:
                 inputs = self._past.inputs(plan)
-                executed = cycle.execute(
-                    self._spark, self._ledger, self._topology, plan, inputs, self._target, self._expecting,
-                    repeated=repeated,
-                )  # fmt: skip
+                with self._tuning.rows(inputs.rows + self._merged(plan)):
+                    executed = cycle.execute(
+                        self._spark, self._ledger, self._topology, plan, inputs, self._target, self._expecting,
+                        repeated=repeated,
+                    )  # fmt: skip
                 self._past.executed(plan, executed.results)
             except BaseException:
                 self._past.abandoned()
@@ -618,6 +634,11 @@ class Driver:
         self._summary.records += records
         self._summary.bad += bad
         self._tell(Event("published", {"cycle": plan.cycle, "records": records, "bad": bad}))
+
+    def _merged(self, plan: Plan) -> int:
+        """How many rows the tables that are merged into may have."""
+        merged = [sink for sink in self._topology.sinks if sink.mode == "merge" and cycle.causes(plan, sink)]
+        return sum(plan.positions.values()) if merged else 0
 
     def _finish(self) -> None:
         """Closes the last cycle of the run."""
@@ -655,7 +676,8 @@ class Driver:
         """Stores of the past what is due."""
         with self._timed("snapshot"):
             try:
-                stored = self._past.refresh()
+                with self._tuning.rows(self._past.rows):
+                    stored = self._past.refresh()
             except BaseException:
                 self._past.abandoned()
                 raise

@@ -65,6 +65,10 @@ class Past(Protocol):
     def refresh(self) -> list[tuple[str, int]]:
         """Stores what is due: what was stored, and how many rows it has."""
 
+    @property
+    def rows(self) -> int:
+        """About how many rows `refresh` would work on."""
+
 
 def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str, every: int) -> Past:
     """The past as this topology needs it.
@@ -171,6 +175,11 @@ class OfTables:
         self.tail = [] if covered is None else [plan for plan in self.tail if plan.cycle > covered]
         return stored
 
+    @property
+    def rows(self) -> int:
+        """Those of the snapshots, and what came since."""
+        return sum(snapshot.rows for snapshot in self.standing.values()) + sum(map(_records, self.tail))
+
 
 @dataclass
 class OfNodes:
@@ -269,6 +278,11 @@ class OfNodes:
         self._held.release()
         return [("state", self.stored.rows)]
 
+    @property
+    def rows(self) -> int:
+        """Those that are stored, and what came since."""
+        return (self.stored.rows if self.stored else 0) + sum(map(_records, self.tail))
+
     def _due(self, plan: Plan) -> bool:
         """Whether evaluating the cycles since has cost about as much as storing does."""
         rows = self.stored.rows if self.stored else 0
@@ -343,6 +357,7 @@ def over(
         ticks=ticks,
         clock_ms=min(plans[-1].clocks.values(), default=None),
         hold=hold,
+        retained_rows=retained_rows,
     )
 
 

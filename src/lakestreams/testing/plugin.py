@@ -34,8 +34,8 @@ def lakestreams_spark() -> SparkSession:
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
 
+    from lakestreams.engine.tuning import SETTINGS  # noqa: PLC0415
     from lakestreams.local.session import spark_session  # noqa: PLC0415
-    from lakestreams.testing.small import SETTINGS  # noqa: PLC0415
 
     return SparkSession.getActiveSession() or spark_session("lakestreams-tests", quick=True, extra_conf=SETTINGS)
 

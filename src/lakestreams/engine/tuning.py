@@ -1,0 +1,91 @@
+"""How a session is set for so many rows: what pays for large inputs costs more than the work itself for small ones.
+
+For a few thousand rows most of a cycle's time goes into code that Spark generates and the JVM compiles, once for each
+statement, since every cycle's differ in a number; and into stages that are planned anew while they run. So a driver does
+its small work without, and large work as the session is set by its user. Measured in docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FEW: Final = 20_000
+"""Up to so many rows interpreted plans were faster (twice at 2,000), from about 30,000 on compiled ones."""
+
+SETTINGS: Final[dict[str, str]] = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""One task a stage; no plan that is changed on the way, no code that is compiled for a few rows."""
+
+
+class Tuning:
+    """A session's settings while a driver works: those for few rows, or its own.
+
+    Not for two threads at once on one session. Results are the same either way, so compute that refuses a setting
+    (serverless) goes on as it is.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._own: dict[str, str | None] | None = None  # what the session had, where it is changed now
+        self._refused: set[str] = set()
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def few(self) -> Iterator[None]:
+        """For few rows, but for what `rows` says; afterwards the session is as it was before the outermost of these."""
+        self._depth += 1
+        try:
+            self._change()
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._restore()
+
+    @contextlib.contextmanager
+    def rows(self, count: int) -> Iterator[None]:
+        """For so many rows: more than a few are worked on as the session was set."""
+        if count <= FEW or self._own is None:
+            yield
+            return
+        self._restore()
+        try:
+            yield
+        finally:
+            self._change()
+
+    def _change(self) -> None:
+        if self._own is not None:
+            return
+        self._own = {}
+        for name, value in SETTINGS.items():
+            if name in self._refused:
+                continue
+            try:
+                before = self._spark.conf.get(name, None)
+                if before != value:
+                    self._spark.conf.set(name, value)
+                    self._own[name] = before
+            except Exception:  # noqa: BLE001 - each kind of compute has its own
+                self._refused.add(name)
+
+    def _restore(self) -> None:
+        own, self._own = self._own or {}, None
+        for name, value in own.items():
+            if value is None:
+                self._spark.conf.unset(name)
+            else:
+                self._spark.conf.set(name, value)
+
+
+__all__ = ["FEW", "SETTINGS", "Tuning"]

@@ -1,0 +1,99 @@
+"""What a driver sets a session to: for few rows, for many, and back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.harness import Bench, fresh_topics, page_views
+
+from lakestreams.engine.tuning import FEW, SETTINGS, Tuning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.engine.progress import Event
+    from lakestreams.local.broker import Broker
+
+SHUFFLES = "spark.sql.shuffle.partitions"
+
+
+def settings(spark: SparkSession) -> dict[str, str | None]:
+    return {name: spark.conf.get(name, None) for name in SETTINGS}
+
+
+@pytest.fixture
+def own(spark: SparkSession) -> Iterator[dict[str, str | None]]:
+    """What the session has; one of them is the user's."""
+    before = spark.conf.get(SHUFFLES)
+    spark.conf.set(SHUFFLES, "7")
+    yield settings(spark)
+    spark.conf.set(SHUFFLES, before)
+
+
+def test_few_rows_and_many_in_between(spark: SparkSession, own: dict[str, str | None]) -> None:
+    tuning = Tuning(spark)
+    with tuning.few():
+        assert settings(spark) == SETTINGS
+        with tuning.rows(FEW):
+            assert settings(spark) == SETTINGS
+        with pytest.raises(ZeroDivisionError), tuning.rows(FEW + 1):
+            assert settings(spark) == own
+            _ = 1 / 0
+        with tuning.few():
+            assert settings(spark) == SETTINGS
+        assert settings(spark) == SETTINGS, "the inner one's end is not the outer one's"
+    assert settings(spark) == own
+    with tuning.rows(FEW + 1):
+        assert settings(spark) == own
+
+
+class Refusing:
+    """A session of compute that takes one setting only."""
+
+    def __init__(self) -> None:
+        self.conf = self
+        self.values = {SHUFFLES: "auto"}
+        self.asked = 0
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        return self.values.get(name, default)
+
+    def set(self, name: str, value: str) -> None:
+        self.asked += 1
+        if name != SHUFFLES:
+            raise PermissionError(name)
+        self.values[name] = value
+
+
+def test_what_is_refused_is_asked_for_once() -> None:
+    session = Refusing()
+    tuning = Tuning(session)  # type: ignore[arg-type]
+    for _ in range(3):
+        with tuning.few():
+            assert session.values == {SHUFFLES: "1"}
+        assert session.values == {SHUFFLES: "auto"}
+    assert session.asked == len(SETTINGS) - 1 + 3 * 2
+
+
+@pytest.mark.broker
+def test_a_run_leaves_the_session_as_it_was(
+    spark: SparkSession, broker: Broker, tmp_path: Path, own: dict[str, str | None]
+) -> None:
+    views, users = fresh_topics(broker, 1)
+    broker.produce(users, [("u", "EU", 1_000)])
+    broker.produce(views, [("u", "/1", 1_001)])
+    bench = Bench(spark, broker, tmp_path, page_views(views, users))
+    seen: dict[str, dict[str, str | None]] = {}
+
+    def listen(event: Event) -> None:
+        seen[event.kind] = settings(spark)
+
+    driver = bench.driver()
+    driver._tell = listen
+    driver.run()
+    assert bench.silver().count() == 1
+    assert seen["published"] == SETTINGS
+    assert settings(spark) == own
