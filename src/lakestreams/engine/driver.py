@@ -139,17 +139,6 @@ class Driver:
         self.round()
         return self._summary
 
-    def run_for_ever(self, interval_s: float, *, stop: Callable[[], bool] = lambda: False) -> Summary:
-        """Rounds at an interval, until `stop` says so; each is a run over what is there when it begins."""
-        self.start()
-        while not stop():
-            began = time.monotonic()
-            self.round()
-            self._tell(Event("waiting", {"seconds": interval_s}))
-            while not stop() and time.monotonic() - began < interval_s:
-                time.sleep(min(_POLL_S, interval_s))
-        return self._summary
-
     def check(self) -> tuple[dict[str, DataFrame], ClusterView, list[str]]:
         """Everything that can be wrong before anything starts.
 
@@ -201,6 +190,14 @@ class Driver:
         """Ingests up to the ends of now and processes what is settled, then the rest."""
         with self._tuning.few():
             self._round()
+            if self._events.due:
+                self._write_events()
+
+    def end(self) -> None:
+        """Writes of the event log what rounds have left; for those who have begun more than one."""
+        if self._events.waiting:
+            with self._tuning.few():
+                self._write_events()
 
     def _round(self) -> None:
         with self._timed("look"):
@@ -650,6 +647,8 @@ class Driver:
             self._closed(closing)
             self._open = False
             self._refresh()
+
+    def _write_events(self) -> None:
         with self._timed("events"):
             self._events.write()
 

@@ -1,12 +1,14 @@
-"""The event log: a Delta table of what finished cycles did, written once a run from what the ledger says of them.
+"""The event log: a Delta table of what finished cycles did, written from what the ledger says of them.
 
 The ledger's row that closes a cycle has its numbers, so nothing is lost between the two: what a crash left out, the next
-run writes. One commit for all cycles since the last one.
+run writes. One commit for all cycles since the last one: at a run's end, and while rounds go on every half minute, since a
+commit costs as much as a small cycle's others.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 _PROPERTIES: Final = {"delta.dataSkippingStatsColumns": "pipeline,cycle,event_type,timestamp"}
 # Cycles whose events go into one commit; a run that finds more, such as the first one of a newer version, writes several.
 _AT_ONCE: Final = 500
+_EVERY_S: Final = 30.0
 
 
 def table(ledger: Ledger) -> Table:
@@ -144,6 +147,17 @@ class EventLog:
     topology: Topology
     _waiting: list[tuple[Plan, Closing]] = field(default_factory=list)
     _caught_up: bool = False
+    _wrote_s: float = float("-inf")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._waiting)
+
+    @property
+    def due(self) -> bool:
+        """Whether there is, and nothing was written within the half minute."""
+        return self.waiting and time.monotonic() - self._wrote_s >= _EVERY_S
 
     def closed(self, plan: Plan, closing: Closing) -> None:
         """Takes note of a finished cycle."""
@@ -157,6 +171,7 @@ class EventLog:
         while self._waiting:
             part, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
             self._append([row for one in part for row in events.of_cycle(self.topology, *one)], part[-1][0].cycle)
+        self._wrote_s = time.monotonic()
 
     def _catch_up(self) -> None:
         """Finds what earlier drivers finished and did not tell."""

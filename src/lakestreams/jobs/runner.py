@@ -311,6 +311,9 @@ class Job:
                 break
             for driver, outcome in zip(drivers, outcomes, strict=True):
                 _attempt(outcome, driver.round)
+        for driver, outcome in zip(drivers, outcomes, strict=True):
+            if outcome.error is None:
+                _attempt(outcome, driver.end)
         for outcome, pipeline in zip(outcomes, self.pipelines, strict=True):
             if isinstance(outcome.error, LakestreamsError):
                 locate(outcome.error, pipeline)

@@ -1,0 +1,49 @@
+"""When the event log is written: at a run's end, and of rounds that follow each other once in a while."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import Bench, fresh_topics, page_views
+
+from lakestreams.engine import event_log
+from lakestreams.engine.ledger import Ledger
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.local.broker import Broker
+
+
+@pytest.mark.broker
+def test_rounds_write_now_and_then_and_the_last_of_them_all(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    views, users = fresh_topics(broker, 1)
+    bench = Bench(spark, broker, tmp_path, page_views(views, users))
+
+    def told() -> list[int]:
+        rows = event_log.table(Ledger(bench.lake, bench.topology.name)).read(spark)
+        return [row["cycle"] for row in rows.where(F.col("event_type") == "cycle_progress").orderBy("cycle").collect()]
+
+    driver = bench.driver()
+    driver.start()
+    for number in range(3):
+        broker.produce(views, [("u", f"/{number}", 1_000 + number)])
+        driver.round()
+        assert told() == [1], "the first at once, those that follow within the half minute not yet"
+    driver._events._wrote_s -= 60
+    driver.round()
+    assert told() == [1, 2, 3], "in a round that finds nothing new as well"
+    broker.produce(views, [("u", "/4", 1_004)])
+    driver.round()
+    driver.end()
+    assert told() == [1, 2, 3, 4]
+    broker.produce(views, [("u", "/5", 1_005)])
+    driver.round()  # and falls
+    broker.produce(views, [("u", "/6", 1_006)])
+    bench.run()
+    assert told() == [1, 2, 3, 4, 5, 6]
