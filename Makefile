@@ -1,6 +1,6 @@
 # Everything runs from this tree, uninstalled, with an environment that is cached outside of it.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test soak bench venv format clean-cache
+.PHONY: help demo check test test-lts soak bench venv format clean-cache
 SHELL := /bin/sh
 
 # Recipes begin with it: prepares the environment (only once) and puts its python in $$py.
@@ -25,6 +25,9 @@ test:  ## all that must hold for a change: lint, types, every test but the long 
 	&& $$py -m lakestreams.local.cds \
 	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak" \
 	&& $$py -m pytest -m "not soak" $(TWO)
+
+test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel on the Spark of the long-term runtime
+	@export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "(connect or lts) and not soak"
 
 soak:  ## the long tests; seeds are printed
 	@$(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m soak -s

@@ -30,6 +30,7 @@ def text_of(kind: Kind) -> bytes:
 
 
 @pytest.mark.slow
+@pytest.mark.lts
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("rules", ["kafka", "strict"])
 def test_every_case_in_one_batch(spark: SparkSession, rules: Rules) -> None:
