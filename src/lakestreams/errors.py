@@ -269,7 +269,11 @@ class ExpressionRefused(LakestreamsError):
 
 
 class KafkaOptionRefused(LakestreamsError):
-    """A Kafka client option is not on the allow-list: some of them load code or read files."""
+    """A Kafka client option is not on the allow-list: some of them load code or read files.
+
+    Also: an option that signs in beside a service credential, which does that itself; a service credential outside of
+    Databricks, where nothing knows it.
+    """
 
     code = "LS205"
     name = "KAFKA_OPTION_REFUSED"

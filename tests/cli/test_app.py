@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from lakestreams.cli import demo
 from lakestreams.cli.app import app
 from lakestreams.config.load import read
-from lakestreams.errors import Fenced, IngestFailed, LakestreamsError
+from lakestreams.errors import Fenced, IngestFailed, LakestreamsError, LocalPartsMissing
 from lakestreams.jobs import report
 
 ROOT = Path(__file__).parents[2]
@@ -237,6 +237,21 @@ def test_no_secret_in_an_error_or_its_log(conf, logs, monkeypatch):
     assert "refused with password ***" in result.stderr
     assert "cause ***" in log
     assert "hunter2" not in result.output + result.stderr + log
+
+
+def test_without_the_broker_a_check_needs_no_service_credential(conf, logs, monkeypatch):
+    monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
+    file = conf / "sources.yml"
+    file.write_text(file.read_text().replace("topics:", "  service_credential: kafka-prod\n\ntopics:", 1))
+
+    def no_session(**_):
+        raise LocalPartsMissing("here Spark would be started")
+
+    monkeypatch.setattr("lakestreams.cli.check.open_session", no_session)
+    asked = runner.invoke(app, ["check", str(conf / "enrichment.yml")])
+    alone = runner.invoke(app, ["check", str(conf / "enrichment.yml"), "--no-broker"])
+    assert "'kafka-prod' is known on Databricks only" in asked.stderr
+    assert "here Spark would be started" in alone.stderr, "nothing is in its way"
 
 
 # --- small commands --------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from lakestreams.errors import KafkaOptionRefused, SecretUnresolved, TopologyInv
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 JAAS = SCRAM + ' required username="u" password="secret://kafka/password";'
 
+HANDLER = "sasl.login.callback.handler.class"
+
 REFUSED = {
     "interceptor.classes": "com.evil.Interceptor",
     "key.deserializer": "com.evil.D",
@@ -59,6 +61,10 @@ REFUSED_VALUES = [
     ("ssl.endpoint.identification.algorithm", ""),
     ("sasl.oauthbearer.token.endpoint.url", "file:///etc/passwd"),
     ("sasl.oauthbearer.token.endpoint.url", "http://idp.example/token"),
+    ("sasl.oauthbearer.token.endpoint.url", "https://idp.example/token"),  # nobody asks it without a handler
+    (HANDLER, "com.evil." + kafka.CALLBACK_HANDLERS[0]),
+    (HANDLER, kafka.CALLBACK_HANDLERS[0] + "X"),
+    (HANDLER, "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"),
     ("fetch.max.bytes", "many"),
     ("client.id", "a\nb"),
     ("client.id", "a\n"),
@@ -111,6 +117,16 @@ def test_a_value_is_refused_and_a_secret_not_quoted(name, value):
 @pytest.mark.parametrize("module", kafka.LOGIN_MODULES)
 def test_kafkas_own_login_modules_pass(module):
     KafkaOptions("a:1", {"sasl.jaas.config": f'{module} required clientId="c" clientSecret="${{SECRET}}" scope="s";'})
+
+
+@pytest.mark.parametrize("handler", kafka.CALLBACK_HANDLERS)
+def test_kafkas_own_handler_of_token_endpoints_passes(handler, monkeypatch):
+    options = {"sasl.oauthbearer.token.endpoint.url": "https://idp.example/token", HANDLER: "${HANDLER}"}
+    monkeypatch.setenv("HANDLER", handler)
+    assert KafkaOptions("a:1", options).spark_options()[f"kafka.{HANDLER}"] == handler
+    monkeypatch.setenv("HANDLER", "com.evil.H")
+    with pytest.raises(KafkaOptionRefused, match=r"handler\.class"):
+        KafkaOptions("a:1", options).spark_options()
 
 
 @pytest.mark.parametrize("servers", ["a:9092", "a:1,b:2", "a:1, b:2", "[::1]:9092", "broker-1.example.com:9092"])
@@ -174,9 +190,12 @@ def test_a_password_cannot_leave_its_quotes(password):
 
 
 def test_a_resolved_value_is_checked_too(monkeypatch):
+    options = KafkaOptions(
+        "a:1", {"sasl.oauthbearer.token.endpoint.url": "${URL}", HANDLER: kafka.CALLBACK_HANDLERS[0]}
+    )
     monkeypatch.setenv("URL", "file:///etc/passwd")
     with pytest.raises(KafkaOptionRefused, match=r"token\.endpoint"):
-        KafkaOptions("a:1", {"sasl.oauthbearer.token.endpoint.url": "${URL}"}).spark_options()
+        options.spark_options()
 
 
 def test_what_is_not_there_is_said(monkeypatch):
@@ -203,6 +222,81 @@ def test_databricks_secrets(monkeypatch):
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
     assert kafka.default_resolver("kafka", "password") == "from-the-workspace"
     assert kafka.default_resolver("kafka", "other") is None
+
+
+# --- service credentials -------------------------------------------------------------------------------------------
+
+
+SCOPE = "https://my-hub.servicebus.windows.net/.default"
+
+
+@pytest.mark.parametrize("scope", [None, SCOPE])
+def test_a_service_credential_is_an_option_of_sparks_source(monkeypatch, scope):
+    options = KafkaOptions("a:1", {"client.id": "me"}, "kafka-prod", scope)
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    expected = {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.isolation.level": "read_committed",
+        "kafka.client.id": "me",
+        "databricks.serviceCredential": "kafka-prod",
+    }
+    assert options.spark_options() == expected | ({"databricks.serviceCredential.scope": SCOPE} if scope else {})
+    assert pickle.loads(pickle.dumps(options)) == copy.deepcopy(options) == options.with_scope("mine") == options
+    assert options != KafkaOptions("a:1", {"client.id": "me"}, "kafka-dev", scope)
+
+
+def test_a_service_credential_is_known_on_databricks_only(monkeypatch):
+    monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
+    options = KafkaOptions("a:1", service_credential="kafka-prod")
+    with pytest.raises(KafkaOptionRefused, match="'kafka-prod' is known on Databricks only") as caught:
+        options.spark_options()
+    assert "--no-broker" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["security.protocol", *(name for name in sorted(kafka.OPTIONS) if name.startswith("sasl."))]
+)
+def test_what_databricks_sets_is_refused_beside_a_service_credential(name):
+    values = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": JAAS,
+        HANDLER: kafka.CALLBACK_HANDLERS[0],
+        "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+    }
+    with pytest.raises(KafkaOptionRefused) as caught:
+        KafkaOptions("a:1", {name: values.get(name, "1")}, "kafka-prod")
+    assert f"the option {name} is refused beside service_credential" in caught.value.message
+    assert caught.value.hint == "leave out security.protocol and sasl.*, or service_credential"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "a/b", "a'b", "`a`", "a\n", "kafka-prod\n", "é", "x" * 256])
+def test_the_name_of_a_service_credential_is_plain(name):
+    with pytest.raises(KafkaOptionRefused, match="no credential's name"):
+        KafkaOptions("a:1", service_credential=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "said"),
+    [
+        (None, SCOPE, "without service_credential"),
+        ("kafka-prod", "file:///etc/passwd", "not an https:// address"),
+        ("kafka-prod", "", "not an https:// address"),
+        ("kafka-prod", SCOPE + "\n", "not an https:// address"),
+    ],
+)
+def test_the_scope_of_a_service_credential(name, scope, said):
+    with pytest.raises(KafkaOptionRefused, match=said):
+        KafkaOptions("a:1", {}, name, scope)
+
+
+@pytest.mark.parametrize("name", ["databricks.serviceCredential", "kafka.databricks.serviceCredential"])
+def test_a_service_credential_is_no_option_of_kafkas_clients(name):
+    with pytest.raises(KafkaOptionRefused):
+        KafkaOptions("a:1", {name: "kafka-prod"})
+
+
+# --- secrets -------------------------------------------------------------------------------------------------------
 
 
 def test_a_secret_prints_as_stars():

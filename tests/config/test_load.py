@@ -247,6 +247,33 @@ FAULTS = [
     (("topics:", "  options: {client.id: [x]}\ntopics:"), ConfigInvalid, f"{S}:3", ["kafka.options.client.id"]),
     (("${KAFKA_BOOTSTRAP:-127.0.0.1:9092}", "nowhere"), KafkaOptionRefused, f"{S}:2", ["host:port"]),
     (("${KAFKA_BOOTSTRAP:-127.0.0.1:9092}", "${NOT_THERE_AT_ALL}"), SecretUnresolved, f"{S}:2", ["NOT_THERE_AT_ALL"]),
+    (("topics:", "  service_credential: a b\ntopics:"), KafkaOptionRefused, f"{S}:3", ["'a b'", "kafka-prod"]),
+    (("topics:", "  service_credential: ''\ntopics:"), KafkaOptionRefused, f"{S}:3", ["no credential's name"]),
+    (("topics:", "  service_credential: 5\ntopics:"), ConfigInvalid, f"{S}:3", ["kafka.service_credential"]),
+    (
+        ("topics:", "  service_credential: '${NOT_THERE_AT_ALL}'\ntopics:"),
+        SecretUnresolved,
+        f"{S}:3",
+        ["NOT_THERE_AT_ALL"],
+    ),
+    (
+        ("topics:", "  service_credential_scope: https://a/.default\ntopics:"),
+        KafkaOptionRefused,
+        f"{S}:3",
+        ["without service_credential"],
+    ),
+    (
+        ("topics:", "  service_credential: a\n  options:\n    client.id: x\n    sasl.mechanism: PLAIN\ntopics:"),
+        KafkaOptionRefused,
+        f"{S}:6",
+        ["sasl.mechanism is refused beside service_credential", "leave out"],
+    ),
+    (
+        ("topics:", "  options: {sasl.oauthbearer.token.endpoint.url: 'https://idp/token'}\ntopics:"),
+        KafkaOptionRefused,
+        f"{S}:3",
+        ["without sasl.login.callback.handler.class", "OAuthBearerLoginCallbackHandler"],
+    ),
     # YAML
     (
         ("kind: stream", "kind: stream\n    kind: table"),
@@ -395,6 +422,16 @@ def test_secrets_stay_references_everywhere(load, monkeypatch):
     assert "hunter" not in repr(pipeline) + pipeline.text
 
 
+def test_a_service_credential_may_come_from_the_environment(load, monkeypatch):
+    monkeypatch.setenv("KAFKA_CREDENTIAL", "kafka-prod")
+    change = "  service_credential: ${KAFKA_CREDENTIAL}\n  service_credential_scope: https://a/.default\ntopics:"
+    pipeline = load(("topics:", change))
+    assert (pipeline.kafka.service_credential, pipeline.kafka.service_credential_scope) == (
+        "kafka-prod",
+        "https://a/.default",
+    )
+
+
 def test_the_text_is_canonical(load, monkeypatch):
     plain = load().text
     assert load(("pipeline: page_views", "# a comment\npipeline:   page_views")).text == plain
@@ -416,7 +453,11 @@ def _keys(model, data, path=()):
 
 
 FULL_SOURCES = """\
-kafka: {bootstrap_servers: "a:1", options: {client.id: x}}
+kafka:
+  bootstrap_servers: "a:1"
+  options: {client.id: x}
+  service_credential: kafka-prod
+  service_credential_scope: https://my-hub.servicebus.windows.net/.default
 topics:
   PageViews:
     kind: stream

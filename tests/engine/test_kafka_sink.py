@@ -286,3 +286,10 @@ def test_a_producer_gets_the_options_that_it_knows() -> None:
     }
     assert target.producer("usual") == target.producer("unknown") == usual
     assert target.producer("small") == usual | {"kafka.batch.size": "5000"}, "else it tries one batch without end"
+
+
+def test_sparks_sink_gets_the_service_credential() -> None:
+    given = {"kafka.bootstrap.servers": "a:1", "databricks.serviceCredential": "kafka-prod",
+             "databricks.serviceCredential.scope": "https://a/.default"}  # fmt: skip
+    written = kafka_sink.Target(given).producer("any")
+    assert written == given | {"kafka.acks": "all", "kafka.enable.idempotence": "true"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,10 @@ def run(
         beside: what was found out about a target, for the result and the exit code.
         newest: judge the partitioning of the topics by at most so many records of each; None: do not.
     """
-    job = prepare(load(options), options)
+    pipelines = load(options)
+    if not broker:  # nobody signs in then, and a service credential is known on Databricks only
+        pipelines = [_without_credential(pipeline) for pipeline in pipelines]
+    job = prepare(pipelines, options)
     if drawing is not None:  # without counts, which need a session: a file that cannot be written is told before that
         write_drawing(job.pipelines[0].topology, {}, drawing)
     with screen.working("starting Spark"):
@@ -101,6 +104,10 @@ def run(
     result: dict[str, Any] = {"ok": ok, "pipelines": [_as_dict(one, job, explain=explain) for one in reports]}
     screen.result(result if beside is None else result | {"target": beside.as_dict()})
     return report.OK if ok else report.FAILED
+
+
+def _without_credential(pipeline: Pipeline) -> Pipeline:
+    return replace(pipeline, kafka=replace(pipeline.kafka, service_credential=None, service_credential_scope=None))
 
 
 def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Report:

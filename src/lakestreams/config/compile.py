@@ -104,9 +104,7 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
         raise TopologyInvalid(faults, name)
     return Pipeline(
         topology=topology,
-        kafka=KafkaOptions(
-            sources_file.kafka.bootstrap_servers if sources_file.kafka else None, _options(sources.data)
-        ),
+        kafka=_kafka(sources_file.kafka, sources),
         settings=settings,
         text=_canonical(sources, pipeline),
         meaning=_meaning(sources, pipeline, topology),
@@ -170,6 +168,13 @@ def _as_text(content: object) -> str:
 # --- Kafka's options -----------------------------------------------------------------------------------------------
 
 
+def _kafka(spec: models.KafkaSpec | None, sources: Document) -> KafkaOptions:
+    if spec is None:
+        return KafkaOptions(None)
+    options = _options(sources.data)
+    return KafkaOptions(spec.bootstrap_servers, options, spec.service_credential, spec.service_credential_scope)
+
+
 def _options(data: Mapping[str, Any]) -> dict[str, str]:
     """The options as Kafka writes them; values that are no plain values are left to the model's faults."""
     section = data.get("kafka")
@@ -183,11 +188,19 @@ def _options(data: Mapping[str, Any]) -> dict[str, str]:
 def _kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
     """The faults of the options, one by one, each with its line."""
     section = sources.data.get("kafka")
-    servers = section.get("bootstrap_servers") if isinstance(section, Mapping) else None
+    given = section if isinstance(section, Mapping) else {}
+    servers = given.get("bootstrap_servers")
     if isinstance(servers, str) and "${" not in servers:
         yield from _placed(kafka.server_faults(servers), sources, ("kafka", "bootstrap_servers"))
-    for name, value in _options(sources.data).items():
-        yield from _placed(kafka.option_faults(name, value), sources, ("kafka", "options", name))
+    name, scope = (given.get(key) for key in ("service_credential", "service_credential_scope"))
+    # what is no text, or not in the environment, is a fault that is told already
+    if all(one is None or (isinstance(one, str) and "${" not in one) for one in (name, scope)):
+        for key, fault in kafka.credential_faults(name, scope):
+            yield from _placed([fault], sources, ("kafka", key))
+    options = _options(sources.data)
+    alone = [(option, fault) for option, value in options.items() for fault in kafka.option_faults(option, value)]
+    for option, fault in alone or kafka.together_faults(options, name):
+        yield from _placed([fault], sources, ("kafka", "options", option))
 
 
 def _without_kafka(topology: Topology | None, sources: Document) -> Iterator[LakestreamsError]:

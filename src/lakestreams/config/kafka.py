@@ -32,7 +32,23 @@ _NUMBER = re.compile(r"-?\d{1,18}\Z")
 _WORDS = re.compile(r"[A-Za-z0-9._:, @/+-]*\Z")
 _PATH = re.compile(r"/[^\x00-\x1f]*\Z")
 _HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(:\d{1,5})?(/[^\s]*)?\Z")
+_CREDENTIAL = re.compile(r"[A-Za-z0-9_-]{1,255}\Z")
 _ANY = re.compile(r"[^\x00]*\Z", re.DOTALL)
+
+_HANDLER: Final = "sasl.login.callback.handler.class"
+_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+_PACKAGES: Final = ("org.apache.kafka.common.security.", "kafkashaded.org.apache.kafka.common.security.")
+_MODULES: Final = ("scram.ScramLoginModule", "plain.PlainLoginModule", "oauthbearer.OAuthBearerLoginModule")
+# One class under two names: the first came with Kafka 3.4, the second, which Databricks' pages show, went with 4.0.
+_HANDLERS: Final = (
+    "oauthbearer.OAuthBearerLoginCallbackHandler",
+    "oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+)
+LOGIN_MODULES: Final = tuple(package + module for package in _PACKAGES for module in _MODULES)
+CALLBACK_HANDLERS: Final = tuple(package + handler for package in _PACKAGES for handler in _HANDLERS)
+# Options of Spark's source and sink on Databricks, which therefore have no `kafka.` in front.
+SERVICE_CREDENTIAL: Final = "databricks.serviceCredential"
+SERVICE_CREDENTIAL_SCOPE: Final = "databricks.serviceCredential.scope"
 
 
 def _one_of(choices: tuple[str, ...]) -> re.Pattern[str]:
@@ -70,7 +86,9 @@ def _options() -> dict[str, AllowedOption]:
         "sasl.jaas.config": AllowedOption(
             "one login module of Kafka's own, its secrets by reference", _ANY, secret=True
         ),
-        "sasl.oauthbearer.token.endpoint.url": AllowedOption("an https:// address", _HTTPS),
+        # the one option that names a class: without that handler Kafka's clients ask no token endpoint
+        _HANDLER: AllowedOption("Kafka's own handler for token endpoints", _one_of(CALLBACK_HANDLERS)),
+        _ENDPOINT: AllowedOption("an https:// address", _HTTPS),
         "sasl.oauthbearer.scope.claim.name": words,
         "sasl.oauthbearer.sub.claim.name": words,
         "ssl.endpoint.identification.algorithm": choice(("https",)),
@@ -207,10 +225,6 @@ def default_resolver(scope: str, key: str) -> str | None:
 
 # --- JAAS ----------------------------------------------------------------------------------------------------------
 
-_MODULES: Final = ("scram.ScramLoginModule", "plain.PlainLoginModule", "oauthbearer.OAuthBearerLoginModule")
-_PACKAGES: Final = ("org.apache.kafka.common.security.", "kafkashaded.org.apache.kafka.common.security.")
-LOGIN_MODULES: Final = tuple(package + module for package in _PACKAGES for module in _MODULES)
-
 _JAAS_OPTION = re.compile(
     r"\s+(?P<name>[A-Za-z_][\w.-]*)\s*=\s*(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s;\"'=]+)"
 )
@@ -261,6 +275,9 @@ class KafkaOptions:
         bootstrap_servers: `host:port`, several joined by commas; None where no topic is read.
         options: consumer options by their Kafka names (no `kafka.` prefix); values may hold `secret://scope/key` and
             `${NAME}`, which are resolved when `spark_options()` is called.
+        service_credential: on Databricks, the Unity Catalog service credential that the runtime signs in with, in place
+            of the options that do so; an option of Spark's source and sink, not of Kafka's clients.
+        service_credential_scope: the OAuth scope that it asks for, where the runtime cannot infer it.
         resolver: where `secret://` is looked up.
 
     Raises:
@@ -271,6 +288,8 @@ class KafkaOptions:
 
     bootstrap_servers: str | None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    service_credential: str | None = None
+    service_credential_scope: str | None = None
     resolver: SecretResolver = field(default=default_resolver, compare=False, repr=False)
     _resolved: set[Secret] = field(default_factory=set, init=False, compare=False, repr=False)
 
@@ -280,6 +299,9 @@ class KafkaOptions:
         faults = [] if self.bootstrap_servers is None else [*server_faults(self.bootstrap_servers)]
         for name, value in self.options.items():
             faults.extend(option_faults(name, value))
+        faults.extend(fault for _, fault in credential_faults(self.service_credential, self.service_credential_scope))
+        if not faults:
+            faults.extend(fault for _, fault in together_faults(self.options, self.service_credential))
         if len(faults) == 1:
             raise faults[0]
         if faults:
@@ -287,7 +309,8 @@ class KafkaOptions:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles by what was written; what was resolved stays in this process."""
-        return (type(self), (self.bootstrap_servers, dict(self.options), self.resolver))
+        written = (self.bootstrap_servers, dict(self.options), self.service_credential, self.service_credential_scope)
+        return (type(self), (*written, self.resolver))
 
     def with_scope(self, scope: str) -> KafkaOptions:
         """The same options, every secret looked up in this scope whatever scope its reference names."""
@@ -303,7 +326,7 @@ class KafkaOptions:
 
         Raises:
             SecretUnresolved: if a reference leads nowhere.
-            KafkaOptionRefused: if a resolved value is refused.
+            KafkaOptionRefused: if a resolved value is refused; for a service credential outside of Databricks.
         """
         if self.bootstrap_servers is None:
             return {}
@@ -315,7 +338,17 @@ class KafkaOptions:
                 msg = f"the value that {name} resolves to is refused: {fault}"
                 raise KafkaOptionRefused(msg)
             spark[f"kafka.{name}"] = resolved
-        return spark
+        return spark | self._credential()
+
+    def _credential(self) -> dict[str, str]:
+        if self.service_credential is None:
+            return {}
+        if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+            msg = f"the service credential {self.service_credential!r} is known on Databricks only, and this is not a run there"
+            hint = "here: sources of your own (--sources), with sasl.* options or none; check: --no-broker"
+            raise KafkaOptionRefused(msg, hint=hint)
+        scope = self.service_credential_scope
+        return {SERVICE_CREDENTIAL: self.service_credential} | ({SERVICE_CREDENTIAL_SCOPE: scope} if scope else {})
 
     def redact(self, text: str) -> str:
         """The text with every secret of these options replaced by `***`; also base64, URL, JSON and JAAS spellings."""
@@ -398,6 +431,38 @@ def option_faults(name: str, value: str) -> list[LakestreamsError]:
             hint = _BY_REFERENCE if "written out" in fault else f"it takes {allowed.what}"
             return [KafkaOptionRefused(f"the option {name} is refused: {fault}", hint=hint)]
     return []
+
+
+def credential_faults(name: str | None, scope: str | None) -> Iterator[tuple[str, LakestreamsError]]:
+    """What is wrong with a service credential's name and scope, each with the key that it is under."""
+    if name is not None and not _CREDENTIAL.match(name):
+        msg = f"service_credential: {name!r} is no credential's name"
+        yield "service_credential", KafkaOptionRefused(msg, hint="letters, digits, _ and -, such as kafka-prod")
+    if scope is not None and not _HTTPS.match(scope):
+        msg = f"service_credential_scope: {scope!r} is not an https:// address"
+        hint = "such as https://my-hub.servicebus.windows.net/.default"
+        yield "service_credential_scope", KafkaOptionRefused(msg, hint=hint)
+    if scope is not None and name is None:
+        msg = "service_credential_scope is given without service_credential"
+        hint = "name the credential that asks for this scope"
+        yield "service_credential_scope", KafkaOptionRefused(msg, hint=hint)
+
+
+def together_faults(
+    options: Mapping[str, str], service_credential: str | None
+) -> Iterator[tuple[str, LakestreamsError]]:
+    """What is wrong with options, each of them right, beside each other and beside a credential; with the option's name."""
+    if service_credential is not None:
+        for name in options:
+            if name == "security.protocol" or name.startswith("sasl."):
+                msg = f"the option {name} is refused beside service_credential: Databricks sets it"
+                yield (
+                    name,
+                    KafkaOptionRefused(msg, hint="leave out security.protocol and sasl.*, or service_credential"),
+                )
+    elif _ENDPOINT in options and _HANDLER not in options:
+        msg = f"the option {_ENDPOINT} is refused without {_HANDLER}: Kafka's clients would not ask it"
+        yield _ENDPOINT, KafkaOptionRefused(msg, hint=f"{_HANDLER}: {CALLBACK_HANDLERS[0]}")
 
 
 _BY_REFERENCE: Final = "refer to it: secret://scope/key or ${NAME}"

@@ -204,6 +204,14 @@ class KafkaSpec(Model):
         default_factory=dict,
         description="Client options by Kafka's names; secrets as secret://scope/key or ${NAME} (docs/kafka-options.md).",
     )
+    service_credential: str | None = Field(
+        default=None,
+        description="On Databricks: the Unity Catalog service credential to sign in with, in place of security.protocol "
+        "and sasl.* options.",
+    )
+    service_credential_scope: str | None = Field(
+        default=None, description="The OAuth scope that it asks for, where Databricks cannot infer it."
+    )
 
 
 class SourcesFile(Model):

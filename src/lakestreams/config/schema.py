@@ -65,6 +65,8 @@ def kafka_part() -> str:
         lines.append(f"| `{name}` | {option.what}{default} | {'by reference only' if option.secret else ''} |")
     lines += ["", "Login modules that `sasl.jaas.config` may name:", ""]
     lines += [f"- `{module}`" for module in kafka.LOGIN_MODULES]
+    lines += ["", "Handlers that `sasl.login.callback.handler.class` may name:", ""]
+    lines += [f"- `{handler}`" for handler in kafka.CALLBACK_HANDLERS]
     return "\n".join(lines) + "\n"
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TIMEOUT_S = 10.0
-# Connection settings that mean the same to both clients; anything else keeps the admin client out.
-_SHARED = {"bootstrap.servers", "isolation.level", "client.id"}
+# Connection settings that mean the same to both clients. Anything else keeps the admin client out: also what has no
+# `kafka.` in front, such as a service credential, which Spark's source understands and no client of Kafka's.
+_SHARED = {"kafka.bootstrap.servers", "kafka.isolation.level", "kafka.client.id"}
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,10 @@ def connect(spark: SparkSession, options: Mapping[str, str], scratch: Path) -> C
 
     Args:
         spark: for the probe query.
-        options: Spark's Kafka options, `kafka.` in front.
+        options: of Spark's Kafka source; those of Kafka's clients have `kafka.` in front.
         scratch: a folder that Spark can write to, for the probe's checkpoint.
     """
-    plain = {name.removeprefix("kafka.") for name in options if name.startswith("kafka.")}
-    if plain <= _SHARED:
+    if options.keys() <= _SHARED:
         try:
             import confluent_kafka  # noqa: F401, PLC0415
         except ImportError:

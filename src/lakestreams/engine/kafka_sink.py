@@ -58,7 +58,8 @@ class Target:
     """Where topics are written.
 
     Attributes:
-        options: of Spark's Kafka source, `kafka.` in front; the producer takes those that it knows.
+        options: of Spark's Kafka source; the producer takes those of Kafka's clients (`kafka.` in front) that it knows,
+            and Spark's sink the others, which are those of a service credential.
         partitions: topic to partition count.
         most_bytes: topic to the size of the largest batch that it takes, where that is known.
     """
