@@ -1,4 +1,4 @@
-"""Writes databricks.yml, resources/ and conf/deployment.yml: the template of `lakestreams init`, rendered for this project.
+"""Writes databricks.yml, resources/, dashboards/ and conf/deployment.yml: the template of `lakestreams init`, rendered for this project.
 
 `--check` writes nothing and fails if a file is not up to date.
 """
@@ -16,10 +16,10 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 def outdated(root: Path = ROOT) -> list[str]:
-    """Names of the files that are missing, have another text, or are resources that the template has not."""
+    """Names of the files that are missing, have another text, or are not the template's."""
     wanted = render(OWN)
-    there = {f"resources/{file.name}" for file in (root / "resources").glob("*")} | wanted.keys()
-    return sorted(name for name in there if _text(root / name) != wanted.get(name))
+    there = {f"{folder}/{file.name}" for folder in ("resources", "dashboards") for file in (root / folder).glob("*")}
+    return sorted(name for name in there | wanted.keys() if _text(root / name) != wanted.get(name))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str]) -> int:
         print("\n".join(f"{name} is not up to date" for name in names), file=sys.stderr)
         return int(bool(names))
     for name, text in render(OWN).items():
+        (ROOT / name).parent.mkdir(exist_ok=True)
         (ROOT / name).write_text(text, encoding="utf-8")
     for name in names:
         if name not in render(OWN):

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from databricks.sdk.service.catalog import PermissionsChange, Privilege, VolumeType
+from databricks.sdk.service.dashboards import Dashboard
 from databricks.sdk.service.jobs import JobSettings
 from databricks.sdk.service.workspace import ImportFormat
 
-from lakestreams.bundle.bodies import job_bodies
+from lakestreams.bundle.bodies import dashboard_calls, job_bodies
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -35,7 +36,20 @@ def deploy(client: WorkspaceClient, bundle: Bundle, wheel: Path) -> dict[str, in
         place = (item["catalog_name"], item["schema_name"], item["name"])
         client.volumes.create(*place, volume_type=VolumeType.MANAGED)
         grant(client, "volume", ".".join(place), item["grants"])
+    show(client, bundle)
     return {key: create(client, body) for key, body in job_bodies(bundle).items()}
+
+
+def show(client: WorkspaceClient, bundle: Bundle) -> dict[str, str]:
+    """Dashboard key to id."""
+    made = {}
+    for key, calls in dashboard_calls(bundle).items():
+        client.workspace.mkdirs(calls["body"]["parent_path"])
+        draft = client.lakeview.create(Dashboard.from_dict(calls["body"]), **calls["query"])
+        assert draft.dashboard_id is not None
+        client.lakeview.publish(draft.dashboard_id, **calls["publish"])
+        made[key] = draft.dashboard_id
+    return made
 
 
 def create(client: WorkspaceClient, body: dict[str, Any]) -> int:

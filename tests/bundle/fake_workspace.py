@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from databricks.sdk.service.dashboards import Dashboard
 from databricks.sdk.service.jobs import JobSettings
 
 RUNTIMES = ("16.4.x-scala2.12", "17.3.x-scala2.13")
@@ -63,6 +64,8 @@ class Workspace:
         catalogs, schemas, volumes: full name to its fields.
         grants: full name to principal to privileges.
         scopes: secret scope to keys; `acls`: scope to principal to permission.
+        warehouses: ids of SQL warehouses.
+        dashboards: id to the draft as the API shows it; `published`: id to what was published of it.
         jobs, runs: id to what the API shows of it.
         asked: every call, `GET /api/...`.
         broken: route prefixes that answer 403.
@@ -78,6 +81,9 @@ class Workspace:
         self.grants: dict[str, dict[str, set[str]]] = {}
         self.scopes: dict[str, set[str]] = {}
         self.acls: dict[str, dict[str, str]] = {}
+        self.warehouses: set[str] = set()
+        self.dashboards: dict[str, dict[str, Any]] = {}
+        self.published: dict[str, dict[str, Any]] = {}
         self.jobs: dict[int, dict[str, Any]] = {}
         self.runs: dict[int, dict[str, Any]] = {}
         self.permissions: dict[str, list[Any]] = {}
@@ -178,6 +184,70 @@ class Workspace:
     def node_types(self, _query: Any, _body: Any) -> Any:
         fields = {"memory_mb": 1, "num_cores": 4, "description": "", "instance_type_id": "", "category": ""}
         return {"node_types": [{"node_type_id": name, **fields} for name in NODES]}
+
+    def warehouse(self, _query: Any, _body: Any, name: str) -> Any:
+        if name not in self.warehouses:
+            raise no_such(f"SQL warehouse {name}")
+        return {"id": name, "name": name, "state": "STOPPED"}
+
+    # --- dashboards
+
+    def create_dashboard(self, query: dict[str, str], body: dict[str, Any]) -> Any:
+        known = Dashboard.from_dict(json.loads(json.dumps(body))).as_dict()
+        demand(known == body, f"unknown fields or values: {_difference(body, known)}")
+        demand(body.get("display_name"), "a dashboard has a name")
+        demand(
+            "${" not in json.dumps([query, {**body, "serialized_dashboard": ""}]),
+            "a reference that nobody has resolved",
+        )
+        path = f"{body['parent_path']}/{body['display_name']}.lvdash.json"
+        if not (self.disk / body["parent_path"].lstrip("/")).is_dir():
+            raise no_such(f"Path ({body['parent_path']})")
+        if any(one["path"] == path for one in self.dashboards.values()):
+            raise Refused(409, "RESOURCE_ALREADY_EXISTS", f"{path} already exists.")
+        try:
+            board = json.loads(body["serialized_dashboard"])
+        except ValueError:
+            raise invalid("Failed to parse serialized dashboard") from None
+        for dataset in board.get("datasets", []):  # one file serves several catalogs
+            dataset |= {key: query[f"dataset_{key}"] for key in ("catalog", "schema") if f"dataset_{key}" in query}
+        name = f"{next(self.ids):032x}"
+        kept = {
+            "dashboard_id": name,
+            "path": path,
+            "lifecycle_state": "ACTIVE",
+            "serialized_dashboard": json.dumps(board),
+        }
+        self.dashboards[name] = body | kept
+        return self.dashboards[name]
+
+    def get_dashboard(self, _query: Any, _body: Any, name: str) -> Any:
+        if name not in self.dashboards:
+            raise no_such(f"Dashboard {name}")
+        return self.dashboards[name]
+
+    def publish_dashboard(self, _query: Any, body: dict[str, Any], name: str) -> Any:
+        draft = self.get_dashboard(None, None, name)
+        warehouse = body.get("warehouse_id", draft.get("warehouse_id"))
+        demand(warehouse in self.warehouses, f"there is no SQL warehouse {warehouse}")
+        told = {"display_name": draft["display_name"], "warehouse_id": warehouse}
+        told |= {
+            "embed_credentials": body.get("embed_credentials", True),
+            "revision_create_time": "2026-11-22T12:00:00Z",
+        }
+        self.published[name] = told
+        return told
+
+    def get_published(self, _query: Any, _body: Any, name: str) -> Any:
+        if name not in self.published:
+            raise no_such(f"Published dashboard {name}")
+        return self.published[name]
+
+    def get_status(self, query: dict[str, str], _body: Any) -> Any:
+        for one in self.dashboards.values():
+            if one["path"] == query["path"]:
+                return {"object_type": "DASHBOARD", "path": one["path"], "resource_id": one["dashboard_id"]}
+        raise no_such(f"Path ({query['path']})")
 
     # --- files
 
@@ -416,6 +486,12 @@ ROUTES = [
     ("GET", r"/api/2\.0/secrets/acls/list", "list_acls"),
     ("GET", r"/api/2\.1/clusters/spark-versions", "spark_versions"),
     ("GET", r"/api/2\.1/clusters/list-node-types", "node_types"),
+    ("GET", r"/api/2\.0/sql/warehouses/([^/]+)", "warehouse"),
+    ("POST", r"/api/2\.0/lakeview/dashboards", "create_dashboard"),
+    ("GET", r"/api/2\.0/lakeview/dashboards/([^/]+)", "get_dashboard"),
+    ("POST", r"/api/2\.0/lakeview/dashboards/([^/]+)/published", "publish_dashboard"),
+    ("GET", r"/api/2\.0/lakeview/dashboards/([^/]+)/published", "get_published"),
+    ("GET", r"/api/2\.0/workspace/get-status", "get_status"),
     ("POST", r"/api/2\.0/workspace/import", "import_"),
     ("POST", r"/api/2\.0/workspace/mkdirs", "mkdirs"),
     ("PUT", r"/api/2\.0/permissions/([a-z-]+)/([^/]+)", "permit"),

@@ -13,6 +13,7 @@ JOB, STREAM, MAIN, STORE = (
     "databricks.yml",
     "resources/storage.yml",
 )
+BOARD, BOARD_FILE = "resources/quality.dashboard.yml", "dashboards/quality.lvdash.json"
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,30 @@ OTHERS = {
     "environment version": Mistake(JOB, 'environment_version: "4"', "environment_version: 4", "environment_version 4"),
     "libraries on serverless": Mistake(JOB, "          python_wheel_task", "          libraries: [{whl: ../dist/*.whl}]\n          python_wheel_task", "libraries on serverless compute"),
     "default of a parameter": Mistake(JOB, "      tasks:", "      parameters: [{name: n, default: 1}]\n      tasks:", "parameter n has no text as default"),
+    "file of a dashboard": Mistake(BOARD, "quality.lvdash.json", "qualities.lvdash.json", "there is no dashboard ../dashboards/qualities.lvdash.json", posted=False),
+    "dashboard without a file": Mistake(BOARD, "      file_path: ../dashboards/quality.lvdash.json\n", "", "no file_path", posted=False),
+    "dashboard without a warehouse": Mistake(BOARD, "      warehouse_id: ${var.warehouse_id}\n", "", "no warehouse_id", posted=False),
+    "warehouse that is a number": Mistake(MAIN, 'default: "0000000000000000"', "default: 4711", "the warehouse_id is 4711 and no text", posted=False),
+    "key of a dashboard": Mistake(BOARD, "embed_credentials", "embed_credential", "unknown key embed_credential", posted=False),
+    "credentials for everybody": Mistake(BOARD, "embed_credentials: false", "embed_credentials: true", "embed_credentials would show everybody", posted=False),
+    "dashboard that is no JSON": Mistake(BOARD_FILE, '{\n  "datasets"', "{\n  datasets", "quality.lvdash.json: it is no JSON", posted=False),
+    "column that the event log does not have": Mistake(BOARD_FILE, "MAX(cycle) AS cycle", "MAX(cycles) AS cycle", "dataset last_cycles: Column 'cycles' could not be resolved", posted=False),
+    "query that is none": Mistake(BOARD_FILE, "SELECT pipeline, origin:flow_name AS node, reason,", "SELECT pipeline origin:flow_name reason,", "dataset quarantine: it is no query", posted=False),
+    "column that its dataset does not have": Mistake(BOARD_FILE, '"expression": "`lag_records`"', '"expression": "`lag`"', "widget lag: the dataset lag has no column lag", posted=False),
+    "field that its query does not give": Mistake(BOARD_FILE, '"fieldName": "lag_records"', '"fieldName": "lag"', "widget lag: it shows lag, which none of its queries gives", posted=False),
+    "unknown dataset": Mistake(BOARD_FILE, '"datasetName": "stages"', '"datasetName": "steps"', "widget seconds-by-stage: there is no dataset steps", posted=False),
+    "unknown query of a filter": Mistake(BOARD_FILE, '"queryName": "filter-pipeline_lag"', '"queryName": "filter_lag"', "widget filter-pipeline: there is no query filter_lag", posted=False),
+    "parameter that is not declared": Mistake(BOARD_FILE, ":period.max", ":range.max", "dataset cycles: the parameter range is not declared", posted=False),
+    "version of a widget": Mistake(BOARD_FILE, '"widgetType": "line"', '"widgetType": "table"', "widget lag: a table of version 3, which is not drawn: it has to be 2", posted=False),
+    "widgets upon each other": Mistake(BOARD_FILE, '{"x": 6, "y": 4, "width": 6, "height": 6}', '{"x": 5, "y": 4, "width": 6, "height": 6}', "widgets records-per-cycle and lag lie upon each other", posted=False),
+    "widget beside the page": Mistake(BOARD_FILE, '{"x": 6, "y": 4, "width": 6, "height": 6}', '{"x": 6, "y": 4, "width": 7, "height": 6}', "widget lag: it does not lie within the 12 columns", posted=False),
+    "widget that stands twice": Mistake(BOARD_FILE, '"name": "quality-title"', '"name": "overview-title"', "the widget overview-title stands twice", posted=False),
 }  # fmt: skip
 
 
 def plant(mistake: Mistake, folder: Path) -> Path:
     """A copy of what the bundle consists of, with the mistake in it."""
-    for name in ("conf", "resources", "notebooks"):
+    for name in ("conf", "dashboards", "resources", "notebooks"):
         shutil.copytree(ROOT / name, folder / name)
     for name in ("databricks.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)

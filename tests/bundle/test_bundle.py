@@ -16,7 +16,7 @@ from databricks.sdk.service.jobs import JobSettings
 from tests.bundle import golden
 
 from lakestreams.bundle import files, quartz
-from lakestreams.bundle.bodies import job_bodies
+from lakestreams.bundle.bodies import dashboard_calls, job_bodies
 from lakestreams.bundle.read import Bundle, User, load, targets
 from lakestreams.bundle.rules import faults
 from lakestreams.engine.lake import CONTROL_SCHEMA, Lake
@@ -50,6 +50,18 @@ def test_no_target_has_a_fault(bundle: Bundle) -> None:
 def test_job_bodies_are_those_that_are_written_down(bundle: Bundle) -> None:
     kept = (golden.FOLDER / f"{bundle.target}.json").read_text(encoding="utf-8")
     assert golden.made(bundle.target) == kept, "look at the difference, then: python -m tests.bundle.golden"
+
+
+def test_calls_of_dashboards_are_those_that_are_written_down(bundle: Bundle) -> None:
+    kept = (golden.FOLDER / f"{bundle.target}.dashboards.json").read_text(encoding="utf-8")
+    assert golden.dashboards(bundle.target) == kept, "look at the difference, then: python -m tests.bundle.golden"
+
+
+def test_the_dashboard_reads_the_targets_own_event_log(bundle: Bundle) -> None:
+    (calls,) = dashboard_calls(bundle).values()
+    assert calls["query"] == {"dataset_catalog": bundle.target, "dataset_schema": CONTROL_SCHEMA}
+    assert calls["publish"] == {"embed_credentials": False, "warehouse_id": bundle.variables["warehouse_id"]}
+    assert f"{bundle.target}." not in calls["body"]["serialized_dashboard"]
 
 
 def test_the_jobs_api_knows_every_field_and_value(bundle: Bundle) -> None:

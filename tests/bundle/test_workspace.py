@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.core import Config
+from databricks.sdk.errors import InvalidParameterValue
 from databricks.sdk.service.catalog import VolumeType
-from tests.bundle.deploying import create, deploy, grant
+from tests.bundle.deploying import create, deploy, grant, show
 from tests.bundle.fake_workspace import Workspace, serving
 from tests.bundle.planted import Mistake, plant
 from typer.testing import CliRunner
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parents[2]
 SERVICE = "6f1c7d7e-0000-4000-8000-0123456789ab"
 LONG = timedelta(minutes=8)
 TOKEN = "token-of-the-fake"
+WAREHOUSE = "0000000000000000"  # what the bundle says where nobody has put theirs
 runner = CliRunner()
 
 
@@ -80,11 +82,13 @@ def test_an_empty_workspace_is_filled_by_what_the_check_says(
         "catalog prod": "databricks catalogs create prod",
         "secret scope lakestreams-prod": "databricks secrets create-scope lakestreams-prod",
         "secret lakestreams-prod/truststore": "databricks secrets put-secret lakestreams-prod truststore",
+        f"SQL warehouse {WAREHOUSE}": "databricks warehouses list; then --var warehouse_id=<id>, or in prod's variables",
     }
     assert [one["state"] for one in told["workspace"] if "schema" in one["what"]] == ["unknown"] * 3
     assert {fault["code"] for fault in told["faults"]} == {"LS702"}
 
     workspace.principals.add(SERVICE)
+    workspace.warehouses.add(WAREHOUSE)
     workspace.catalogs["prod"] = {"name": "prod", "owner": "somebody@example.com"}
     workspace.scopes["lakestreams-prod"] = {"truststore"}
     code, told = check(bundle, "prod")
@@ -117,6 +121,7 @@ def test_rights_that_are_missing_are_named_with_the_grant_that_gives_them(
     bundle: Path, workspace: Workspace, client: WorkspaceClient
 ) -> None:
     workspace.principals.add(SERVICE)
+    workspace.warehouses.add(WAREHOUSE)
     workspace.scopes["lakestreams-prod"] = {"truststore"}
     workspace.acls["lakestreams-prod"] = {"users": "READ"}
     workspace.catalogs["prod"] = {"name": "prod", "owner": workspace.user}
@@ -147,6 +152,7 @@ def test_what_may_not_be_looked_at_is_not_said_to_lack(
 ) -> None:
     del client
     workspace.catalogs["dev"] = {"name": "dev", "owner": workspace.user}
+    workspace.warehouses.add(WAREHOUSE)
     workspace.broken = ("/api/2.0/secrets", "/api/2.1/unity-catalog/schemas")
     code, told = check(bundle, "dev")
     assert code == 0
@@ -234,6 +240,31 @@ def test_status_tells_what_is_deployed_and_how_it_last_ran(
     assert "what is not deployed: databricks bundle deploy -t dev" in shown
 
 
+def test_a_dashboard_is_made_published_and_found(bundle: Path, workspace: Workspace, client: WorkspaceClient) -> None:
+    def told() -> dict[str, Any]:
+        done = runner.invoke(app, ["status", "-t", "dev", "--bundle", str(bundle), "--json"])
+        (one,) = json.loads(done.stdout)["dashboards"]
+        return dict(one)
+
+    assert (told()["dashboard_id"], told()["published_at"]) == (None, None)
+    resolved = load(bundle, "dev", user=User(workspace.user))
+    with pytest.raises(InvalidParameterValue, match="there is no SQL warehouse"):
+        show(client, resolved)
+    assert (told()["dashboard_id"] in workspace.dashboards, told()["published_at"]) == (True, None)
+    workspace.dashboards.clear()
+    workspace.warehouses.add(WAREHOUSE)
+    made = show(client, resolved)
+    assert (told()["dashboard_id"], told()["published_at"]) == (made["quality"], "2026-11-22T12:00:00Z")
+    kept = json.loads(client.lakeview.get(made["quality"]).serialized_dashboard or "")
+    assert {(one["catalog"], one["schema"]) for one in kept["datasets"]} == {("dev", "_lakestreams")}
+    published = client.lakeview.get_published(made["quality"])
+    assert (published.warehouse_id, published.embed_credentials) == (WAREHOUSE, False)
+    shown = runner.invoke(app, ["status", "-t", "dev", "--bundle", str(bundle)], env={"COLUMNS": "250"}).stdout
+    assert re.search(
+        rf"\[dev ada\] lakestreams quality +{made['quality']} +2026-11-22T12:00:00Z +/Workspace/Users/ada", shown
+    )
+
+
 # --- for real --------------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +280,7 @@ def test_the_wheels_jobs_run_as_the_bundle_starts_them(
     from tests.engine.harness import at, fresh_topics
 
     workspace.principals.add(SERVICE)
+    workspace.warehouses.add(WAREHOUSE)
     workspace.catalogs["prod"] = {"name": "prod", "owner": workspace.user}
     root = plant(Mistake("databricks.yml", "", "", ""), tmp_path / "bundle")
     views, users = fresh_topics(broker, 2)

@@ -1,6 +1,7 @@
 """What a deployment sends: the body of jobs/create for each job, as CLI 1.13 forms it from a resolved bundle.
 
 The forms were compared once with the bodies that a real CLI had sent for a sample bundle, and were equal for all targets.
+Those of dashboards follow the CLI's source; the sample has none.
 """
 
 from __future__ import annotations
@@ -24,6 +25,28 @@ def job_bodies(bundle: Bundle) -> dict[str, dict[str, Any]]:
         FileNotFoundError: if a wheel's name cannot be told: neither the file nor what builds it is there.
     """
     return {key: _body(bundle, key, job) for key, job in bundle.jobs.items()}
+
+
+def dashboard_calls(bundle: Bundle) -> dict[str, dict[str, dict[str, Any]]]:
+    """Key to the two calls that make a dashboard: what `create` takes as `body` and as `query`, and what `publish` takes.
+
+    Raises:
+        FileNotFoundError: if the file that a dashboard is made of is not there.
+    """
+    return {key: _dashboard_calls(bundle, key, one) for key, one in bundle.dashboards.items()}
+
+
+def dashboard_file(bundle: Bundle, key: str) -> Path:
+    """The file that a dashboard is made of, whether it is there or not; paths start at the file they stand in."""
+    return bundle.files[f"dashboards.{key}"].parent / str(bundle.dashboards[key].get("file_path"))
+
+
+def _dashboard_calls(bundle: Bundle, key: str, dashboard: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    body = {name: dashboard[name] for name in ("display_name", "parent_path", "warehouse_id") if name in dashboard}
+    query = {name: dashboard[name] for name in ("dataset_catalog", "dataset_schema") if name in dashboard}
+    publish = {name: dashboard[name] for name in ("embed_credentials", "warehouse_id") if name in dashboard}
+    body["serialized_dashboard"] = dashboard_file(bundle, key).read_text(encoding="utf-8")
+    return {"body": body, "query": query, "publish": publish}
 
 
 def wheel_file(bundle: Bundle, folder: Path, reference: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What a target's mode and presets make of its resources: prefixes, tags, paused triggers, runs at a time."""
+"""What a target's mode and presets make of its resources: prefixes, tags, paused triggers, runs at a time, defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def apply_presets(
 
     Args:
         resources: kind to key to resource.
-        config: the rest of the bundle: `mode`, `presets`, `experimental`.
+        config: the rest of the bundle: `mode`, `presets`, `experimental`, `workspace`.
         short_name: of who deploys.
     """
     made = {kind: {key: copy.deepcopy(item) for key, item in items.items()} for kind, items in resources.items()}
@@ -39,6 +39,10 @@ def apply_presets(
         for name in TRIGGERS:
             if isinstance(job.get(name), dict):
                 job[name].setdefault("pause_status", paused)
+    for key, dashboard in made.get("dashboards", {}).items():
+        dashboard["display_name"] = f"{prefix}{dashboard.get('display_name', key)}"
+        dashboard.setdefault("parent_path", config["workspace"]["resource_path"])
+        dashboard.setdefault("embed_credentials", False)
     if not (config.get("experimental") or {}).get("skip_name_prefix_for_schema"):
         for schema in made.get("schemas", {}).values():
             schema["name"] = f"{_as_name(prefix)}{schema.get('name')}"

@@ -29,7 +29,7 @@ _KEYED: Final = {
     "parameters": "name",
 }
 # What only a deployment knows of a resource.
-_COMPUTED: Final = {"jobs": ("id",), "schemas": ("id",), "volumes": ("id", "volume_path")}
+_COMPUTED: Final = {"dashboards": ("id",), "jobs": ("id",), "schemas": ("id",), "volumes": ("id", "volume_path")}
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,11 @@ class Bundle:
     def jobs(self) -> Mapping[str, Any]:
         """Key to job."""
         return self.resources.get("jobs", {})
+
+    @property
+    def dashboards(self) -> Mapping[str, Any]:
+        """Key to dashboard."""
+        return self.resources.get("dashboards", {})
 
     def where(self, resource: str) -> str:
         """The file of a resource, for messages, with the resource: `resources/verify.job.yml  jobs.verify`."""

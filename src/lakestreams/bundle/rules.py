@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from lakestreams.bundle import quartz
-from lakestreams.bundle.bodies import is_local, wheel_file
+from lakestreams.bundle import dashboards, quartz
+from lakestreams.bundle.bodies import dashboard_file, is_local, wheel_file
 from lakestreams.bundle.presets import TRIGGERS
 from lakestreams.bundle.read import FILE, Bundle, read_yaml
 from lakestreams.errors import BundleInvalid
@@ -92,6 +92,19 @@ _TASK_KEYS: Final = frozenset(
         "webhook_notifications",
     ]
 )
+_DASHBOARD_KEYS: Final = frozenset(
+    [
+        "dataset_catalog",
+        "dataset_schema",
+        "display_name",
+        "embed_credentials",
+        "file_path",
+        "lifecycle",
+        "parent_path",
+        "permissions",
+        "warehouse_id",
+    ]
+)
 
 
 Wheels: TypeAlias = "Mapping[str, Mapping[str, ArgumentParser | None]]"
@@ -120,6 +133,8 @@ def faults(bundle: Bundle, wheels: Wheels | None = None) -> list[BundleInvalid]:
     found = [*_whole_faults(bundle)]
     for key in bundle.jobs:
         found += _Job(bundle, key, known).faults()
+    for key in bundle.dashboards:
+        found += _dashboard_faults(bundle, key)
     return found
 
 
@@ -164,6 +179,36 @@ def _everybody_manages(config: Mapping[str, Any]) -> bool:
     return any(
         one.get("group_name") == "users" and one.get("level") == "CAN_MANAGE" for one in config.get("permissions") or []
     )
+
+
+# --- a dashboard -----------------------------------------------------------------------------------------------------
+
+
+def _dashboard_faults(bundle: Bundle, key: str) -> Iterator[BundleInvalid]:
+    dashboard, where = bundle.dashboards[key], bundle.where(f"dashboards.{key}")
+    for name in sorted(dashboard.keys() - _DASHBOARD_KEYS):
+        yield BundleInvalid(f"unknown key {name}", f"one of {', '.join(sorted(_DASHBOARD_KEYS))}", where)
+    warehouse = dashboard.get("warehouse_id")
+    if not warehouse:
+        yield BundleInvalid(
+            "no warehouse_id: nothing would ask its queries", "warehouse_id: ${var.warehouse_id}", where
+        )
+    elif not isinstance(warehouse, str):
+        yield BundleInvalid(f"the warehouse_id is {warehouse!r} and no text", f'quote it: "{warehouse}"', where)
+    if dashboard.get("embed_credentials") and bundle.config.get("run_as"):
+        yield BundleInvalid(
+            "embed_credentials would show everybody what its deployer may see, and run_as does not reach dashboards",
+            "embed_credentials: false",
+            where,
+        )
+    file = dashboard_file(bundle, key)
+    if not file.is_file():
+        reference = dashboard.get("file_path")
+        told = f"there is no dashboard {reference}" if reference else "no file_path"
+        yield BundleInvalid(told, "the path of a .lvdash.json; it starts at the file it stands in", where)
+        return
+    for what in dashboards.mistakes(file.read_text(encoding="utf-8")):
+        yield BundleInvalid(f"{file.name}: {what}", "mend the file, or export the dashboard once more", where)
 
 
 # --- a job -----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The template of a bundle, and what `lakestreams init` makes of it.
 
-This repository's own databricks.yml, resources/ and conf/deployment.yml are the same template rendered with `OWN`; a
+This repository's own databricks.yml, resources/, dashboards/ and conf/deployment.yml are the same template rendered with `OWN`; a
 test compares them, and `scripts/bundle_files.py` writes them anew. A template file is plain text with two marks:
 `@{name}` is a value, which on a line of its own may have several lines; the lines from `@{if name}` to `@{end}` are kept
 if the name is one of the project's jobs or `built`. `${...}` is the bundle's own and stays.
@@ -26,6 +26,7 @@ JOBS: Final = ("enrichment", "correlation", "fk_join")
 _PACKAGE: Final = Path(lakestreams.__file__).parent
 _TEMPLATE: Final = Path(__file__).with_name("template")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
+_DASHBOARD: Final = "dashboards/quality.lvdash.json"
 _MARK: Final = re.compile(r"@\{(\w+)\}")
 
 
@@ -82,9 +83,9 @@ OWN: Final = Project(
 
 
 def render(project: Project) -> dict[str, str]:
-    """The bundle's own files, path to text: databricks.yml, resources/ and conf/deployment.yml."""
+    """The bundle's own files, path to text: databricks.yml, resources/, dashboards/ and conf/deployment.yml."""
     values = _values(project)
-    names = ["databricks.yml", *(f"resources/{file}" for file in _resource_files(project))]
+    names = ["databricks.yml", *(f"resources/{file}" for file in _resource_files(project)), _DASHBOARD]
     texts = {name: rendered((_TEMPLATE / name).read_text(encoding="utf-8"), values, _kept(project)) for name in names}
     with tempfile.TemporaryDirectory() as folder:  # the jobs for dbx are those of the bundle, so it is read
         _write(Path(folder), texts | {f"{part}/.keep": "" for part in project.exclude})
@@ -169,7 +170,7 @@ def _kept(project: Project) -> frozenset[str]:
 
 def _resource_files(project: Project) -> Iterator[str]:
     yield from (f"{job}.job.yml" for job in (*project.jobs, "maintenance", "verify"))
-    yield "storage.yml"
+    yield from ("quality.dashboard.yml", "storage.yml")
 
 
 def _values(project: Project) -> dict[str, str]:

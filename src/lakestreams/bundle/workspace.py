@@ -49,6 +49,24 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A dashboard of the bundle in the workspace.
+
+    Attributes:
+        key, name: in the bundle, and in the workspace.
+        dashboard_id: None if it is not deployed.
+        path: where it lies in the workspace.
+        published_at: when it was last published (as the workspace tells it), or None.
+    """
+
+    key: str
+    name: str
+    path: str
+    dashboard_id: str | None = None
+    published_at: str | None = None
+
+
+@dataclass(frozen=True)
 class Deployed:
     """A job of the bundle in the workspace.
 
@@ -141,6 +159,7 @@ class _Examination:
             yield from self._securable("volume", f"{parent}.{item['name']}", parent, VOLUME_RIGHTS)
         yield from self._secrets(secrets)
         yield from self._clusters()
+        yield from self._warehouses()
 
     def _runner(self) -> Iterator[Finding]:
         if not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", self.runner):
@@ -219,6 +238,12 @@ class _Examination:
             fix = "databricks clusters list-node-types; then the variable node_type"
             yield _finding(f"node type {name}", nodes, there=name in (nodes.value or []), fix=fix)
 
+    def _warehouses(self) -> Iterator[Finding]:
+        for name in dict.fromkeys(one["warehouse_id"] for one in self.bundle.dashboards.values()):
+            asked = self._ask(partial(self.client.warehouses.get, name))
+            fix = f"databricks warehouses list; then --var warehouse_id=<id>, or in {self.bundle.target}'s variables"
+            yield _finding(f"SQL warehouse {name}", asked, fix=fix)
+
     def _noted(self, found: Finding, name: str) -> Finding:
         if found.state != "there":
             known = found.state == "lacking"
@@ -280,6 +305,37 @@ def deployed(client: WorkspaceClient, bundle: Bundle) -> list[Deployed]:
     except (DatabricksError, TimeoutError, OSError) as error:
         msg = f"the workspace does not tell of its jobs: {error}"
         raise WorkspaceUnreachable(msg) from error
+
+
+def shown(client: WorkspaceClient, bundle: Bundle) -> list[Shown]:
+    """The bundle's dashboards as the workspace has them.
+
+    Raises:
+        WorkspaceUnreachable: if the workspace does not tell.
+    """
+    from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - an optional part
+
+    try:
+        return [_shown(client, key, one) for key, one in bundle.dashboards.items()]
+    except (DatabricksError, TimeoutError, OSError) as error:
+        msg = f"the workspace does not tell of its dashboards: {error}"
+        raise WorkspaceUnreachable(msg) from error
+
+
+def _shown(client: WorkspaceClient, key: str, dashboard: Mapping[str, Any]) -> Shown:
+    from databricks.sdk.errors import NotFound  # noqa: PLC0415 - an optional part
+
+    name = dashboard["display_name"]
+    path = f"{dashboard['parent_path']}/{name}.lvdash.json"
+    try:
+        dashboard_id = client.workspace.get_status(path).resource_id
+    except NotFound:
+        return Shown(key, name, path)
+    try:
+        published_at = client.lakeview.get_published(str(dashboard_id)).revision_create_time
+    except NotFound:
+        published_at = None
+    return Shown(key, name, path, dashboard_id, published_at)
 
 
 def _deployed(client: WorkspaceClient, key: str, name: str) -> Deployed:

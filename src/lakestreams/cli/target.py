@@ -141,15 +141,17 @@ def _show(screen: Screen, found: TargetReport, bundle: Bundle) -> None:
     for what in found.unchecked:
         screen.say(Text.assemble(("not checked", "dim"), f"  {what}"))
     if found.ok:
-        jobs = ", ".join(bundle.jobs)
-        screen.say(Text.assemble(("ok", "bold green"), f"  target {found.target}: jobs {jobs}"))
+        kinds = {"jobs": bundle.jobs, "dashboards": bundle.dashboards}
+        there = "; ".join(f"{kind} {', '.join(items)}" for kind, items in kinds.items() if items)
+        screen.say(Text.assemble(("ok", "bold green"), f"  target {found.target}: {there}"))
 
 
 def status(screen: Screen, root: Path, target: str, variables: Mapping[str, str]) -> int:
-    """Shows the target's jobs as they are deployed, and their last runs; returns the exit code."""
+    """Shows the target's jobs as they are deployed, their last runs, and its dashboards; returns the exit code."""
     with screen.working("asking the workspace"):
         client, bundle = _connected(load(root, target, variables), variables)
         jobs = workspace.deployed(client, bundle)
+        dashboards = workspace.shown(client, bundle)
     rows = [
         (
             one.name,
@@ -163,9 +165,21 @@ def status(screen: Screen, root: Path, target: str, variables: Mapping[str, str]
     ]
     title = f"target {target} as {bundle.user.name}"
     screen.show(table("job", "id", "starts", "last run", "began", "took", title=title, rows=rows))
-    if any(one.job_id is None for one in jobs):
+    if dashboards:
+        places = [
+            (
+                one.name,
+                one.dashboard_id or Text("not deployed", style="yellow"),
+                one.published_at or (one.dashboard_id and Text("not published", style="yellow")),
+                one.path,
+            )
+            for one in dashboards
+        ]
+        screen.show(table("dashboard", "id", "published", "in the workspace", rows=places))
+    if any(one.job_id is None for one in jobs) or any(one.dashboard_id is None for one in dashboards):
         screen.say(f"what is not deployed: databricks bundle deploy -t {target}")
-    screen.result({"target": target, "user": bundle.user.name, "jobs": [asdict(one) for one in jobs]})
+    told = {"jobs": [asdict(one) for one in jobs], "dashboards": [asdict(one) for one in dashboards]}
+    screen.result({"target": target, "user": bundle.user.name} | told)
     return report.OK
 
 
