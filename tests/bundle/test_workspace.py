@@ -269,6 +269,7 @@ def test_a_dashboard_is_made_published_and_found(bundle: Path, workspace: Worksp
 
 
 @pytest.mark.broker
+@pytest.mark.lts
 @pytest.mark.soak
 def test_the_wheels_jobs_run_as_the_bundle_starts_them(
     broker: Broker, wheel: Path, workspace: Workspace, client: WorkspaceClient, tmp_path: Path
