@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine.harness import Bench, fresh_topics, page_views
 
-from lakestreams.engine.tuning import FEW, SETTINGS, Tuning
+from lakestreams.engine import ingest, tuning
+from lakestreams.engine.tuning import FEW, SETTINGS, SHUFFLES, Tuning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.engine.progress import Event
     from lakestreams.local.broker import Broker
-
-SHUFFLES = "spark.sql.shuffle.partitions"
 
 
 def settings(spark: SparkSession) -> dict[str, str | None]:
@@ -96,3 +95,26 @@ def test_a_run_leaves_the_session_as_it_was(
     assert bench.silver().count() == 1
     assert seen["published"] == SETTINGS
     assert settings(spark) == own
+
+
+@pytest.mark.broker
+def test_a_large_batch_behind_a_small_one_has_all_its_tasks(
+    spark: SparkSession, broker: Broker, tmp_path: Path, own: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint keeps the number of its first batch."""
+    views, users = fresh_topics(broker, 1)
+    bench = Bench(spark, broker, tmp_path, page_views(views, users))
+    seen: list[str | None] = []
+    append = ingest.BatchWriter._append
+
+    def spying(self: ingest.BatchWriter, spark: SparkSession, *given: Any) -> None:
+        seen.append(spark.conf.get(SHUFFLES))
+        append(self, spark, *given)
+
+    monkeypatch.setattr(ingest.BatchWriter, "_append", spying)
+    for most in (FEW, 0, FEW):
+        monkeypatch.setattr(tuning, "FEW", most)
+        broker.produce(views, [("u", "/1", 1_000)])
+        bench.run()
+    assert seen == ["1", own[SHUFFLES], "1"]
+    assert own[SHUFFLES] == "7"

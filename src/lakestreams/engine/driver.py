@@ -42,7 +42,7 @@ from lakestreams.engine.lake import Lake, require_distinct
 from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
-from lakestreams.engine.tuning import Tuning
+from lakestreams.engine.tuning import SHUFFLES, Tuning
 from lakestreams.errors import (
     ExpectationFailed,
     Fenced,
@@ -469,7 +469,8 @@ class Driver:
         generation = checkpoint.choose_generation(root, topics, partitions, positions)
         standing = self._standing()
         sources = tuple(source for source in self._topology.sources if source.delta is None)
-        writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing, self._rules)
+        shuffles = self._spark.conf.get(SHUFFLES)
+        writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing, self._rules, shuffles)
         seen: int | None = None
         with self._timed("ingest"):
             query = self._start_query(generation, writer, topics)

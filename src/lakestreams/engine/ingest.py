@@ -25,6 +25,7 @@ from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import NO_TIME, Ingest, Ledger, Range, TopicPartition, translated
+from lakestreams.engine.tuning import SHUFFLES
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import BEHIND, RecordRules
 from lakestreams.formats.base import struct_type
@@ -233,6 +234,8 @@ class BatchWriter:
         checkpoint: the folder of the checkpoint's generation.
         first: where bronze stood when the query was started.
         rules: what is judged of single records.
+        shuffles: how many tasks a stage has behind an exchange. Spark gives a batch what the checkpoint's first one had,
+            however many rows that was set for.
     """
 
     ledger: Ledger
@@ -240,11 +243,15 @@ class BatchWriter:
     checkpoint: str
     first: Standing
     rules: RecordRules = field(default_factory=RecordRules)
+    shuffles: str | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Appends one batch to bronze and closes it in the ledger."""
         spark = batch.sparkSession
-        _plain_parquet(spark)
+        # raw values hardly repeat: trying dictionaries on them costs half of the write
+        _set(spark, "parquet.enable.dictionary", "false")
+        if self.shuffles is not None:
+            _set(spark, SHUFFLES, self.shuffles)
         with _lock:
             newer = [one for one in _closed.get(self.ledger.run_id, []) if one.seq > self.first.seq]
         before = Standing.after(newer) if newer else self.first
@@ -428,10 +435,10 @@ def _has_news(topic: str, ends: Mapping[TopicPartition, int], positions: Mapping
     return any(end > (positions[at].offset if at in positions else 0) for at, end in ends.items() if at[0] == topic)
 
 
-def _plain_parquet(spark: SparkSession) -> None:
-    """Raw values hardly repeat: trying dictionaries on them costs half of the write. The batch's own session only."""
-    with contextlib.suppress(Exception):  # serverless compute refuses the setting; it is only a speed-up
-        spark.conf.set("parquet.enable.dictionary", "false")
+def _set(spark: SparkSession, name: str, value: str) -> None:
+    """Sets the batch's own session, where compute takes the setting: it is only a speed-up."""
+    with contextlib.suppress(Exception):
+        spark.conf.set(name, value)
 
 
 @contextlib.contextmanager

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 FEW: Final = 20_000
 """Up to so many rows interpreted plans were faster (twice at 2,000), from about 30,000 on compiled ones."""
 
+SHUFFLES: Final = "spark.sql.shuffle.partitions"
 SETTINGS: Final[dict[str, str]] = {
-    "spark.sql.shuffle.partitions": "1",
+    SHUFFLES: "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -88,4 +89,4 @@ class Tuning:
                 self._spark.conf.set(name, value)
 
 
-__all__ = ["FEW", "SETTINGS", "Tuning"]
+__all__ = ["FEW", "SETTINGS", "SHUFFLES", "Tuning"]
