@@ -221,6 +221,7 @@ class FakeDriver:
 
     def __init__(self, *failing):
         self.rounds = 0
+        self.ended = False
         self._failing = failing
         self._summary = Summary()
 
@@ -233,6 +234,9 @@ class FakeDriver:
         self._summary.cycles += 1
         if self.rounds in self._failing:
             raise BrokerUnreachable("no broker")
+
+    def end(self):
+        self.ended = True
 
 
 def job(conf, monkeypatch, drivers, interval_ms=None):
@@ -255,12 +259,14 @@ def test_at_an_interval_the_rounds_take_turns_until_told_to_stop(conf, monkeypat
     assert [driver.rounds for driver in drivers] == [4, 4]
     assert [outcome.summary.cycles for outcome in found] == [4, 4]
     assert [outcome.error for outcome in found] == [None, None]
+    assert [driver.ended for driver in drivers] == [True, True]
 
 
 def test_at_an_interval_a_failure_ends_the_job(conf, monkeypatch):
     drivers = [FakeDriver(3), FakeDriver()]
     found = job(conf, monkeypatch, drivers, interval_ms=1).run(None)
     assert [driver.rounds for driver in drivers] == [3, 3]
+    assert [driver.ended for driver in drivers] == [False, True]
     assert isinstance(found[0].error, BrokerUnreachable)
 
 
