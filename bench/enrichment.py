@@ -149,7 +149,6 @@ def _report(runs: dict[str, list[dict[str, Any]]], records: int) -> None:
     for variant in VARIANTS:
         for number, one in enumerate(runs[variant]):
             stages = [one["stages"].get(stage, 0.0) for stage in STAGES]
-            # cycles run inside the ingest stage's time while its query still reads
             shown = [f"{seconds:.1f}" for seconds in stages]
             name = f"{variant} {'cold' if number == 0 else 'warm'}"
             rest = max(0.0, one["seconds"] - sum(stages))

@@ -474,21 +474,22 @@ class Driver:
         seen: int | None = None
         with self._timed("ingest"):
             query = self._start_query(generation, writer, topics)
-            try:
-                while query.isActive:
+        try:
+            while query.isActive:
+                with self._timed("ingest"):  # a cycle's own time is none of it, although the query goes on meanwhile
                     self._wait(query)
-                    batch = _last_batch(query)
-                    if batch is not None and batch != seen and query.isActive:
-                        seen = batch
-                        # a partition of which nothing is retained has nothing to wait for
-                        ends = {at: end for at, end in view.ends.items() if end > view.starts.get(at, 0)}
-                        self._process(ends, view)
-                failure = query.exception()
-            except Exception:  # of the ingest or of a cycle, which is no fault of the ingest
-                query.stop()
-                raise
-            if failure is not None:
-                raise self._ingest_error(failure) from failure
+                batch = _last_batch(query)
+                if batch is not None and batch != seen and query.isActive:
+                    seen = batch
+                    # a partition of which nothing is retained has nothing to wait for
+                    ends = {at: end for at, end in view.ends.items() if end > view.starts.get(at, 0)}
+                    self._process(ends, view)
+            failure = query.exception()
+        except Exception:  # of the ingest or of a cycle, which is no fault of the ingest
+            query.stop()
+            raise
+        if failure is not None:
+            raise self._ingest_error(failure) from failure
 
     def _wait(self, query: StreamingQuery) -> None:
         try:
