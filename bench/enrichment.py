@@ -6,13 +6,10 @@ JVM: the first round is cold, the others warm. Prints records/s for the whole ru
 
 from __future__ import annotations
 
-import json
-import random
 import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.data import profiles, views
 from lakestreams import Json, StreamsBuilder, Text, Topology
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
@@ -35,26 +33,7 @@ VIEW = "ms bigint, page string, session string, referrer string"
 PROFILE = "region string, plan string, since bigint"
 STAGES = ("check", "prepare", "ingest", "settle", "join", "snapshot", "finish", "events")
 VARIANTS = ("join", "floor", "rules")
-START_MS = 1_700_000_000_000
 console = Console()
-
-
-def views(count: int, users: int) -> Iterator[tuple[str, str, int]]:
-    """Page views of about 110 bytes, in order of time."""
-    chance = random.Random(1)
-    for number in range(count):
-        at = START_MS + 1_000 + number
-        page = f"/products/{chance.randrange(5_000)}"
-        body = {"ms": at, "page": page, "session": f"s{number:012d}", "referrer": "search"}
-        yield f"user{chance.randrange(users):07d}", json.dumps(body), at
-
-
-def profiles(users: int) -> Iterator[tuple[str, str, int]]:
-    """One profile a user, before all views."""
-    chance = random.Random(2)
-    for number in range(users):
-        body = {"region": f"region-{chance.randrange(40)}", "plan": chance.choice(("free", "pro")), "since": START_MS}
-        yield f"user{number:07d}", json.dumps(body), START_MS
 
 
 VIEW_RULES = {

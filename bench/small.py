@@ -24,7 +24,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from rich.console import Console
 from rich.table import Table
 
-from bench.enrichment import pipeline, profiles, views
+from bench.data import profiles, views
+from bench.enrichment import pipeline
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.settings import RunSettings

@@ -63,12 +63,12 @@ def spark_jars(progress: Progress | None = None) -> list[Path]:
             f"there is no jar set for the installed pyspark {version}; there are sets for {', '.join(SPARK_PINS)}",
             hint=f"pip install pyspark=={next(iter(SPARK_PINS))}, or add a set to src/lakestreams/local/pins.py",
         )
-    return _resolved(f"Spark {version} connectors", pins, progress)
+    return pinned_jars(f"Spark {version} connectors", pins, progress)
 
 
 def broker_jars(progress: Progress | None = None) -> list[Path]:
     """The broker's jars, resolved at the first call. Raises what `spark_jars` raises."""
-    return _resolved("broker", BROKER_PINS, progress)
+    return pinned_jars("broker", BROKER_PINS, progress)
 
 
 def jar_dir(pins: dict[str, str]) -> Path:
@@ -77,7 +77,14 @@ def jar_dir(pins: dict[str, str]) -> Path:
     return cache_dir() / f"jars-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _resolved(label: str, pins: dict[str, str], progress: Progress | None) -> list[Path]:
+def pinned_jars(label: str, pins: dict[str, str], progress: Progress | None = None) -> list[Path]:
+    """The jars of a set of pins, resolved at the first call; `label` names the set in messages.
+
+    Raises:
+        JarsUnresolved: no network, or a jar that is not what was pinned.
+        JavaMissing: no Java to resolve with.
+        JavaTooOld: the Java that was found is too old.
+    """
     say = progress or _ignore
     folder = jar_dir(pins)
     jars = [folder / _file_name(coordinate) for coordinate in pins]

@@ -1,0 +1,244 @@
+"""Kafka Streams as a contender: a work in a JVM of its own over topics that are loaded already, and what it wrote.
+
+The program is `java/KafkaStreamsBench.java`, compiled once into the cache against the version of the embedded broker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.pins import STREAMS_PINS
+from lakestreams.local.cache import cache_dir, locked, tail
+from lakestreams.local.jars import jar_dir, pinned_jars
+from lakestreams.local.java import find_java
+
+Work = Literal["enrichment", "correlation", "foreign_key"]
+Guarantee = Literal["exactly_once_v2", "at_least_once"]
+
+COMMIT_MS: Final[dict[Guarantee, int]] = {"exactly_once_v2": 100, "at_least_once": 1_000}
+"""For exactly once the default. That for at least once is 30 s, and so coarse the end of a run could not be seen."""
+DEFAULT_CACHE: Final = 10 * 1024 * 1024
+"""statestore.cache.max.bytes as it is by default."""
+
+_SOURCE: Final = Path(__file__).parent / "java" / "KafkaStreamsBench.java"
+_LOGGING: Final = _SOURCE.with_name("log4j2.properties")
+_CLASS: Final = _SOURCE.stem
+_TIMEOUT_S: Final = 1_800.0
+_ADMIN_TIMEOUT_S: Final = 30.0
+_BATCH: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run.
+
+    Attributes:
+        seconds: from the start of the process until all was committed, as the Admin client saw it (it asks every 100 ms).
+        started_seconds: the same from `KafkaStreams.start()`: without the start of the JVM and the building.
+        processed_seconds: from `KafkaStreams.start()` until the last record was processed; up to a commit interval less.
+        cpu_seconds: of the process, all threads, until all was committed; the broker's work is not in it.
+        peak_bytes: the most resident memory, RocksDB's included.
+        peak_heap_bytes: the most heap that was seen, every 100 ms, garbage included.
+        records: in the input topics.
+        processed: by all tasks; with a foreign key those of the internal topics count too.
+        output: the topic with what came out.
+    """
+
+    seconds: float
+    started_seconds: float
+    processed_seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    peak_heap_bytes: int
+    records: int
+    processed: int
+    output: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a topic holds, in a form that can be compared: see `rows`.
+
+    Attributes:
+        records: all, without tombstones.
+        records_sum: the sum of their checksums.
+        keys: that have a last record that is no tombstone.
+        last_sum: the sum of the checksums of those last records.
+    """
+
+    records: int
+    records_sum: int
+    keys: int
+    last_sum: int
+
+
+def run(
+    work: Work,
+    servers: str,
+    folder: Path,
+    guarantee: Guarantee = "exactly_once_v2",
+    cache: int = DEFAULT_CACHE,
+    *,
+    threads: int = 2,
+    heap: str = "2g",
+    partitions: int = 4,
+    commit_ms: int | None = None,
+) -> Outcome:
+    """Runs a work once, as a new application, into a new output topic.
+
+    Args:
+        work: reads `views` and `profiles`; `orders` and `payments`; or `fk_orders` and `customers`.
+        servers: the bootstrap servers.
+        folder: for the state, which is removed at the end, and the log.
+        guarantee: processing.guarantee.
+        cache: statestore.cache.max.bytes; 0 for none.
+        threads: num.stream.threads.
+        heap: the JVM's greatest heap; RocksDB's memory comes on top.
+        partitions: of the output topic.
+        commit_ms: commit.interval.ms; by default that of COMMIT_MS.
+
+    Raises:
+        RuntimeError: Kafka Streams failed; the message holds the end of its log.
+        JarsUnresolved, JavaMissing, JavaTooOld: there is nothing to run it with.
+    """
+    classes = compiled()
+    application = f"bench-{work.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
+    output = f"out-{application}"
+    state = folder / application
+    state.mkdir(parents=True)
+    log = folder / f"{application}.log"
+    _create(servers, output, partitions)
+    began = time.time()
+    command = [
+        str(find_java()),
+        f"-Xmx{heap}",
+        f"-Dbench.began={began * 1000:.0f}",
+        f"-Dlog4j2.configurationFile={_LOGGING}",
+        *("-cp", f"{classes}:{jar_dir(STREAMS_PINS)}/*", _CLASS),
+        *(work, servers, application, str(state), guarantee, str(cache), str(threads)),
+        *(str(commit_ms or COMMIT_MS[guarantee]), output),
+    ]
+    try:
+        with log.open("wb") as errors:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=_TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"Kafka Streams ended with {done.returncode}:\n{tail(log, 40)}")
+        return Outcome(**json.loads(done.stdout), output=output)
+    finally:
+        shutil.rmtree(state, ignore_errors=True)
+        _remove_internal(servers, application)
+
+
+def rows(servers: str, topic: str) -> Rows:
+    """What is committed in a topic, independent of the order of keys and of how JSON was written.
+
+    A record's checksum is CRC-32 of the UTF-8 bytes of `key|value`, the value in canonical JSON: fields in the order of
+    their names, those that are null left out, no white space, characters as they are. In Spark, for columns in the order
+    of their names: `sum(crc32(concat(key, '|', to_json(struct(...)))))`. Sums are of plain integers.
+    """
+    count = total = 0
+    last: dict[bytes, int] = {}
+    for key, value in _committed(servers, topic):
+        if value is None:
+            last.pop(key, None)
+            continue
+        checksum = zlib.crc32(key + b"|" + canonical(value))
+        count += 1
+        total += checksum
+        last[key] = checksum
+    return Rows(count, total, len(last), sum(last.values()))
+
+
+def canonical(value: bytes) -> bytes:
+    """A JSON object in the form that `rows` takes checksums of."""
+    fields: dict[str, Any] = json.loads(value)
+    known = {name: fields[name] for name in sorted(fields) if fields[name] is not None}
+    return json.dumps(known, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def compiled() -> Path:
+    """The folder with the program's classes, compiled at the first call.
+
+    Raises:
+        RuntimeError: there is no javac beside java (a JRE), or it refuses the source.
+        JarsUnresolved, JavaMissing, JavaTooOld: there is nothing to compile with.
+    """
+    jars = pinned_jars("Kafka Streams", STREAMS_PINS)
+    digest = hashlib.sha256(_SOURCE.read_bytes() + jars[0].parent.name.encode()).hexdigest()[:16]
+    folder = cache_dir() / f"kafka-streams-bench-{digest}"
+    with locked(folder.name):
+        if not folder.exists():
+            part = folder.with_name(f".{folder.name}.part")
+            shutil.rmtree(part, ignore_errors=True)
+            javac = find_java().resolve().with_name("javac")
+            command = [str(javac), "-d", str(part), "-cp", f"{jars[0].parent}/*", str(_SOURCE)]
+            if not javac.is_file():
+                raise RuntimeError(f"there is no {javac}; the program needs a JDK to be compiled")
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"{_SOURCE.name} cannot be compiled:\n{done.stderr}")
+            part.rename(folder)
+    return folder
+
+
+def _create(servers: str, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_ADMIN_TIMEOUT_S)
+
+
+def _remove_internal(servers: str, application: str) -> None:
+    """Changelogs and what runs between tasks: the next contender shall not share the disk with them."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    names = [name for name in admin.list_topics(timeout=_ADMIN_TIMEOUT_S).topics if name.startswith(f"{application}-")]
+    if names:
+        for removed in admin.delete_topics(names).values():
+            removed.result(_ADMIN_TIMEOUT_S)
+
+
+def _committed(servers: str, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
+    """Keys and values from the beginning to the end of each partition.
+
+    The end is where librdkafka says so: a position never gets there, since a transaction's last offset is its marker.
+    """
+    with _consumer(servers) as consumer:
+        left = set(consumer.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
+        while left:
+            for message in consumer.consume(_BATCH, timeout=0.2):
+                error = message.error()
+                if error is None:
+                    yield message.key() or b"", message.value()
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    left.discard(message.partition())
+                else:
+                    raise KafkaException(error)
+
+
+@contextmanager
+def _consumer(servers: str) -> Iterator[Consumer]:
+    consumer = Consumer({
+        "bootstrap.servers": servers,
+        "group.id": f"bench-{uuid.uuid4()}",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    })  # fmt: skip
+    try:
+        yield consumer
+    finally:
+        consumer.close()
