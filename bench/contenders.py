@@ -1,0 +1,191 @@
+"""Who is measured: lakestreams, its floor, Kafka Streams by its settings, Spark's own operators.
+
+Each runs a work once over topics that are loaded, into new tables or topics, and says what it took and where its rows
+are. All but Kafka Streams share one Spark session, which is cold at its first run and warm at the others.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import psutil
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from bench import kafka_streams, spark_native
+from lakestreams.engine.driver import Driver
+from lakestreams.engine.lake import Lake
+from lakestreams.engine.settings import RunSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from bench.works import Work
+    from lakestreams.local.broker import Broker
+
+OURS, FLOOR, SPARK = "lakestreams", "floor", "spark"
+FEWER: Final = "-fewer"
+"""Behind the names of the topics that hold fewer records, for those who are slow."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run took.
+
+    Attributes:
+        seconds: wall time until the last row was committed; of Kafka Streams without the start of its JVM.
+        cpu: CPU seconds, the broker's not among them.
+        peak: most memory that its processes held at once, bytes.
+        files, bytes: what it left behind in tables, or in output topics (no files).
+        stages: seconds by stage, where they are told.
+        commits: of all Delta tables.
+    """
+
+    seconds: float
+    cpu: float
+    peak: int
+    files: int = 0
+    bytes: int = 0
+    commits: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What runs need: a session, a broker with loaded topics, a folder, and how large a batch may be."""
+
+    spark: SparkSession
+    broker: Broker
+    folder: Path
+    batch: int
+    partitions: int
+
+
+def ours(bench: Bench, work: Work, *, join: bool) -> tuple[Run, DataFrame]:
+    """Lakestreams, with the join or without (its floor)."""
+    root = bench.folder / ("lake" if join else "floor")
+    shutil.rmtree(root, ignore_errors=True)
+    topology = work.topology(join)
+    settings = RunSettings(
+        kafka={"kafka.bootstrap.servers": bench.broker.bootstrap_servers, "kafka.isolation.level": "read_committed"},
+        max_offsets_per_trigger=bench.batch,
+    )
+    lake = Lake(str(root))
+    with Watch(bench) as watch:
+        summary = Driver(bench.spark, topology, lake, settings).run()
+    rows = lake.output(topology.sinks[0].name).read(bench.spark)
+    columns = work.columns if join else ()
+    return watch.run(root, dict(summary.seconds)), rows.select(F.col(work.key).alias("key"), *columns)
+
+
+def spark(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
+    """Spark's own operators."""
+    root = bench.folder / "spark"
+    shutil.rmtree(root, ignore_errors=True)
+    with Watch(bench) as watch:
+        spark_native.run(bench.spark, work.name, bench.broker.bootstrap_servers, root, bench.batch, FEWER)
+    rows = bench.spark.read.format("delta").load(spark_native.output(root))
+    return watch.run(root), rows.select(F.col(work.key).alias("key"), *work.columns)
+
+
+def streams(bench: Bench, work: Work, guarantee: kafka_streams.Guarantee, cache: int) -> tuple[Run, DataFrame]:
+    """Kafka Streams, in a JVM of its own; its results are read from its output topic."""
+    root = bench.folder / "streams"
+    shutil.rmtree(root, ignore_errors=True)
+    servers = bench.broker.bootstrap_servers
+    found = kafka_streams.run(work.name, servers, root, guarantee, cache, partitions=bench.partitions)
+    topic = bench.spark.read.format("kafka").options(
+        **{"kafka.bootstrap.servers": servers, "subscribe": found.output, "kafka.isolation.level": "read_committed"}
+    )
+    rows = topic.load()
+    if work.newest:
+        newest = Window.partitionBy("key").orderBy(F.desc("partition"), F.desc("offset"))
+        rows = rows.withColumn("place", F.row_number().over(newest)).where("place = 1 and value is not null")
+    value = F.from_json(F.col("value").cast("string"), work.value).alias("v")
+    return (
+        Run(found.started_seconds, found.cpu_seconds, found.peak_bytes),
+        rows.select(F.col("key").cast("string").alias("key"), value).select("key", "v.*"),
+    )
+
+
+CONTENDERS: Final[dict[str, Callable[[Bench, Work], tuple[Run, DataFrame]]]] = {
+    OURS: lambda bench, work: ours(bench, work, join=True),
+    FLOOR: lambda bench, work: ours(bench, work, join=False),
+    "streams-eos": lambda bench, work: streams(bench, work, "exactly_once_v2", 0),
+    "streams-eos-cache": lambda bench, work: streams(bench, work, "exactly_once_v2", kafka_streams.DEFAULT_CACHE),
+    "streams-alo": lambda bench, work: streams(bench, work, "at_least_once", 0),
+    "streams-alo-cache": lambda bench, work: streams(bench, work, "at_least_once", kafka_streams.DEFAULT_CACHE),
+    SPARK: spark,
+}
+
+
+def answer(bench: Bench, work: Work, suffix: str = "") -> DataFrame:
+    """What must come out, by SQL over the topics."""
+    for topic, (columns, _) in work.topics.items():
+        options = {"kafka.bootstrap.servers": bench.broker.bootstrap_servers, "subscribe": topic + suffix}
+        rows = bench.spark.read.format("kafka").options(**options).load()
+        value = F.from_json(F.col("value").cast("string"), columns).alias("v")
+        time_ms, at = F.unix_millis("timestamp").alias("time_ms"), F.col("offset").alias("at")
+        read = rows.select(F.col("key").cast("string").alias("key"), time_ms, at, value)
+        read.select("key", "time_ms", "at", "v.*").createOrReplaceTempView(topic)
+    return bench.spark.sql(work.answer)
+
+
+def summed(rows: DataFrame) -> tuple[int, int]:
+    """How many rows, and a sum of their hashes that does not depend on their order: equal for equal rows."""
+    digest = F.xxhash64(*(F.coalesce(F.col(name).cast("string"), F.lit("\0")) for name in rows.columns))
+    found = rows.agg(F.count(F.lit(1)), F.sum(digest.cast("decimal(38,0)"))).first()
+    if found is None:
+        raise AssertionError
+    return int(found[0]), int(found[1] or 0)
+
+
+class Watch:
+    """Time, CPU and memory of what runs inside the block, in this process and its children but for the broker's."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._began = self._cpu = self.seconds = self.cpu = 0.0
+        self.peak = 0
+
+    def __enter__(self) -> Self:
+        for one in self._processes():
+            try:
+                Path(f"/proc/{one.pid}/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+            except OSError:
+                break
+        self._cpu, self._began = self._spent(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds, self.cpu = time.perf_counter() - self._began, self._spent() - self._cpu
+        self.peak = sum(_peak(one.pid) for one in self._processes())
+
+    def run(self, root: Path, stages: Mapping[str, float] | None = None) -> Run:
+        """What was measured, with what lies in a folder of Delta tables."""
+        data = [one for one in root.rglob("*.parquet") if "_delta_log" not in one.parts]
+        commits = sum(1 for one in root.rglob("_delta_log/*.json"))
+        size = sum(one.stat().st_size for one in data)
+        return Run(self.seconds, self.cpu, self.peak, len(data), size, commits, stages or {})
+
+    def _processes(self) -> Iterator[psutil.Process]:
+        own = psutil.Process()
+        left_out = {self._bench.broker.pid, self._bench.broker.guard_pid}
+        return (one for one in (own, *own.children(recursive=True)) if one.pid not in left_out)
+
+    def _spent(self) -> float:
+        times = [one.cpu_times() for one in self._processes()]
+        return sum(one.user + one.system for one in times)
+
+
+def _peak(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("VmHWM")), 0)
