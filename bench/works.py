@@ -138,7 +138,7 @@ WORKS: Final = {
             _correlation,
             "orders",
             "select o.key, o.amount, p.method from orders o left join payments p on o.key = p.key "
-            "and abs(o.time_ms - p.time_ms) <= 300000 where o.key not like 'closing%'",
+            "and abs(o.time_ms - p.time_ms) <= 300000",
         ),
         Work(
             "foreign_key",
