@@ -212,6 +212,8 @@ public final class KafkaStreamsBench {
     }
 
     public static void main(String[] arguments) throws Exception {
+        // Whoever started it is gone, and the broker with it: closing would wait for that.
+        ProcessHandle.current().parent().ifPresent(one -> one.onExit().thenRun(() -> Runtime.getRuntime().halt(1)));
         final Work work = WORKS.get(arguments[0]);
         final String servers = arguments[1];
         final String application = arguments[2];
