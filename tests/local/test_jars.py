@@ -82,7 +82,7 @@ def test_both_sets_are_there_and_the_second_time_is_instant(monkeypatch):
 def test_resolved_from_a_mirror_and_published_whole(empty_cache, repository, small_jar):
     repository(next(iter(SMALL)), small_jar)
     lines: list[str] = []
-    (found,) = jars._resolved("small", SMALL, lines.append)
+    (found,) = jars.pinned_jars("small", SMALL, lines.append)
     assert found.read_bytes() == small_jar
     assert found.parent.parent == empty_cache
     assert len(lines) == 2
@@ -92,13 +92,13 @@ def test_resolved_from_a_mirror_and_published_whole(empty_cache, repository, sma
 def test_a_jar_that_is_not_the_pinned_one_is_refused(empty_cache, repository):
     repository(next(iter(SMALL)), b"something else")
     with pytest.raises(JarsUnresolved, match="not the jar that was pinned"):
-        jars._resolved("small", SMALL, None)
+        jars.pinned_jars("small", SMALL, None)
     assert not list(empty_cache.glob("jars-*/*.jar"))
 
 
 def test_unreachable_repository_names_the_jar_and_the_log(empty_cache, repository):
     with pytest.raises(JarsUnresolved) as caught:
-        jars._resolved("small", SMALL, None)
+        jars.pinned_jars("small", SMALL, None)
     assert "kafka-group-coordinator-api" in caught.value.message
     log = re.search(r"whole output: (\S+)", caught.value.message)
     assert log is not None
@@ -107,15 +107,15 @@ def test_unreachable_repository_names_the_jar_and_the_log(empty_cache, repositor
 
 def test_a_set_that_lost_a_jar_is_resolved_again(empty_cache, repository, small_jar):
     repository(next(iter(SMALL)), small_jar)
-    (found,) = jars._resolved("small", SMALL, None)
+    (found,) = jars.pinned_jars("small", SMALL, None)
     found.unlink()
-    assert jars._resolved("small", SMALL, None)[0].is_file()
+    assert jars.pinned_jars("small", SMALL, None)[0].is_file()
 
 
 def test_two_at_once_resolve_once(empty_cache, repository, small_jar):
     repository(next(iter(SMALL)), small_jar)
     lines: list[str] = []
-    threads = [threading.Thread(target=jars._resolved, args=("small", SMALL, lines.append)) for _ in range(2)]
+    threads = [threading.Thread(target=jars.pinned_jars, args=("small", SMALL, lines.append)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
