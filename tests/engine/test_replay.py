@@ -166,7 +166,7 @@ STEPS = (
     "steps",
     [
         pytest.param((STEPS[1], STEPS[3], STEPS[5], STEPS[9]), marks=pytest.mark.soak),
-        pytest.param(STEPS, marks=pytest.mark.soak),
+        pytest.param(STEPS, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)]),
     ],
     ids=["some", "all"],
 )
