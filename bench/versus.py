@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bench.results import Runs
     from bench.works import Work
 
-console = Console()
+console = Console(width=150)
 
 
 def load(broker: Broker, work: Work, count: int, partitions: int, suffix: str = "") -> int:
