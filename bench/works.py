@@ -103,7 +103,7 @@ def _foreign_key(join: bool) -> Topology:
             lambda order, customer: {
                 "customer": order.customer, "amount": order.amount, "name": customer.name, "tier": customer.tier,
             },
-            left_on=lambda order: {"customer_id": order.customer},
+            left_on=lambda order: order.customer,
         )  # fmt: skip
     else:
         rows = left.map_values(lambda order: {"customer": order.customer, "amount": order.amount})

@@ -131,7 +131,7 @@ def customer_orders(orders: str, customers: str) -> Topology:
     named = left.left_join(
         right,
         lambda order, customer: {"customer": order.customer, "amount": order.amount, "name": customer.name},
-        left_on=lambda order: {"customer_id": order.customer},
+        left_on=lambda order: order.customer,
         name="named",
     )
     named.to_delta("silver.named_orders")

@@ -111,7 +111,7 @@ CALLS = [
      "it takes left_on; within= is of stream-stream joins"),
     # what the keys are
     (lambda s: s.views.join(s.regions), InvalidOption, "a stream-global join needs left_on=",
-     'left_on="column", left_on=("one", "two") or a function from the fields to a dict of name to Column'),
+     'left_on="column", left_on=("one", "two") or a function from the fields to a Column or a dict of name to Column'),
     (lambda s: s.views.left_join(s.regions, left_on=()), InvalidOption,
      "left_on=() names no columns and is not a function", None),
     (lambda s: s.users.join(s.plans, left_on=""), InvalidOption, "left_on='' names no columns and is not a function",
@@ -119,7 +119,7 @@ CALLS = [
     (lambda s: s.users.join(s.plans, left_on=["plan", 1]), InvalidOption,
      "left_on=['plan', 1] names no columns and is not a function", None),
     (lambda s: s.views.join(s.users, right_on=7), InvalidOption, "right_on=7 names no columns and is not a function",
-     'right_on="column", right_on=("one", "two") or a function from the fields to a dict of name to Column'),
+     'right_on="column", right_on=("one", "two") or a function from the fields to a Column or a dict of name to Column'),
     (lambda s: s.views.join(s.clicks, "5 minutes"), InvalidOption, "the joiner '5 minutes' is not a function", None),
     # joins that there are not
     (lambda s: s.views.outer_join(s.users), WrongKind, "there is no outer stream-table join",

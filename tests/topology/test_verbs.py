@@ -9,7 +9,7 @@ import pytest
 from tests.topology.pipelines import Declared, declared
 
 from lakestreams import GlobalKTable, KStream, KTable
-from lakestreams.topology.joining import ByName
+from lakestreams.topology.joining import ByName, ForeignKey
 from lakestreams.topology.nodes import (
     DAY_MS,
     DeltaSink,
@@ -94,7 +94,7 @@ JOINS = {
     "global": ("views", "regions", STREAM, {"left_on": "region"}, StreamGlobalJoin,
                {"joiner": None, "left_on": ByName(("region",))}),
     "global, function": ("views", "regions", STREAM, {"left_on": function}, StreamGlobalJoin,
-                         {"joiner": None, "left_on": function}),
+                         {"joiner": None, "left_on": ForeignKey(function)}),
     "two tables": ("users", "versioned", TABLE, {}, TableTableJoin, BY_KEY),
     "two tables, counts": ("users", "versioned", TABLE, {"co_partitioning": "off"}, TableTableJoin,
                            BY_KEY | {"co_partitioning": "off"}),
@@ -104,7 +104,7 @@ JOINS = {
     "foreign key of two": ("users", "plans", STREAM, {"left_on": ["plan", "region"]}, ForeignKeyJoin,
                            {"joiner": None, "left_on": ByName(("plan", "region"))}),
     "foreign key, function": ("users", "plans", STREAM, {"left_on": function}, ForeignKeyJoin,
-                              {"joiner": None, "left_on": function}),
+                              {"joiner": None, "left_on": ForeignKey(function)}),
 }  # fmt: skip
 CASES = [(case, verb) for case, row in JOINS.items() for verb in row[2]]
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict
 
+from pyspark.sql import Column
+
 from lakestreams.errors import InvalidOption, WrongKind
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.nodes import (
@@ -24,6 +26,7 @@ from lakestreams.topology.nodes import (
     Mapper,
     Node,
     OuterJoinKind,
+    Projection,
     Rules,
     StreamGlobalJoin,
     StreamTableJoin,
@@ -35,11 +38,10 @@ from lakestreams.topology.nodes import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
     from lakestreams.topology.fields import Fields
 
 On: TypeAlias = "str | Sequence[str] | Mapper"
+OnKey: TypeAlias = "str | Sequence[str] | Callable[[Fields], Projection | Column]"
 Settings: TypeAlias = "Callable[[Mapping[str, Any], str], dict[str, Any]]"
 
 
@@ -87,13 +89,13 @@ class ByKeyOrNone(ByKey, total=False):
 class ByForeignKeyOfTable(Named, total=False):
     """Stream with the table rows that name its key (KIP-955)."""
 
-    right_on: Required[On]
+    right_on: Required[OnKey]
 
 
 class ByMappedKey(Named, total=False):
     """Stream with a global table, or table with the table row that it names."""
 
-    left_on: Required[On]
+    left_on: Required[OnKey]
 
 
 class ByKeyOfTables(_CoPartitioned, total=False):
@@ -124,6 +126,21 @@ class ByName:
     def __call__(self, fields: Fields) -> Mapping[str, Column]:
         """The columns."""
         return {name: fields[name] for name in self.names}
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """The mapper that a function for `left_on` or `right_on` stands for.
+
+    Kafka Streams' extractors return the key itself, and so may this function, where the key has one column.
+    """
+
+    function: Callable[[Fields], Projection | Column]
+
+    def __call__(self, fields: Fields) -> Projection:
+        """The columns of the key; one that came alone has a name that nobody reads."""
+        made = self.function(fields)
+        return {"key": made} if isinstance(made, Column) else made
 
 
 def key_mapper(on: On) -> Mapper:
@@ -237,13 +254,12 @@ def _by_mapper(option: str, shape: type[Join]) -> Settings:
 def _mapper(given: Mapping[str, Any], option: str, shape: type[Join], where: str) -> Mapper:
     """What `left_on` or `right_on` stands for: a function as it is, names as the columns of these names."""
     on = given.get(option)
-    hint = f'{option}="column", {option}=("one", "two") or a function from the fields to a dict of name to Column'
+    hint = f'{option}="column", {option}=("one", "two") or a function from the fields to a Column or a dict of name to Column'
     if on is None:
         msg = f"a {shape_of(shape)} join needs {option}="
         raise InvalidOption(msg, hint=hint, where=where)
     if callable(on):
-        mapper: Mapper = on
-        return mapper
+        return on if isinstance(on, ByName) else ForeignKey(on)
     names = (on,) if isinstance(on, str) else on
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) and name for name in names):
         msg = f"{option}={on!r} names no columns and is not a function"

@@ -211,9 +211,9 @@ class KStream(Handle):
                 - with a KTable by foreign key: `right_on`, the row's columns that hold the record's key.
                 - with a GlobalKTable: `left_on`, the record's columns that hold the table's key.
 
-                `left_on` and `right_on` are a name, several, or a function from the fields to a dict of name to
-                Column; the columns are matched in order. `co_partitioning` is what unequal partition counts mean:
-                `require` (refused, the default), `warn` or `off`.
+                `left_on` and `right_on` are a name, several, or a function from the fields to a Column, or to a dict of
+                name to Column, matched in order. `co_partitioning` is what unequal partition counts mean: `require`
+                (refused, the default), `warn` or `off`.
 
         Raises:
             InvalidOption: of an option that this join does not take, or a window or `left_on` that is missing. (Whether

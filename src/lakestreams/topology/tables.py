@@ -156,7 +156,7 @@ class KTable(_Table):
             **options: `name` of the step, by default `<left>_join_<right>`. By key: `co_partitioning`, what unequal
                 partition counts mean: `require` (refused, the default), `warn` or `off`. By foreign key: `left_on`,
                 the columns that hold the right table's key, in its order: a name, several, or a function from the
-                left row's fields to a dict of name to Column.
+                left row's fields to a Column, or to a dict of name to Column.
 
         Raises:
             WrongKind: if the right side is not a KTable.
