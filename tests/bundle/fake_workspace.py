@@ -27,11 +27,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from databricks.sdk.service.catalog import CredentialInfo
 from databricks.sdk.service.dashboards import Dashboard
 from databricks.sdk.service.jobs import JobSettings
 
 RUNTIMES = ("16.4.x-scala2.12", "17.3.x-scala2.13")
 NODES = ("i3.xlarge", "m5d.large")
+PURPOSES = ("SERVICE", "STORAGE")
+IDENTITIES = ("aws_iam_role", "azure_managed_identity", "azure_service_principal", "databricks_gcp_service_account")
+RIGHTS = {
+    "SERVICE": {"ACCESS", "CREATE_CONNECTION", "MANAGE", "ALL_PRIVILEGES"},
+    "STORAGE": {
+        "CREATE_EXTERNAL_LOCATION",
+        "CREATE_EXTERNAL_TABLE",
+        "READ_FILES",
+        "WRITE_FILES",
+        "MANAGE",
+        "ALL_PRIVILEGES",
+    },
+}
 CRON = re.compile(r"[\d*/,L#W?A-Za-z-]+")
 RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (1, 7), (1970, 2099))
 
@@ -61,7 +75,7 @@ class Workspace:
     Attributes:
         user: who calls.
         principals: application ids of service principals.
-        catalogs, schemas, volumes: full name to its fields.
+        catalogs, schemas, volumes, credentials: full name to its fields.
         grants: full name to principal to privileges.
         scopes: secret scope to keys; `acls`: scope to principal to permission.
         warehouses: ids of SQL warehouses.
@@ -78,6 +92,7 @@ class Workspace:
         self.catalogs: dict[str, dict[str, Any]] = {}
         self.schemas: dict[str, dict[str, Any]] = {}
         self.volumes: dict[str, dict[str, Any]] = {}
+        self.credentials: dict[str, dict[str, Any]] = {}
         self.grants: dict[str, dict[str, set[str]]] = {}
         self.scopes: dict[str, set[str]] = {}
         self.acls: dict[str, dict[str, str]] = {}
@@ -142,9 +157,28 @@ class Workspace:
             raise no_such(f"{kind[:-1]} '{full}'")
         return there[full]
 
+    def create_credential(self, _query: Any, body: dict[str, Any]) -> Any:
+        known = CredentialInfo.from_dict(json.loads(json.dumps(body))).as_dict()
+        demand(known == body, f"unknown fields or values: {_difference(body, known)}")
+        demand(re.fullmatch(r"[A-Za-z0-9_-]{1,255}", body.get("name", "")), "a credential has a name")
+        demand(body.get("purpose") in PURPOSES, "a credential has a purpose")
+        demand(sum(one in body for one in IDENTITIES) == 1, "a credential is of one identity of the cloud")
+        if body["name"] in self.credentials:
+            raise Refused(409, "RESOURCE_ALREADY_EXISTS", f"'{body['name']}' already exists")
+        self.credentials[body["name"]] = {**body, "full_name": body["name"], "owner": self.user}
+        return self.credentials[body["name"]]
+
+    def read_credential(self, _query: Any, _body: Any, name: str) -> Any:
+        found = self.read(None, None, "credentials", name)
+        if found["owner"] != self.user and not {self.user, "account users"} & self.grants.get(name, {}).keys():
+            raise Refused(403, "PERMISSION_DENIED", f"User does not have any permission on Credential '{name}'.")
+        return found
+
     def grant(self, _query: Any, body: dict[str, Any], kind: str, full: str) -> Any:
         self.read(None, None, f"{kind}s", full)
         for change in body["changes"]:
+            fitting = kind != "credential" or set(change.get("add", [])) <= RIGHTS[self.credentials[full]["purpose"]]
+            demand(fitting, f"Privilege is not applicable to this entity: {change}")
             who = change["principal"]
             demand("@" in who or who in self.principals or who == "account users", f"no principal {who}")
             self.grants.setdefault(full, {}).setdefault(who, set()).update(change.get("add", []))
@@ -479,8 +513,10 @@ ROUTES = [
     ("GET", r"/api/2\.0/preview/scim/v2/ServicePrincipals", "service_principals"),
     ("POST", _UC + r"/(catalogs|schemas|volumes)", "create"),
     ("GET", _UC + r"/(catalogs|schemas|volumes)/([^/]+)", "read"),
-    ("PATCH", _UC + r"/permissions/(catalog|schema|volume)/([^/]+)", "grant"),
-    ("GET", _UC + r"/effective-permissions/(catalog|schema|volume)/([^/]+)", "effective"),
+    ("POST", _UC + r"/credentials", "create_credential"),
+    ("GET", _UC + r"/credentials/([^/]+)", "read_credential"),
+    ("PATCH", _UC + r"/permissions/(catalog|schema|volume|credential)/([^/]+)", "grant"),
+    ("GET", _UC + r"/effective-permissions/(catalog|schema|volume|credential)/([^/]+)", "effective"),
     ("GET", r"/api/2\.0/secrets/scopes/list", "list_scopes"),
     ("GET", r"/api/2\.0/secrets/list", "list_secrets"),
     ("GET", r"/api/2\.0/secrets/acls/list", "list_acls"),

@@ -13,7 +13,7 @@ import pytest
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.core import Config
 from databricks.sdk.errors import InvalidParameterValue
-from databricks.sdk.service.catalog import VolumeType
+from databricks.sdk.service.catalog import AwsIamRole, CredentialPurpose, VolumeType
 from tests.bundle.deploying import create, deploy, grant, show
 from tests.bundle.fake_workspace import Workspace, serving
 from tests.bundle.planted import Mistake, plant
@@ -137,6 +137,77 @@ def test_rights_that_are_missing_are_named_with_the_grant_that_gives_them(
         f"GRANT CREATE TABLE, MODIFY ON SCHEMA `prod`.`_lakestreams` TO `{SERVICE}`",
         f"GRANT WRITE VOLUME ON VOLUME `prod`.`_lakestreams`.`checkpoints` TO `{SERVICE}`",
     }
+
+
+@pytest.fixture
+def signing_in(tmp_path: Path) -> Path:
+    """A copy of the bundle that signs in to Kafka with a service credential."""
+    return plant(
+        Mistake("conf/sources.yml", "\ntopics:", "\n  service_credential: kafka-prod\n\ntopics:", ""),
+        tmp_path / "signing",
+    )
+
+
+def of_credential(told: dict[str, Any]) -> dict[str, str]:
+    return {what: fix for what, fix in lacking(told).items() if "credential" in what}
+
+
+def test_a_service_credential_is_made_and_granted_as_the_check_says(
+    signing_in: Path, workspace: Workspace, client: WorkspaceClient
+) -> None:
+    workspace.principals.add(SERVICE)
+    code, told = check(signing_in, "prod")
+    (what, fix), *more = of_credential(told).items()
+    assert (code, what, more) == (1, "service credential kafka-prod", [])
+    found = re.fullmatch(r"databricks credentials create-credential --json '(.*)'; or with azure_managed_identity", fix)
+    assert found is not None
+    client.api_client.do("POST", "/api/2.1/unity-catalog/credentials", body=json.loads(found[1]))
+
+    granting = f"GRANT ACCESS ON SERVICE CREDENTIAL `kafka-prod` TO `{SERVICE}`"
+    code, told = check(signing_in, "prod")
+    assert of_credential(told) == {f"{SERVICE} on credential kafka-prod: ACCESS": granting}
+    grant(client, "credential", "kafka-prod", [{"principal": SERVICE, "privileges": ["ACCESS"]}])
+    _, told = check(signing_in, "prod")
+    states = {one["what"]: one["state"] for one in told["workspace"] if "credential" in one["what"]}
+    assert states == {"service credential kafka-prod": "there", f"{SERVICE} on credential kafka-prod: ACCESS": "there"}
+
+    # where there is no service principal, jobs run as whoever made it
+    _, told = check(signing_in, "dev")
+    assert of_credential(told) == {}
+    shown = runner.invoke(app, ["check", "-t", "prod", "--bundle", str(signing_in), "--var", "runner=x@example.com"])
+    assert "GRANT ACCESS ON SERVICE CREDENTIAL" in shown.stdout
+
+
+def test_a_credential_for_storage_is_none_to_sign_in_with(
+    signing_in: Path, workspace: Workspace, client: WorkspaceClient
+) -> None:
+    role = AwsIamRole(role_arn="arn:aws:iam::1:role/lake")
+    client.credentials.create_credential("kafka-prod", purpose=CredentialPurpose.STORAGE, aws_iam_role=role)
+    _, told = check(signing_in, "prod")
+    assert list(of_credential(told)) == ["service credential kafka-prod"]
+    (note,) = [one["note"] for one in told["workspace"] if one["what"] == "service credential kafka-prod"]
+    assert note == "there is one of this name for storage, which nobody signs in with"
+    with pytest.raises(InvalidParameterValue, match="not applicable"):
+        grant(client, "credential", "kafka-prod", [{"principal": workspace.user, "privileges": ["ACCESS"]}])
+
+
+def test_a_credential_that_may_not_be_looked_at_is_not_said_to_lack(
+    signing_in: Path, workspace: Workspace, client: WorkspaceClient
+) -> None:
+    del client
+    workspace.credentials["kafka-prod"] = {"name": "kafka-prod", "purpose": "SERVICE", "owner": "bob@example.com"}
+    _, told = check(signing_in, "prod")
+    assert of_credential(told) == {}
+    (reason,) = [one for one in told["unchecked"] if "credential" in one]
+    assert reason.startswith("service credential kafka-prod: User does not have any permission on Credential")
+
+
+def test_a_pipeline_without_a_credential_asks_for_none(
+    bundle: Path, workspace: Workspace, client: WorkspaceClient
+) -> None:
+    del client
+    check(bundle, "prod")
+    assert not [call for call in workspace.asked if "credentials" in call]
 
 
 def test_what_a_cluster_needs_is_looked_up(bundle: Path, workspace: Workspace, client: WorkspaceClient) -> None:

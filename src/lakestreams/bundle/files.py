@@ -33,6 +33,12 @@ def secrets(bundle: Bundle, used: list[Pipeline]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((scope, key) for own, key in found for scope in (scopes or {own})))
 
 
+def credentials(used: list[Pipeline]) -> list[str]:
+    """The service credentials that the pipelines sign in to Kafka with, each once."""
+    found = [pipeline.kafka.service_credential for pipeline in used if pipeline.kafka.bootstrap_servers is not None]
+    return list(dict.fromkeys(one for one in found if one is not None))
+
+
 def _named(bundle: Bundle) -> Iterator[tuple[Path, Path | None]]:
     synced = f"{bundle.config['workspace']['file_path']}/"
     for named in _parameters(bundle):

@@ -5,6 +5,7 @@ Nothing here changes anything. What is lacking comes with the command that bring
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,9 @@ Secret = tuple[str, str]
 EVERYBODY: Final = ("account users", "users")
 SCHEMA_RIGHTS: Final = ("USE_SCHEMA", "CREATE_TABLE", "SELECT", "MODIFY")
 VOLUME_RIGHTS: Final = ("READ_VOLUME", "WRITE_VOLUME")
+CREDENTIAL_RIGHTS: Final = ("ACCESS",)
+_SQL_KINDS: Final = {"credential": "SERVICE CREDENTIAL"}
+"""What GRANT calls a kind of securable, where that is not the API's word in capitals."""
 _RETRY_S: Final = 20
 _CALL_S: Final = 30
 
@@ -126,15 +130,18 @@ def connect(host: str | None = None, profile: str | None = None) -> WorkspaceCli
 # --- what a target needs ---------------------------------------------------------------------------------------------
 
 
-def examine(client: WorkspaceClient, bundle: Bundle, secrets: Sequence[Secret] = ()) -> list[Finding]:
+def examine(
+    client: WorkspaceClient, bundle: Bundle, secrets: Sequence[Secret] = (), credentials: Sequence[str] = ()
+) -> list[Finding]:
     """What the target's jobs need, and whether it is there.
 
     Args:
         client: of the workspace.
         bundle: for the target, resolved for who deploys.
         secrets: what the pipelines' files refer to, scopes as they will be looked up.
+        credentials: the Unity Catalog service credentials that they sign in to Kafka with.
     """
-    return list(_Examination(client, bundle).findings(secrets))
+    return list(_Examination(client, bundle).findings(secrets, credentials))
 
 
 @dataclass
@@ -148,7 +155,7 @@ class _Examination:
         self.runner = str(next(iter(run_as.values()), self.bundle.user.name))
         self.deploy = f"databricks bundle deploy -t {self.bundle.target}"
 
-    def findings(self, secrets: Sequence[Secret]) -> Iterator[Finding]:
+    def findings(self, secrets: Sequence[Secret], credentials: Sequence[str]) -> Iterator[Finding]:
         yield from self._runner()
         yield from self._catalogs()
         for item in self.bundle.resources.get("schemas", {}).values():
@@ -158,6 +165,7 @@ class _Examination:
             parent = f"{item['catalog_name']}.{item['schema_name']}"
             yield from self._securable("volume", f"{parent}.{item['name']}", parent, VOLUME_RIGHTS)
         yield from self._secrets(secrets)
+        yield from self._credentials(credentials)
         yield from self._clusters()
         yield from self._warehouses()
 
@@ -202,7 +210,7 @@ class _Examination:
                 held |= {right.privilege.value for right in one.privileges or [] if right.privilege}
         missing = [] if "ALL_PRIVILEGES" in held else [one for one in wanted if one not in held]
         words = ", ".join(one.replace("_", " ") for one in missing)
-        fix = f"GRANT {words} ON {kind.upper()} {_quoted(name)} TO `{who}`"
+        fix = f"GRANT {words} ON {_SQL_KINDS.get(kind, kind.upper())} {_quoted(name)} TO `{who}`"
         note = (
             f"{', '.join(missing)} not granted to it, nor to all; a group that it is in may have it" if missing else ""
         )
@@ -224,6 +232,24 @@ class _Examination:
                 readable = any(one in (self.runner, "users") for one in acls.value or [])
                 fix = f"databricks secrets put-acl {scope} {self.runner} READ"
                 yield _finding(f"{self.runner} on secret scope {scope}: READ", acls, there=readable, fix=fix)
+
+    def _credentials(self, names: Sequence[str]) -> Iterator[Finding]:
+        for name in names:
+            asked = self._ask(partial(self.client.credentials.get_credential, name))
+            # what it is made of is the cloud's; here that of AWS
+            body = {"name": name, "purpose": "SERVICE", "aws_iam_role": {"role_arn": "<arn>"}}
+            fix = (
+                f"databricks credentials create-credential --json '{json.dumps(body)}'; or with azure_managed_identity"
+            )
+            purpose = asked.value.purpose if asked.value is not None else None
+            if purpose is not None and purpose.value != "SERVICE":
+                note = f"there is one of this name for {purpose.value.lower()}, which nobody signs in with"
+                fix = f"{fix}; under another name"
+                yield Finding(f"service credential {name}", "lacking", note, fix)
+                continue
+            yield _finding(f"service credential {name}", asked, fix=fix)
+            if asked.value is not None:
+                yield from self._rights("credential", name, asked.value.owner, self.runner, CREDENTIAL_RIGHTS)
 
     def _clusters(self) -> Iterator[Finding]:
         made = [one["new_cluster"] for job in self.bundle.jobs.values() for one in job.get("job_clusters", [])]

@@ -20,6 +20,8 @@ from lakestreams.jobs import report
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
 
+    from lakestreams.config.compile import Pipeline
+
 
 @dataclass
 class TargetReport:
@@ -95,18 +97,19 @@ def check(screen: Screen, root: Path, target: str, variables: Mapping[str, str],
     elif found.faults:
         found.unchecked.append("the workspace: mend the bundle first")
     else:
-        _look(screen, found, bundle, variables, files.secrets(bundle, pipelines))
+        _look(screen, found, bundle, variables, pipelines)
     _show(screen, found, bundle)
     return found
 
 
 def _look(
-    screen: Screen, found: TargetReport, bundle: Bundle, variables: Mapping[str, str], secrets: list[tuple[str, str]]
+    screen: Screen, found: TargetReport, bundle: Bundle, variables: Mapping[str, str], pipelines: list[Pipeline]
 ) -> None:
     try:
         with screen.working("asking the workspace"):
             client, bundle = _connected(bundle, variables)
-            found.findings = workspace.examine(client, bundle, secrets)
+            secrets, credentials = files.secrets(bundle, pipelines), files.credentials(pipelines)
+            found.findings = workspace.examine(client, bundle, secrets, credentials)
     except LakestreamsError as error:
         screen.failure(error)
         found.faults.append(error)
