@@ -6,13 +6,15 @@ whole cycle. The repeated records are equal, ids and partitions included, so tha
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.config.kafka import OPTIONS
 from lakestreams.engine.dataflow import EVENT_TIME, LINEAGE
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, translated
@@ -43,6 +45,10 @@ _OF_CONSUMERS: Final = frozenset(
         "session.timeout.ms",
     }
 )
+# Plans show the options of what is written, in Spark's UI and its event log. By itself Spark hides those whose names or
+# values have a word like password in them, which a private key (ssl.keystore.key) has not.
+_REDACTION: Final = "spark.sql.redaction.options.regex"
+_SECRETS: Final = "(?i)" + "|".join(re.escape(name) for name, option in OPTIONS.items() if option.secret)
 _CLIENTS_ERROR: Final = re.compile(r"(?<=\borg\.apache\.kafka\.common\.)[\w.]+: .*")
 _SHOWN_CHARACTERS: Final = 500
 # What a producer sends again after a lost answer is not there twice, and not behind what came after it.
@@ -97,7 +103,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
     # all of a partition in one task, in the order of the results: the producer keeps the order in which it is given them
     ordered = fenced.repartition("partition").sortWithinPartitions(*_PLACE)
     try:
-        with translated(ledger.pipeline):
+        with translated(ledger.pipeline), _secrets_unshown(spark):
             writer = ordered.select(*_COLUMNS).write.format("kafka").options(**target.producer(sink.name))
             writer.option("topic", sink.name).mode("append").save()
     except LakestreamsError:
@@ -109,6 +115,21 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
         message = f"topic {sink.name} of pipeline {ledger.pipeline}: {cause}"
         raise TopicWriteFailed(message, hint=_hint(cause), where=f'to_kafka "{sink.name}"') from error
     failpoint("kafka.after", sink.name)
+
+
+@contextlib.contextmanager
+def _secrets_unshown(spark: SparkSession) -> Iterator[None]:
+    """Plans made in the block show no option that is a secret; compute that refuses the setting (serverless) goes on."""
+    try:
+        before = spark.conf.get(_REDACTION) or ""
+        spark.conf.set(_REDACTION, f"{before}|{_SECRETS}" if before else _SECRETS)
+    except Exception:  # noqa: BLE001 - each kind of compute has its own
+        yield
+        return
+    try:
+        yield
+    finally:
+        spark.conf.set(_REDACTION, before)
 
 
 def records(pipeline: str, sink: KafkaSink, rows: DataFrame, count: int) -> DataFrame:
