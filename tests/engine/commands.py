@@ -4,6 +4,8 @@ What each writes to stdout and stderr lies in files of its own, beside the list:
 in `<name>.code`; the number of the JVM's process in `jvm`. A run that kills the process is the last one.
 Whose code it was, and of which version, is in `code`: the lakestreams that is on the path, whichever that is.
 
+A run that `waits_for` a file begins when it is there, beside the list.
+
 With `--talkative` Spark logs at INFO, as clusters do, and keeps its event log, in which plans and settings are.
 """
 
@@ -14,6 +16,7 @@ import importlib
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,11 +42,15 @@ def main() -> None:
         log4j = jvm.org.apache.logging.log4j
         log4j.core.config.Configurator.setLevel(name, log4j.Level.INFO)
     for run in runs:
+        while "waits_for" in run and not (place / run["waits_for"]).exists():
+            time.sleep(0.05)
         report._secretive.clear()  # each run knows its own secrets only, as in a process of its own
         failpoints.passed.clear()
         with _into(place / run["name"]), _environment(run.get("environment", {})):
             code = _run(run["argv"])
-        (place / f"{run['name']}.code").write_text(str(code))
+        written = place / "written"
+        written.write_text(str(code))
+        written.rename(place / f"{run['name']}.code")  # whoever waits for it reads it whole
 
 
 def _event_log(folder: Path) -> dict[str, str]:
