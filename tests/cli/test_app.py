@@ -283,3 +283,20 @@ def test_exit_codes_of_errors():
     assert report.exit_code(None) == 0
     assert report.exit_code(LakestreamsError("x")) == 1
     assert report.exit_code(Fenced("x")) == 3
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+def test_check_passes_on_what_its_cost_is_told_for(conf, monkeypatch):
+    from lakestreams.cli import check
+
+    seen = {}
+    monkeypatch.setattr(check, "run", lambda *_, **given: seen.update(given) or 0)
+    file = str(conf / "enrichment.yml")
+    assert runner.invoke(app, ["check", file, "--explain"]).exit_code == 0
+    assert (seen["explain"], seen["records_per_second"], seen["table_rows"]) == (True, 1_000.0, 100_000)
+    given = ["--records-per-second", "20.5", "--table-rows", "7"]
+    assert runner.invoke(app, ["check", file, "--explain", *given]).exit_code == 0
+    assert (seen["records_per_second"], seen["table_rows"]) == (20.5, 7)
+    assert runner.invoke(app, ["check", file, "--records-per-second", "-1"]).exit_code == 2

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def test_rounds_write_now_and_then_and_the_last_of_them_all(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_log, "_EVERY_S", 3_600.0)  # however slow the machine is
+    monkeypatch.setattr(event_log, "EVENTS_EVERY_S", 3_600.0)  # however slow the machine is
     views, users = fresh_topics(broker, 1)
     bench = Bench(spark, broker, tmp_path, page_views(views, users))
 

@@ -74,8 +74,14 @@ def check(
         str | None, typer.Option(help="How far apart runs will be, such as 30s: windows are measured by it.")
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also the plan in words, the tables and the drawing.")
+        bool, typer.Option("--explain", help="Also the plan in words, the tables, the cost and the drawing.")
     ] = False,
+    records_per_second: Annotated[
+        float, typer.Option(min=0.0, help="With --explain: what the cost is told for, of all topics together.")
+    ] = 1_000.0,
+    table_rows: Annotated[
+        int, typer.Option(min=0, help="With --explain: how many live keys each table has.")
+    ] = 100_000,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the pipeline into this file, as SVG.")] = None,
     data: Annotated[
         bool, typer.Option("--data", help="Also how the topics are partitioned, judged from the records in bronze.")
@@ -132,6 +138,8 @@ def check(
         drawing=svg,
         beside=found,
         newest=newest if data else None,
+        records_per_second=records_per_second,
+        table_rows=table_rows,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from lakestreams.cli import cost
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, LocationNotWritable, TopologyInvalid, unfold
 from lakestreams.jobs import report
@@ -57,6 +58,7 @@ class Report:
     unchecked: list[str] = field(default_factory=list)
     fault: LakestreamsError | None = None
     data: Partitioning | None = None
+    cost: cost.Cost | None = None
 
 
 def run(
@@ -68,6 +70,8 @@ def run(
     drawing: Path | None = None,
     beside: TargetReport | None = None,
     newest: int | None = None,
+    records_per_second: float = 1_000.0,
+    table_rows: int = 100_000,
 ) -> int:
     """Checks the pipelines and draws the first one, if there is a file for it; returns the exit code.
 
@@ -79,6 +83,7 @@ def run(
         drawing: the file of the drawing.
         beside: what was found out about a target, for the result and the exit code.
         newest: judge the partitioning of the topics by at most so many records of each; None: do not.
+        records_per_second, table_rows: what the cost is told for, if the plan is.
     """
     pipelines = load(options)
     if not broker:  # nobody signs in then, and a service credential is known on Databricks only
@@ -95,6 +100,8 @@ def run(
         if newest is not None:
             with screen.working(f"looking at the records of {job.pipelines[index].topology.name}"):
                 reports[-1].data = _judged(spark, job, index, newest)
+        if explain:
+            reports[-1].cost = cost.of(job, index, records_per_second, table_rows)
     for one in reports:
         _show(screen, one, job, explain=explain)
     if drawing is not None:
@@ -199,6 +206,8 @@ def _explain(screen: Screen, one: Report, job: Job) -> None:
         screen.say(f"  {line}")
     rows = [(t["name"], t["what"], _columns(t["columns"]), t["layout"]) for t in tables(one, job)]
     screen.show(table("table", "what", "columns", "layout", title="\nTables", rows=rows))
+    if one.cost is not None:
+        cost.show(screen, one.cost)
     screen.say(topology.describe())
     screen.say()
     screen.say(topology.mermaid())
@@ -312,6 +321,7 @@ def _as_dict(one: Report, job: Job, *, explain: bool) -> dict[str, Any]:
     if explain:
         found["plan"] = in_words(topology.nodes)
         found["tables"] = tables(one, job)
+        found["cost"] = None if one.cost is None else one.cost.as_dict()
         found["topology"] = topology.describe()
         found["mermaid"] = topology.mermaid()
     return found

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
+from lakestreams.engine.pace import EVENTS_EVERY_S
 from lakestreams.expectations import events
 from lakestreams.expectations.events import Closing
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _PROPERTIES: Final = {"delta.dataSkippingStatsColumns": "pipeline,cycle,event_type,timestamp"}
 # Cycles whose events go into one commit; a run that finds more, such as the first one of a newer version, writes several.
 _AT_ONCE: Final = 500
-_EVERY_S: Final = 30.0
 
 
 def table(ledger: Ledger) -> Table:
@@ -157,7 +157,7 @@ class EventLog:
     @property
     def due(self) -> bool:
         """Whether there is, and nothing was written within the half minute."""
-        return self.waiting and time.monotonic() - self._wrote_s >= _EVERY_S
+        return self.waiting and time.monotonic() - self._wrote_s >= EVENTS_EVERY_S
 
     def closed(self, plan: Plan, closing: Closing) -> None:
         """Takes note of a finished cycle."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import fingerprint as fingerprints
-from lakestreams.engine import snapshots, state
+from lakestreams.engine import pace, snapshots, state
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.dataflow import Inputs, Results
 from lakestreams.engine.ledger import History, Ledger, Plan, StoredState
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 # Stored rows that are held in memory while a cycle reads them; of more, filters leave most where they lie.
 _WORTH_HOLDING = 1_000_000
-# Below so many records evaluated again since the last storing, storing costs more than it saves.
-_WORTH_STORING = 200_000
 # A global table is there before anything else: its rows come first in their cycle.
 _FIRST_OF_ALL = -2
 # Of a clock that moves on by itself; a record's attempts begin at 0.
@@ -286,7 +284,7 @@ class OfNodes:
     def _due(self, plan: Plan) -> bool:
         """Whether evaluating the cycles since has cost about as much as storing does."""
         rows = self.stored.rows if self.stored else 0
-        return len(self.tail) + 1 >= self.every or self._again + _records(plan) >= max(rows, _WORTH_STORING)
+        return pace.nodes_due(len(self.tail) + 1, self._again, _records(plan), rows, self.every)
 
     def _since(self, plans: Sequence[Plan], *, results_from: int, keeps: bool) -> Inputs:
         retained = state.load(self.spark, self.ledger, self.stored) if self.stored else {}

@@ -21,8 +21,8 @@ from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger, Plan, Range
 from lakestreams.engine.sides import DETAIL, EXPECTATION, ROW, RULES
 from lakestreams.expectations.rules import dropped, fields_of, names_of
-from lakestreams.topology.graph import sources_of, takes_null_values
-from lakestreams.topology.nodes import Aggregate, FlatMap, Map, SelectKey, ToStream, WindowedJoin, is_made
+from lakestreams.topology.graph import is_rekeyed, may_delete, sources_of, takes_null_values
+from lakestreams.topology.nodes import Aggregate, WindowedJoin, is_made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,10 +116,10 @@ def _possible(code: str, node: Node, taken: Sequence[Source], plan: Plan, topolo
         made = any(is_made(parent) for parent in node.parents)  # what a join made may be of any age
         return made or max((part.lag_ms for part in parts if part.records), default=0) > _least_slack(node)
     if code == NULL_KEY:
-        return any(part.null_keys for part in parts) or _rekeyed(node)
+        return any(part.null_keys for part in parts) or is_rekeyed(node)
     # null values: those of a source that refuses them are told by the source
     told = all(_refuses_null_values(source, topology) for source in taken if source.kind == "stream")
-    return _may_delete(node) or (not told and any(part.null_values for part in parts))
+    return may_delete(node) or (not told and any(part.null_values for part in parts))
 
 
 def _least_slack(node: Node) -> int:
@@ -221,13 +221,3 @@ def _shaped(frame: DataFrame, ledger: Ledger, plan: Plan, code, message, node: s
 
 def _reason(code: str, message: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a Column
     return F.struct(F.lit(code).alias("code"), F.lit(message).alias("message"))
-
-
-def _may_delete(node: Node) -> bool:
-    """Whether a table's deletions, which are null values, come to a step as a stream."""
-    return isinstance(node, ToStream) or any(_may_delete(parent) for parent in node.parents)
-
-
-def _rekeyed(node: Node) -> bool:
-    """Whether a new key, which may be null, is made on the way to a step."""
-    return isinstance(node, SelectKey | Map | FlatMap) or any(_rekeyed(parent) for parent in node.parents)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine import pace
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, Plan, translated
@@ -98,7 +99,7 @@ def due(source: Source, snapshot: Snapshot, plans: Sequence[Plan], every: int) -
     """
     changed = [plan for plan in plans if plan.cycle > snapshot.cycle and plan.records(source.topic)]
     rows = sum(plan.records(source.topic) for plan in changed)
-    return len(changed) >= every or rows > max(10_000, snapshot.rows // 4)
+    return pace.source_due(len(changed), rows, snapshot.rows, every)
 
 
 def refresh(

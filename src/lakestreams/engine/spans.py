@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.topology.durations import to_text
-from lakestreams.topology.nodes import Aggregate, Suppress, WindowedJoin
+from lakestreams.topology.graph import spans_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,10 +27,10 @@ def warnings(topology: Topology, cycle_ms: float) -> list[str]:
         cycle_ms: how much time a cycle brings.
     """
     return [
-        f"{name}: its {what} hold {to_text(span)}, which is about {span / cycle_ms:,.0f} cycles' worth of input (a cycle "
+        f"{node.name}: its {what} hold {to_text(span)}, which is about {span / cycle_ms:,.0f} cycles' worth of input (a cycle "
         f"brings {to_text(round(cycle_ms))}), and each cycle looks at all of it: let cycles be fewer and larger (--interval), "
         "or the windows smaller"
-        for name, what, span in _spans(topology)
+        for node, what, span in spans_of(topology.nodes)
         if span > MOST_CYCLES * cycle_ms
     ]
 
@@ -47,14 +46,3 @@ def cycle_ms(spark: SparkSession, ledger: Ledger) -> float | None:
         (F.max("clock") - F.min("clock")).alias("time"), (F.max("cycle") - F.min("cycle")).alias("cycles")
     ).collect()
     return found["time"] / found["cycles"] if found["cycles"] and found["time"] else None
-
-
-def _spans(topology: Topology) -> Iterator[tuple[str, str, int]]:
-    """Node, what it is, and how long what it keeps matters, ms."""
-    for node in topology.nodes:
-        if isinstance(node, WindowedJoin):
-            yield node.name, "windows and grace", node.before_ms + node.after_ms + node.grace_ms
-        elif isinstance(node, Aggregate) and node.windows is not None:
-            yield node.name, "windows and grace", node.windows.size_ms + node.windows.grace_ms
-        elif isinstance(node, Suppress) and node.until_ms is not None:
-            yield node.name, "buffers", node.until_ms  # until windows close: their aggregation tells that

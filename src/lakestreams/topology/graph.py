@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakestreams.topology.nodes import (
@@ -24,6 +24,7 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     Suppress,
     TableTableJoin,
+    ToStream,
     ToTable,
     WindowedJoin,
     history_of,
@@ -184,6 +185,27 @@ def only_looks_up(nodes: Sequence[Node]) -> bool:
         return not isinstance(node, forgets)
 
     return not any(remembers(node) for node in nodes)
+
+
+def spans_of(nodes: Sequence[Node]) -> Iterator[tuple[Node, str, int]]:
+    """Nodes that hold records for a time: the node, what holds them, and for how long they matter, ms."""
+    for node in nodes:
+        if isinstance(node, WindowedJoin):
+            yield node, "windows and grace", node.before_ms + node.after_ms + node.grace_ms
+        elif isinstance(node, Aggregate) and node.windows is not None:
+            yield node, "windows and grace", node.windows.size_ms + node.windows.grace_ms
+        elif isinstance(node, Suppress) and node.until_ms is not None:
+            yield node, "buffers", node.until_ms  # until windows close: their aggregation tells that
+
+
+def may_delete(node: Node) -> bool:
+    """Whether a table's deletions, which are null values, come to a step as a stream."""
+    return isinstance(node, ToStream) or any(may_delete(parent) for parent in node.parents)
+
+
+def is_rekeyed(node: Node) -> bool:
+    """Whether a new key, which may be null, is made on the way to a step."""
+    return isinstance(node, SelectKey | Map | FlatMap) or any(is_rekeyed(parent) for parent in node.parents)
 
 
 def longest_wait_ms(nodes: Sequence[Node]) -> int:

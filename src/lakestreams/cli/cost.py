@@ -1,0 +1,120 @@
+"""What `check --explain` tells of a pipeline's cost: commits and files, counted; seconds, where they were measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.text import Text
+
+from lakestreams.cli.screen import Screen, table
+from lakestreams.engine import commits
+from lakestreams.engine.cost import Load, Prediction, Reference, as_dict, predict, reference, remembers
+from lakestreams.topology.durations import to_text
+
+if TYPE_CHECKING:
+    from lakestreams.jobs.runner import Job
+
+EVERY_MS: Final = 300_000
+"""How far apart runs are thought to be where no interval is given."""
+_LEAST_MS: Final = 1_000  # rounds with no pause are counted as if they took a second
+_GOOD_ENOUGH: Final = 0.005
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a pipeline costs at a load, and where its seconds come from (None: commits and files alone are known)."""
+
+    load: Load
+    prediction: Prediction
+    measured: Reference | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        measured = self.measured
+        return {
+            "records_per_second": self.load.records_per_second,
+            "table_rows": self.load.table_rows,
+            "every_seconds": self.load.every_ms / 1_000,
+            "runs": "scheduled" if self.load.scheduled else "interval",
+            **as_dict(self.prediction),
+            "measured_on": None
+            if measured is None
+            else {
+                "machine": measured.machine,
+                "date": measured.date,
+                "commit": measured.commit,
+                "median_error": measured.median_error,
+                "worst_error": measured.worst_error,
+            },
+        }
+
+
+def of(job: Job, index: int, records_per_second: float, table_rows: int) -> Cost:
+    """The cost of one of a job's pipelines: at its interval, else as runs every five minutes."""
+    topology, settings, interval = job.pipelines[index].topology, job.settings[index], job.options.interval_ms
+    load = Load(
+        records_per_second,
+        table_rows,
+        EVERY_MS if interval is None else max(_LEAST_MS, interval),
+        scheduled=interval is None,
+        batch=settings.max_offsets_per_trigger,
+        snapshot_every=settings.snapshot_every,
+    )
+    known = reference()
+    fitted = None if known is None else known.coefficients.get(remembers(topology))
+    return Cost(load, predict(topology, job.lake, load, fitted), known if fitted is not None else None)
+
+
+def show(screen: Screen, one: Cost) -> None:
+    """Shows it below the tables of the plan."""
+    load, found = one.load, one.prediction
+    word = "run" if load.scheduled else "round"
+    per_day = found.rounds_per_day
+    rows: list[tuple[object, ...]] = [
+        (_name(name), _number(each), round(each * per_day)) for name, each in found.commits.items()
+    ]
+    rows.append((Text("all", style="bold"), _number(found.commits_per_round), round(found.commits_per_day)))
+    title = "\nCost: Delta commits, if every topic has news and nothing is refused"
+    right = (f"a {word}", "a day")
+    screen.show(table("table", *right, title=title, rows=rows, right=right))
+    for line in in_words(one):
+        screen.say(f"  {line}")
+
+
+def in_words(one: Cost) -> list[str]:
+    """What is said below the table."""
+    load, found = one.load, one.prediction
+    apart = f"runs every {to_text(load.every_ms)}" if load.scheduled else f"rounds {to_text(load.every_ms)} apart"
+    most = "" if load.scheduled or found.cycle_seconds is not None else "at most "
+    per_day = f"{found.rounds_per_day:,.0f} a day, {found.commits_per_day:,.0f} commits"
+    files = f"at least {found.files_per_day:,.0f} data files"
+    at = f"{load.records_per_second:,.10g} records/s and {load.table_rows:,} rows a table"
+    lines = [
+        f"{apart}: {most}{per_day}, {files}",
+        f"at {at}: {found.new:,.0f} new records each, beside {found.retained:,.0f} rows of the past",
+    ]
+    if one.measured is None:
+        return [*lines, f"cycle time: not known, no cycles of pipelines that remember {found.remembers} were measured"]
+    if found.cycle_seconds is None:
+        lines.append("cycle time: it would not keep up, each round bringing more than the one before")
+    else:
+        late = "" if found.keeps_up else "; it would not keep up"
+        lines.append(f"cycle time: about {found.cycle_seconds:,.1f} s, warm{late}")
+    told = one.measured
+    lines.append(f"  measured on: {told.machine}, commit {told.commit}, {told.date}")
+    lines.append(
+        f"  error on sizes that were not fitted: {told.median_error:.0%} in the middle, {told.worst_error:.0%} at worst"
+    )
+    return lines
+
+
+def _name(name: str) -> str:
+    return f"{name} (what nodes keep)" if name.endswith(commits.ANY) else name
+
+
+def _number(each: float) -> str:
+    return f"{round(each):,}" if abs(each - round(each)) < _GOOD_ENOUGH else f"{each:,.2f}"
+
+
+__all__ = ["Cost", "in_words", "of", "show"]

@@ -1,0 +1,182 @@
+"""Which Delta tables a round writes to, and in how many commits: counted from the topology alone, without a session.
+
+A commit costs about the same however few rows it brings, so they are what a small cycle's time is made of, and what a
+bill for storage requests counts. `tests/engine/test_commits.py` compares these numbers with the logs of real rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lakestreams.topology.expectations import FanOut, OneOutcomePerLeft
+from lakestreams.topology.graph import is_rekeyed, may_delete, only_looks_up, sources_of, triggers_of
+from lakestreams.topology.nodes import (
+    Aggregate,
+    DropAbsentDeletes,
+    ForeignKeyJoin,
+    ForeignKeyStreamJoin,
+    StreamGlobalJoin,
+    StreamTableJoin,
+    Suppress,
+    TableTableJoin,
+    ToTable,
+    WindowedJoin,
+    history_of,
+    is_join,
+    is_made,
+    is_table,
+)
+
+if TYPE_CHECKING:
+    from lakestreams.engine.lake import Lake
+    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.nodes import Node, Source
+
+ANY: Final = "*"
+"""In a table's name: what stands for each of several tables, one a frame that nodes keep, in one of two slots."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happens in a round. Shares (0 to 1) may stand for what happens in some rounds only.
+
+    Attributes:
+        touched: topics with news; None: every one.
+        batches: how many batches ingest needs, each with news of every such topic and with a cycle of its own.
+        starts: whether a driver takes the pipeline over, as in each run of a scheduled job.
+        told: the share of rounds that write the event log.
+        stored: the share of cycles behind which is stored what is remembered (`pace`).
+        refused: whether a source or step refuses some record.
+        orphaned: whether a row that names none comes or goes, where that is listed.
+    """
+
+    touched: Collection[str] | None = None
+    batches: int = 1
+    starts: bool = False
+    told: float = 1.0
+    stored: float = 0.0
+    refused: bool = False
+    orphaned: bool = False
+
+
+def of_round(topology: Topology, lake: Lake, what: Round) -> dict[str, float]:
+    """Table to its commits in a round, in the order in which they are first written; no table without one.
+
+    Args:
+        topology: the pipeline.
+        lake: which names the tables.
+        what: the round.
+    """
+    touched = [one for one in topology.sources if what.touched is None or one.topic in what.touched]
+    batches = what.batches if any(one.delta is None for one in touched) else 0
+    cycles = (batches or 1) if touched else 0  # Delta tables come in one batch, before Kafka's, with no cycle between
+    found: dict[str, float] = {}
+
+    def add(table: str, commits: float) -> None:
+        if commits:
+            found[table] = found.get(table, 0.0) + commits
+
+    for source in touched:
+        add(lake.bronze(topology.name, source.topic).name, 1 if source.delta is not None else batches)
+    ledger = lake.control("ledger").name
+    add(ledger, batches + any(one.delta is not None for one in touched))  # a row that closes each batch
+    add(ledger, cycles + bool(cycles))  # the plans, and that the last one is done
+    add(ledger, int(what.starts))  # the epoch
+    names = {one.name for one in touched}
+    for sink in topology.sinks:
+        if names & {one.name for one in triggers_of(sink)}:
+            add(lake.output(sink.name).name, cycles)
+    if what.refused or quarantines_always(topology, names):
+        add(lake.control("quarantine").name, cycles)
+    if what.orphaned:
+        add(lake.control("orphans").name, cycles)
+    _stored(topology, lake, touched, what.stored * cycles, add)
+    add(lake.control("events").name, what.told if cycles else 0)
+    return found
+
+
+def _stored(
+    topology: Topology, lake: Lake, touched: Collection[Source], times: float, add: Callable[[str, float], None]
+) -> None:
+    if only_looks_up(topology.nodes):
+        for source in touched:
+            if source.kind != "stream":
+                add(lake.snapshot(topology.name, source.topic).name, times)
+    elif touched:
+        add(lake.state(topology.name, ANY).name, times * len(frames(topology)))
+        add(lake.control("ledger").name, times)  # the row that says which slot holds from now on
+
+
+def frames(topology: Topology) -> list[tuple[str, str]]:
+    """Node and name of every frame that is kept of the past; none where streams only look tables up."""
+    if only_looks_up(topology.nodes):
+        return []
+    counted = {name for name, what in topology.expectations.invariants if isinstance(what, FanOut | OneOutcomePerLeft)}
+    return [
+        (node.name, name)
+        for node in topology.nodes
+        for name in (*_kept(node), *(("outcomes",) if is_join(node) and node.name in counted else ()))
+    ]
+
+
+def _kept(node: Node) -> tuple[str, ...]:
+    """What a node keeps, by the names under which its kernel does."""
+    if isinstance(node, WindowedJoin | TableTableJoin | ForeignKeyJoin):
+        return ("left", "right")
+    if isinstance(node, StreamTableJoin):
+        if history_of(node.right) is not None:
+            return ("versions", "points") if node.grace_ms is not None else ("versions",)
+        return ("table", "points") if node.races else ("table",)
+    if isinstance(node, StreamGlobalJoin | ForeignKeyStreamJoin | DropAbsentDeletes):
+        return ("table",)
+    if isinstance(node, Aggregate):
+        of_table, of_windows = is_table(node.parent), node.windows is not None
+        return ("groups", *(("table",) if of_table else ()), *(("clocks",) if of_windows else ()))
+    if isinstance(node, Suppress) and (node.until_ms != 0 or node.max_records is not None):
+        return ("buffer", "clocks")
+    return ()
+
+
+# --- quarantine --------------------------------------------------------------------------------------------------------
+
+
+def quarantines_always(topology: Topology, touched: Collection[str]) -> bool:
+    """Whether every cycle asks its steps what they refused, since the counts of a plan cannot tell that it is nothing.
+
+    Args:
+        topology: the pipeline.
+        touched: names of the sources with news.
+    """
+    raw = not only_looks_up(topology.nodes)
+    return any(
+        _cannot_tell(node, raw=raw) for node in topology.nodes if {one.name for one in sources_of(node)} & set(touched)
+    )
+
+
+def _cannot_tell(node: Node, *, raw: bool) -> bool:
+    """The reasons of `quarantine` that depend on more than on how many null keys and late records a plan counted."""
+    of_stream = isinstance(node, Aggregate) and not is_table(node.parent)
+    late = (isinstance(node, WindowedJoin) and node.rules == "strict") or (
+        isinstance(node, Aggregate) and node.windows is not None
+    )
+    if late and any(is_made(parent) for parent in node.parents):
+        return True  # what a join made may be of any age
+    if _refuses_null_keys(node, raw=raw) and is_rekeyed(node):
+        return True
+    looks_up = isinstance(node, StreamTableJoin | StreamGlobalJoin | ForeignKeyStreamJoin)
+    return ((looks_up and raw) or of_stream) and may_delete(node)
+
+
+def _refuses_null_keys(node: Node, *, raw: bool) -> bool:
+    if isinstance(node, WindowedJoin):
+        return node.how != "outer"
+    if isinstance(node, StreamTableJoin | ForeignKeyStreamJoin):
+        return raw or node.how == "inner"
+    if isinstance(node, StreamGlobalJoin):
+        return raw
+    return isinstance(node, TableTableJoin | ForeignKeyJoin | ToTable | Aggregate | Suppress)
+
+
+__all__ = ["ANY", "Round", "frames", "of_round", "quarantines_always"]
