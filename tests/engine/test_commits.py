@@ -167,7 +167,9 @@ def test_nodes_keep_the_frames_that_are_predicted_and_refuse_what_is_predicted(s
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS.keys())
+@pytest.mark.parametrize(
+    "job", [pytest.param(job, id=name, marks=[pytest.mark.soak] * (name != "enrichment")) for name, job in JOBS.items()]
+)
 def test_rounds_make_the_commits_that_are_predicted(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: Job
 ) -> None:
@@ -188,9 +190,9 @@ def test_rounds_make_the_commits_that_are_predicted(
     monkeypatch.setattr(event_log, "EVENTS_EVERY_S", 0.0)
     agrees(bench, news(bench, driver, job, topics, 2), commits.Round(refused=refused))
 
-    # only the left topic has news; none of it is refused
+    # only the left topic has news; correlation's orders are not in order, so that some of them might be late
     made = news(bench, driver, job, topics, 3, only=job.topics[0])
-    agrees(bench, made, commits.Round(touched={topics[0]}))
+    agrees(bench, made, commits.Round(touched={topics[0]}, refused=refused))
 
     agrees(bench, news(bench, driver, job, topics, 4, only=""), commits.Round(touched=()))
 

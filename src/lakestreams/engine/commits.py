@@ -48,7 +48,7 @@ class Round:
         starts: whether a driver takes the pipeline over, as in each run of a scheduled job.
         told: the share of rounds that write the event log.
         stored: the share of cycles behind which is stored what is remembered (`pace`).
-        refused: whether a source or step refuses some record.
+        refused: whether a source or step refuses some record, or has one that lies so far behind that it might.
         orphaned: whether a row that names none comes or goes, where that is listed.
     """
 
