@@ -167,9 +167,8 @@ def test_nodes_keep_the_frames_that_are_predicted_and_refuse_what_is_predicted(s
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize(
-    "job", [pytest.param(job, id=name, marks=[pytest.mark.soak] * (name != "enrichment")) for name, job in JOBS.items()]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS.keys())
 def test_rounds_make_the_commits_that_are_predicted(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: Job
 ) -> None:

@@ -1,7 +1,11 @@
-"""A driver in a process of its own, to be killed or stopped: `python -m tests.engine.victim ROOT SERVERS JOB TOPICS...`."""
+"""A driver in a process of its own, to be killed or stopped: `python -m tests.engine.victim ROOT SERVERS JOB TOPICS...`.
+
+`LAKESTREAMS_TEST_MASTER` is Spark's master, such as `local-cluster[2,1,4096]`; by default threads of one JVM.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,15 +15,24 @@ from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.settings import RunSettings
 from lakestreams.errors import Fenced, LakestreamsError
+from lakestreams.local.jars import spark_jars
 from lakestreams.local.session import spark_session
 
 BATCH = 70
 
 
+def on(master: str | None) -> dict[str, str]:
+    """Settings of a session whose executors are processes of their own, with the connectors on their class paths."""
+    if master is None:
+        return {}
+    jars = os.pathsep.join(map(str, spark_jars()))
+    return {"spark.master": master, "spark.executor.extraClassPath": jars, "spark.executor.memory": "2g"}
+
+
 def main() -> int:
     root, servers, job, *topics = sys.argv[1:]
-    spark = spark_session(quick=True)
-    Path(root, "ready").touch()
+    spark = spark_session(quick=True, extra_conf=on(os.environ.get("LAKESTREAMS_TEST_MASTER")))
+    Path(root, "ready").write_text(spark.sparkContext.master, encoding="utf-8")
     settings = RunSettings(
         kafka={"kafka.bootstrap.servers": servers, "kafka.isolation.level": "read_committed"},
         max_offsets_per_trigger=BATCH,
