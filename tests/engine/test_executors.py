@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.engine.jobs import JOBS, Job
 from tests.engine.harness import Bench, facts, fresh_topics
+from tests.engine.jobs import JOBS, Job
 
 from lakestreams.local.broker import Broker
 

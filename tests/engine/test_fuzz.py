@@ -17,7 +17,7 @@ from tests.engine.harness import SILVER, Bench, assert_ledger_sound, fresh_topic
 from tests.fuzz import JOINED, USERS, VIEWS, Fuzzed, Shape
 
 from lakestreams import Json, StreamsBuilder, Text, Topology
-from lakestreams.engine import driver
+from lakestreams.engine import ingest_query
 from lakestreams.engine.quarantine import LATE
 from lakestreams.errors import IngestFailed
 
@@ -265,10 +265,12 @@ def test_a_windowed_join_of_fuzzed_records(spark: SparkSession, broker: Broker, 
 
 def test_the_record_is_named_whose_timestamp_spark_cannot_hold() -> None:
     said = "[KAFKA_MALFORMED_RECORD_TIMESTAMP] Record at topic page.views partition 3 offset 17 has timestamp value "
-    error = driver._unreadable_time(f"Task failed: {said}1700000000000000000 that overflows when converting to Spark's")
+    error = ingest_query.unreadable_time(
+        f"Task failed: {said}1700000000000000000 that overflows when converting to Spark's"
+    )
     assert error is not None
     assert "record page.views-3@17 is 1700000000000000000 ms" in error.message
-    assert driver._unreadable_time("java.lang.OutOfMemoryError: Java heap space") is None
+    assert ingest_query.unreadable_time("java.lang.OutOfMemoryError: Java heap space") is None
 
 
 @pytest.mark.soak

@@ -7,7 +7,6 @@ it has ended. A crash anywhere leads to the same tables: whatever was planned is
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ from lakestreams.engine import (
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
+from lakestreams.engine.ingest_query import IngestQuery
 from lakestreams.engine.lake import Lake, Table, require_distinct
 from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
@@ -46,8 +46,6 @@ from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.tuning import SHUFFLES, Tuning
 from lakestreams.errors import (
     ExpectationFailed,
-    Fenced,
-    IngestFailed,
     LakestreamsError,
     OffsetsExpired,
     PlanUnderOtherConfig,
@@ -64,21 +62,13 @@ from lakestreams.topology.nodes import Repartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from lakestreams.topology.builder import Topology
 
-_POLL_S = 0.05
 _UNKNOWN = 1 << 62  # as many rows as there may be
-# Spark asks for a topic's bounds behind its first fetch, which by then waits at the end for more: half a second a task.
-_READER = {"kafka.fetch.max.wait.ms": "20"}
 _RATES = 1_000  # finished cycles that match rates look back at, at most
 _RECREATED = "was deleted and created again"
 _new_process = True
-# Spark 4.2 says which record it was.
-_TIME_OVERFLOW = re.compile(
-    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value (-?\d+) that overflows"
-)
 
 
 class Driver:
@@ -504,63 +494,21 @@ class Driver:
         writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing, self._rules, shuffles)
         seen: int | None = None
         with self._timed("ingest"):
-            query = self._start_query(generation, writer, topics)
+            query = IngestQuery(self._spark, self._topology.name, self._settings, generation, topics, writer)
         try:
-            while query.isActive:
+            while query.active:
                 with self._timed("ingest"):  # a cycle's own time is none of it, although the query goes on meanwhile
-                    self._wait(query)
-                batch = _last_batch(query)
-                if batch is not None and batch != seen and query.isActive:
+                    query.wait()
+                batch = query.last_batch
+                if batch is not None and batch != seen and query.active:
                     seen = batch
                     # a partition of which nothing is retained has nothing to wait for
                     ends = {at: end for at, end in view.ends.items() if end > view.starts.get(at, 0)}
                     self._process(ends, view)
-            failure = query.exception()
+            query.require_success()
         except Exception:  # of the ingest or of a cycle, which is no fault of the ingest
             query.stop()
             raise
-        if failure is not None:
-            raise self._ingest_error(failure) from failure
-
-    def _wait(self, query: StreamingQuery) -> None:
-        try:
-            query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # fractions of a second work
-        except Exception as error:
-            raise self._ingest_error(error) from error
-
-    def _start_query(
-        self, generation: checkpoint.Generation, writer: ingest.BatchWriter, topics: Sequence[str]
-    ) -> StreamingQuery:
-        reader = (
-            self._spark.readStream.format("kafka")
-            .options(**_READER, **self._settings.kafka)
-            .option("subscribe", ",".join(sorted(topics)))
-            .option("includeHeaders", "true")
-            .option("failOnDataLoss", str(not self._settings.accept_data_loss).lower())
-            .option("maxOffsetsPerTrigger", str(self._settings.max_offsets_per_trigger))
-            .option("startingOffsets", generation.starting_offsets or "earliest")
-        )
-        return (
-            reader.load()
-            .writeStream.queryName(f"lakestreams_{self._topology.name}_ingest")
-            .option("checkpointLocation", str(generation.path))
-            .trigger(availableNow=True)
-            .foreachBatch(writer)
-            .start()
-        )
-
-    def _ingest_error(self, error: Exception) -> LakestreamsError:
-        text = str(error)
-        known = _carried(text)
-        if known is not None:
-            return known(f"pipeline {self._topology.name}: ingest stopped")
-        if "LAKESTREAMS_FENCED" in text:
-            return Fenced(f"a newer driver runs pipeline {self._topology.name}; nothing was written")
-        if "failOnDataLoss" in text or "OffsetOutOfRange" in text:
-            return OffsetsExpired(f"Spark's Kafka source found offsets missing:\n{text.splitlines()[0]}")
-        return _unreadable_time(text) or IngestFailed(
-            f"the ingest query of {self._topology.name} stopped: {_cause(text)}"
-        )
 
     # --- cycles ----------------------------------------------------------------------------------------------------
 
@@ -722,35 +670,3 @@ class Driver:
 
 def _wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _last_batch(query: StreamingQuery) -> int | None:
-    """The number of the last batch that the query has finished, or None before the first."""
-    progress = query.lastProgress
-    return None if progress is None else int(progress["batchId"])
-
-
-def _carried(text: str) -> type[LakestreamsError] | None:
-    """One of our own errors, raised inside foreachBatch and wrapped by Spark."""
-    return Fenced if "LS503 FENCED" in text else None
-
-
-def _unreadable_time(text: str) -> IngestFailed | None:
-    """A timestamp of Kafka's, mostly in nanoseconds, that Spark's microseconds cannot hold: it fails before we see it."""
-    found = _TIME_OVERFLOW.search(text)
-    if found is None:
-        return None
-    topic, partition, offset, time_ms = found.groups()
-    return IngestFailed(
-        f"the timestamp of record {topic}-{partition}@{offset} is {time_ms} ms, more than Spark can hold: its Kafka source "
-        "can neither read nor skip it",
-        hint="let its producer write milliseconds; ingest what comes before with a small max_offsets_per_trigger, delete the "
-        "partition's records up to it (kafka-delete-records), then run with --accept-data-loss",
-    )
-
-
-def _cause(text: str) -> str:
-    """The line of a wrapped error that says most: Python's last, else the first."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if "Error:" in line or "FailpointReached:" in line or "Exception:" in line]
-    return (named or lines or ["no message"])[0][:500]
