@@ -29,6 +29,7 @@ from lakestreams.engine.tuning import SHUFFLES
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import BEHIND, RecordRules
 from lakestreams.formats.base import struct_type
+from lakestreams.joins.spread import lanes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -45,6 +46,7 @@ _PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
 }
 
+LANE = "_lane"
 MALFORMED_KEY, MALFORMED_VALUE = "MALFORMED_KEY", "MALFORMED_VALUE"
 NO_TIMESTAMP, FUTURE_TIMESTAMP = "NO_TIMESTAMP", "FUTURE_TIMESTAMP"
 
@@ -55,6 +57,26 @@ class Position:
 
     offset: int
     stream_time_ms: int = NO_TIME
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Over which tasks the partitions of a topic are spread.
+
+    Attributes:
+        lanes: partition to the number that is hashed in its place (see `spread`).
+        tasks: how many tasks there are.
+    """
+
+    lanes: Mapping[int, int]
+    tasks: int
+
+
+def spread_of(news: Mapping[int, int], shuffles: str | None) -> Spread | None:
+    """How the partitions are spread that have so many records each; None where Spark decides by itself."""
+    if shuffles is None or not shuffles.isdecimal() or int(shuffles) <= 1:
+        return None
+    return Spread(lanes(news, int(shuffles)), int(shuffles))
 
 
 def bronze_schema(spark: SparkSession, source: Source) -> StructType:
@@ -74,7 +96,12 @@ def create_bronze(spark: SparkSession, lake: Lake, pipeline: str, source: Source
 
 
 def bronze_rows(
-    batch: DataFrame, source: Source, positions: Mapping[int, Position], seq: int, ingest_time_ms: int
+    batch: DataFrame,
+    source: Source,
+    positions: Mapping[int, Position],
+    seq: int,
+    ingest_time_ms: int,
+    spread: Spread | None = None,
 ) -> DataFrame:
     """Bronze rows of one topic's part of a batch.
 
@@ -84,6 +111,7 @@ def bronze_rows(
         positions: per partition where bronze stands; rows below it are dropped, stream time goes on from it.
         seq: the batch's sequence number.
         ingest_time_ms: one reading of the clock for the whole batch; recorded, since `max_future` is judged by it.
+        spread: how the partitions are spread over tasks; by default as Spark does.
 
     Returns:
         The columns of `bronze_schema`. A record that cannot be read, has no usable time or lies too far in the future
@@ -104,6 +132,11 @@ def bronze_rows(
     known = {partition: position.offset for partition, position in positions.items() if position.offset > 0}
     if known:
         raw = raw.where(F.col("offset") >= F.coalesce(_lookup(known), F.lit(0)))
+    if spread is not None:  # before anything is read: raw, a record is half as long
+        lane = F.coalesce(_lookup(spread.lanes), F.lit(0))
+        raw = (
+            raw.withColumn(LANE, lane).repartition(spread.tasks, LANE).sortWithinPartitions(LANE, "partition", "offset")
+        )
     return read_rows(raw, source, positions, seq, ingest_time_ms)
 
 
@@ -151,7 +184,9 @@ def judged_rows(
     judged = timed.withColumn("error", _error(source, ingest_time_ms)).withColumn(
         "moves", F.when(F.col("error").isNull(), F.col("event_time_ms"))
     )
-    in_order = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
+    # rows that are spread already are neither exchanged nor sorted once more
+    together = (LANE, "partition") if LANE in timed.columns else ("partition",)
+    in_order = Window.partitionBy(*together).orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
     carried = {partition: position.stream_time_ms for partition, position in positions.items()}
     before = F.coalesce(_lookup(carried), F.lit(NO_TIME)) if carried else F.lit(NO_TIME)
     stream_time = F.greatest(F.max("moves").over(in_order), before.cast("bigint"))
@@ -262,7 +297,7 @@ class BatchWriter:
         now = time.time_ns() // 1_000_000
         with kept_in_memory(batch, worth_it=len(touched) > 1) as held:
             for source in touched:
-                self._append(spark, held, source, before.positions, before.seq + 1, now)
+                self._append(spark, held, source, before.positions, ends, before.seq + 1, now)
         ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules)
         with _lock:
             _closed.setdefault(self.ledger.run_id, []).append(ingest)
@@ -273,11 +308,15 @@ class BatchWriter:
         batch: DataFrame,
         source: Source,
         positions: Mapping[TopicPartition, Position],
+        ends: Mapping[TopicPartition, int],
         seq: int,
         now: int,
     ) -> None:
         own = {partition: position for (topic, partition), position in positions.items() if topic == source.topic}
-        rows = bronze_rows(batch.where(F.col("topic") == source.topic), source, own, seq, now)
+        news = {at[1]: end - known.offset for at, end in ends.items() if at[0] == source.topic
+                for known in (positions.get(at, Position(0)),) if end > known.offset}  # fmt: skip
+        spread = spread_of(news, _get(spark, SHUFFLES))
+        rows = bronze_rows(batch.where(F.col("topic") == source.topic), source, own, seq, now, spread)
         failpoint("bronze.before", source.topic)
         table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
         with translated(self.ledger.pipeline):
@@ -439,6 +478,12 @@ def _set(spark: SparkSession, name: str, value: str) -> None:
     """Sets the batch's own session, where compute takes the setting: it is only a speed-up."""
     with contextlib.suppress(Exception):
         spark.conf.set(name, value)
+
+
+def _get(spark: SparkSession, name: str) -> str | None:
+    with contextlib.suppress(Exception):  # some compute hides its settings
+        return spark.conf.get(name, None)
+    return None
 
 
 @contextlib.contextmanager

@@ -1,0 +1,69 @@
+"""Which number to give to each of a few things so that Spark spreads them evenly over its tasks.
+
+Spark places a row by the Murmur3 hash of a column, modulo the number of tasks. For thousands of keys that is even; for the
+partitions of a topic it is not: of the numbers 0 to 3 three fall into the same one of four tasks, which then does three
+quarters of the work while the others wait. So each of them gets another number, chosen by where its hash falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_MASK: Final = 0xFFFFFFFF
+_SEED: Final = 42
+_TRIES_A_TASK: Final = 64
+
+
+def lanes(weights: Mapping[int, int], tasks: int) -> dict[int, int]:
+    """A number for each thing, such that hashing it places the things evenly by their weights.
+
+    Args:
+        weights: what is to be spread to how much work it is.
+        tasks: how many tasks there are.
+
+    Returns:
+        Thing to number; equal numbers are placed together. With one task, or nothing to spread, all are equal.
+    """
+    if tasks <= 1 or len(weights) <= 1:
+        return dict.fromkeys(weights, 0)
+    loads = dict.fromkeys(range(min(tasks, len(weights))), 0)
+    numbers = _numbers(tasks, len(loads))
+    found: dict[int, int] = {}
+    for thing in sorted(weights, key=lambda one: (-weights[one], one)):  # the heaviest first, to where least is
+        task = min(loads, key=lambda one: (loads[one], one))
+        loads[task] += weights[thing]
+        found[thing] = numbers[task]
+    return found
+
+
+def _numbers(tasks: int, wanted: int) -> list[int]:
+    """The smallest numbers that fall into so many different tasks."""
+    taken: dict[int, int] = {}
+    for number in range(_TRIES_A_TASK * tasks):
+        taken.setdefault(hashed(number) % tasks, number)
+        if len(taken) >= wanted:
+            break
+    numbers = sorted(taken.values())
+    return [numbers[place % len(numbers)] for place in range(wanted)]
+
+
+def hashed(number: int) -> int:
+    """Spark's `hash` of an int (Murmur3, 32 bits, seed 42), signed as Spark's is."""
+    mixed = number & _MASK
+    mixed = mixed * 0xCC9E2D51 & _MASK
+    mixed = (mixed << 15 | mixed >> 17) & _MASK
+    mixed = mixed * 0x1B873593 & _MASK
+    state = _SEED ^ mixed
+    state = (state << 13 | state >> 19) & _MASK
+    state = (state * 5 + 0xE6546B64) & _MASK
+    state ^= 4  # bytes of an int
+    state ^= state >> 16
+    state = state * 0x85EBCA6B & _MASK
+    state ^= state >> 13
+    state = state * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >= 1 << 31 else state
+
+
+__all__ = ["hashed", "lanes"]
