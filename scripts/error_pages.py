@@ -105,6 +105,11 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         "topic enriched-views of pipeline page_views: errors.TopicAuthorizationException: Not authorized to access topics",
         where='to_kafka "enriched-views"',
     ),
+    errors.SignInFailed(
+        "Kafka at localhost:9092 does not let the pipeline in: SaslAuthenticationException: Authentication failed: Invalid "
+        "username or password",
+        hint="look at user name and password or token in sasl.jaas.config, at the secrets that it refers to, and at sasl.mechanism",
+    ),
     errors.TooManyBadRecords(
         "PageViews: 240 of 2000 records (12.0%) cannot be read\nallowed is 5.0%; nothing of the cycle was published"
     ),

@@ -300,11 +300,15 @@ class UnknownReference(LakestreamsError):
 
 
 class BrokerUnreachable(LakestreamsError):
-    """No broker answers at the configured address within the time limit."""
+    """No broker answers at the configured address within the time limit.
+
+    A listener of another protocol does not answer either: one for TLS, or where clients sign in, while `security.protocol`
+    says PLAINTEXT, or the other way round.
+    """
 
     code = "LS301"
     name = "BROKER_UNREACHABLE"
-    hint = "check bootstrap_servers and the network; locally: lakestreams local up"
+    hint = "check bootstrap_servers, the network, and that security.protocol is the listener's; locally: lakestreams local up"
 
 
 class TopicMissing(LakestreamsError):
@@ -344,6 +348,21 @@ class TopicWriteFailed(LakestreamsError):
     code = "LS305"
     name = "TOPIC_WRITE_FAILED"
     hint = "mend the cause, then run again: the cycle is repeated; the whole trace is in the log file"
+
+
+class SignInFailed(LakestreamsError):
+    """Kafka does not let the pipeline in, or its options make no client that could ask.
+
+    The broker refuses user, password, token or mechanism, has another protocol at that address, or shows a certificate
+    that is not trusted; or a login module, a keystore or a truststore cannot be loaded. The message has what Kafka's client
+    says, the fix the options to look at.
+    """
+
+    code = "LS306"
+    name = "SIGN_IN_FAILED"
+    hint = (
+        "look at security.protocol and at the options sasl.* and ssl.*: docs/kafka-options.md shows how clients sign in"
+    )
 
 
 # --- LS4xx: the data -----------------------------------------------------------------------------------------------

@@ -7,14 +7,15 @@ topic ids); Spark's own Kafka source everywhere else (partition counts and end o
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lakestreams.engine.ledger import TopicPartition
-from lakestreams.errors import BrokerUnreachable, TopicMissing
+from lakestreams.errors import BrokerUnreachable, LakestreamsError, SignInFailed, TopicMissing
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -24,6 +25,29 @@ _TIMEOUT_S = 10.0
 # Connection settings that mean the same to both clients. Anything else keeps the admin client out: also what has no
 # `kafka.` in front, such as a service credential, which Spark's source understands and no client of Kafka's.
 _SHARED = {"kafka.bootstrap.servers", "kafka.isolation.level", "kafka.client.id"}
+
+# Errors of Kafka's Java client that is not let in, and the options to look at.
+_NOT_LET_IN: Final = {
+    "UnsupportedSaslMechanismException": "sasl.mechanism is to be one that the listener has, and the login module in "
+    "sasl.jaas.config the one for it",
+    "IllegalSaslStateException": "nobody signs in by SASL at that listener: look at security.protocol, and at the port in "
+    "bootstrap_servers",
+    "SaslAuthenticationException": "look at user name and password or token in sasl.jaas.config, at the secrets that it "
+    "refers to, and at sasl.mechanism",
+    "SslAuthenticationException|SSLHandshakeException": "look at ssl.truststore.*, whose certificates are trusted; at "
+    "bootstrap_servers, whose names are in the certificate; and at ssl.keystore.* where clients have to show one",
+}
+# Why there is no client, as the causes of _NO_CLIENT tell it, and the options to look at; first match first.
+_NO_CLIENT: Final = re.compile("Failed to (?:create new KafkaAdminClient|construct kafka)")
+_NOT_MADE: Final = {
+    "No LoginModule found|nable to find LoginModule class": "look at the login module in sasl.jaas.config: on Databricks its "
+    "name begins with kafkashaded., elsewhere it does not",
+    "LoginException|(?i:jaas)": "look at sasl.jaas.config, at sasl.mechanism and, for tokens, at sasl.oauthbearer.* and "
+    "sasl.login.*",
+    "(?i:keystore|truststore)|SSL|PEM": "look at ssl.*: files that driver and executors can read, their types and passwords",
+}
+_CAUSE: Final = re.compile(r"(?m)^Caused by: (.*)$")
+_PACKAGES: Final = re.compile(r"\b(?:[a-z]\w*\.)+(?=[A-Z]\w*(?:Exception|Error)\b)")
 
 
 @dataclass(frozen=True)
@@ -70,6 +94,7 @@ class Cluster(Protocol):
 
         Raises:
             BrokerUnreachable: if no broker answers in time.
+            SignInFailed: if Kafka does not let us in, or the options make no client.
             TopicMissing: if a topic does not exist.
         """
         ...
@@ -145,9 +170,23 @@ class ProbeCluster:
     def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
         """Partition counts and end offsets from one query that reads nothing."""
         names = sorted({*topics, *written})
+        try:
+            ends = self._ends("subscribe", ",".join(names))
+        except LakestreamsError:
+            raise
+        except Exception as error:
+            if "UnknownTopicOrPartition" not in str(error):
+                raise
+            raise _missing(names, self.options["kafka.bootstrap.servers"]) from error
+        missing = [name for name in names if not any(topic == name for topic, _ in ends)]
+        if missing:
+            raise _missing(missing, self.options["kafka.bootstrap.servers"])
+        return ClusterView(ends)
+
+    def _ends(self, how: str, topics: str) -> dict[TopicPartition, int]:
         limits = {"kafka.default.api.timeout.ms": "15000", "kafka.request.timeout.ms": "10000"}
         reader = self.spark.readStream.format("kafka").options(**{**limits, **self.options})
-        latest = reader.option("subscribe", ",".join(names)).option("startingOffsets", "latest").load()
+        latest = reader.option(how, topics).option("startingOffsets", "latest").load()
         self.scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="probe-", dir=self.scratch) as folder:
             try:
@@ -160,24 +199,43 @@ class ProbeCluster:
                 query.awaitTermination()
                 progress = _as_dict(query.lastProgress)
             except Exception as error:
-                raise self._translated(error, names) from error
+                fault = _fault(error, self.options["kafka.bootstrap.servers"])
+                if fault is None:
+                    raise
+                raise fault from error
         sources = progress.get("sources") or [{}]
         offsets = sources[0].get("endOffset") or sources[0].get("latestOffset") or {}
         found = json.loads(offsets) if isinstance(offsets, str) else offsets
-        ends = {(topic, int(part)): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
-        missing = [name for name in names if not any(topic == name for topic, _ in ends)]
-        if missing:
-            raise _missing(missing, self.options["kafka.bootstrap.servers"])
-        return ClusterView(ends)
+        return {(topic, int(part)): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
 
-    def _translated(self, error: Exception, names: list[str]) -> Exception:
-        text = str(error)
-        servers = self.options["kafka.bootstrap.servers"]
-        if "UnknownTopicOrPartition" in text:
-            return _missing(names, servers)
-        if "TimeoutException" in text or "Timed out" in text or "timed out" in text:
-            return _unreachable(servers, "no answer in time")
-        return error
+
+def _fault(error: Exception, servers: str) -> LakestreamsError | None:
+    """What the Java client's error, wrapped by Spark, comes to; None where it is neither the network nor the signing in."""
+    text = str(error)
+    if _NO_CLIENT.search(text):
+        causes = _causes(error)
+        if any("bootstrap" in cause for cause in causes):
+            return _unreachable(servers, causes[-1])
+        hints = (hint for pattern, hint in _NOT_MADE.items() if re.search(pattern, "\n".join(causes)))
+        why = ": ".join(causes[-2:])
+        return SignInFailed(f"Kafka's client cannot be made of the options: {why}", hint=next(hints, None))
+    for pattern, hint in _NOT_LET_IN.items():
+        found = re.search(rf"(?:{pattern}).*", text)
+        if found:
+            said = found[0].partition(" SQLSTATE: ")[0]
+            return SignInFailed(f"Kafka at {servers} does not let the pipeline in: {said}", hint=hint)
+    if "TimeoutException" in text or "Timed out" in text or "timed out" in text:
+        return _unreachable(servers, "no answer in time")
+    return None
+
+
+def _causes(error: Exception) -> list[str]:
+    """The causes in the JVM's trace, outermost first, which the error's own text leaves out; each once, without packages."""
+    trace = getattr(error, "_stackTrace", None) or getattr(error, "_stacktrace", None) or ""  # classic, Spark Connect
+    found = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(trace) or [str(error).partition("\n")[0]]]
+    return [
+        cause for cause, inner in zip(found, [*found[1:], ""], strict=True) if not inner or not cause.endswith(inner)
+    ]
 
 
 def _most_bytes(admin: AdminClient, topics: list[str]) -> dict[str, int]:
