@@ -155,7 +155,7 @@ CONNECTIONS = (
         "    ssl.truststore.location: {sources}\n    ssl.truststore.password: secret://kafka/truststore\n"),
 )  # fmt: skip
 DATA = (
-    Run("unknown-topic", "LS302", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-nowhere"),)),
+    Run("unknown-topic", f"topic {BEACON}-nowhere does not exist", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-nowhere"),)),
     Run("unequal-partitions", "LS104", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-three"),)),
     Run("other-columns", "LS501", change=(("region: coalesce", "other: coalesce"),), lake="success"),
     Run("expectation", "LS402", change=(("kind: stream", "kind: stream\n    expect_or_fail: {long: seconds > 1000}"),)),

@@ -210,8 +210,12 @@ def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(
     assert probe.view([views]).ends == {(views, 0): 2, (views, 1): 0, (views, 2): 1}
     assert connect(spark, options, tmp_path).view([views]).ends == probe.view([views]).ends
     assert isinstance(connect(spark, options | {"kafka.security.protocol": "PLAINTEXT"}, tmp_path), ProbeCluster)
-    with pytest.raises(TopicMissing):
-        probe.view(["NoSuchTopic"])
+    for asked, told in (
+        (["NoSuchTopic"], "topic NoSuchTopic does not"),
+        ([views, "No.Such", "NoOther"], "topics No.Such, NoOther do not"),
+    ):
+        with pytest.raises(TopicMissing, match=told):
+            probe.view(asked)
 
 
 def test_a_config_change_between_finished_cycles_is_fine(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
