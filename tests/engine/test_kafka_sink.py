@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from tests.joins.test_partitioner import partition as by_murmur2
 
 from lakestreams import Json, Long, StreamsBuilder, Text, Topology
 from lakestreams.engine import dataflow, failpoints, kafka_sink
+from lakestreams.engine.driver import Driver
 from lakestreams.engine.verify import verify
 from lakestreams.engine.why import why
 from lakestreams.errors import FormatUnfit, PlanUnderOtherConfig, TopicMissing, TopicWriteFailed, UnknownReference
@@ -256,6 +257,36 @@ def test_a_topic_alone_is_an_output_that_must_exist_and_take_the_records(
     assert [one.value for one in consumed(broker, f"{views}-narrow")] == [page.encode() for _, page in pages[:-1]]
 
 
+@pytest.mark.broker
+@pytest.mark.timeout(300)
+def test_a_topic_that_takes_little_ends_the_write_where_nobody_can_say_so(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """As where clients sign in: Spark's source looks at the topics, and does not see max.message.bytes."""
+    views, _ = fresh_topics(broker)
+    builder = StreamsBuilder("little")
+    builder.stream(views, key=Text("user"), value=Text("page")).to_kafka(
+        f"{views}-little", key=Text("user"), value=Text("page")
+    )
+    broker.create_topic(f"{views}-little", config={"max.message.bytes": "5000"})
+    pages = ["/" * 1_000 + str(number) for number in range(40)]
+    broker.produce(views, [("alice", page, ZERO + number) for number, page in enumerate(pages)])
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    options = {**bench.settings().kafka, "kafka.security.protocol": "PLAINTEXT", "kafka.request.timeout.ms": "5000"}
+
+    def run(kafka: Mapping[str, str]) -> None:
+        Driver(spark, bench.topology, bench.lake, replace(bench.settings(), kafka=kafka)).run()
+
+    late = r"TimeoutException: Expiring \d+ record\(s\) for \S+:10\d{3} ms has passed since batch creation"
+    with small(spark), pytest.raises(TopicWriteFailed, match=late) as overdue:
+        run(options)
+    assert "max.message.bytes is at least 16384" in overdue.value.hint
+
+    with small(spark):
+        run(options | {"kafka.batch.size": "4000"})
+    assert [one.value for one in distinct(consumed(broker, f"{views}-little"))] == [page.encode() for page in pages]
+
+
 @pytest.mark.slow
 def test_formats_that_do_not_fit_the_results_are_refused(spark: SparkSession) -> None:
     builder = StreamsBuilder("p")
@@ -284,12 +315,24 @@ def test_a_producer_gets_the_options_that_it_knows() -> None:
         "kafka.acks": "all",
         "kafka.enable.idempotence": "true",
     }
-    assert target.producer("usual") == target.producer("unknown") == usual
+    assert target.producer("usual") == usual
     assert target.producer("small") == usual | {"kafka.batch.size": "5000"}, "else it tries one batch without end"
+
+
+def test_a_topic_of_which_nothing_is_known_has_less_time() -> None:
+    """The client refuses a delivery timeout that is less than linger.ms (in Kafka 4: 5) and request.timeout.ms."""
+    given = {"kafka.bootstrap.servers": "a:1", "kafka.request.timeout.ms": "2000"}
+    assert kafka_sink.Target({}).producer("any")["kafka.delivery.timeout.ms"] == "35000"
+    assert kafka_sink.Target(given).producer("any")["kafka.delivery.timeout.ms"] == "7000"
+    own = given | {"kafka.delivery.timeout.ms": "90000", "kafka.batch.size": "4000"}
+    assert own.items() <= kafka_sink.Target(own).producer("any").items()
+    known = kafka_sink.Target(own, most_bytes={"small": 3_000, "usual": 5_000})
+    assert [known.producer(topic)["kafka.batch.size"] for topic in ("small", "usual")] == ["3000", "4000"]
 
 
 def test_sparks_sink_gets_the_service_credential() -> None:
     given = {"kafka.bootstrap.servers": "a:1", "databricks.serviceCredential": "kafka-prod",
              "databricks.serviceCredential.scope": "https://a/.default"}  # fmt: skip
     written = kafka_sink.Target(given).producer("any")
-    assert written == given | {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
+    assert written.items() >= given.items()
+    assert written["kafka.acks"] == "all"

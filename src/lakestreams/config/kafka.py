@@ -57,7 +57,7 @@ def _one_of(choices: tuple[str, ...]) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class AllowedOption:
-    """An option of Kafka's consumer that may be set.
+    """An option of Kafka's consumer or producer that may be set.
 
     Attributes:
         what: what a value looks like, for messages and docs.
@@ -111,8 +111,10 @@ def _options() -> dict[str, AllowedOption]:
         "check.crcs": choice(("true", "false")),
         **dict.fromkeys(
             (
+                "batch.size",
                 "connections.max.idle.ms",
                 "default.api.timeout.ms",
+                "delivery.timeout.ms",
                 "fetch.max.bytes",
                 "fetch.max.wait.ms",
                 "fetch.min.bytes",
@@ -273,7 +275,7 @@ class KafkaOptions:
 
     Attributes:
         bootstrap_servers: `host:port`, several joined by commas; None where no topic is read.
-        options: consumer options by their Kafka names (no `kafka.` prefix); values may hold `secret://scope/key` and
+        options: options of consumer and producer by their Kafka names (no `kafka.` prefix); values may hold `secret://scope/key` and
             `${NAME}`, which are resolved when `spark_options()` is called.
         service_credential: on Databricks, the Unity Catalog service credential that the runtime signs in with, in place
             of the options that do so; an option of Spark's source and sink, not of Kafka's clients.

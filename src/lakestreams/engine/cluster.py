@@ -25,6 +25,7 @@ _TIMEOUT_S = 10.0
 # Connection settings that mean the same to both clients. Anything else keeps the admin client out: also what has no
 # `kafka.` in front, such as a service credential, which Spark's source understands and no client of Kafka's.
 _SHARED = {"kafka.bootstrap.servers", "kafka.isolation.level", "kafka.client.id"}
+_SHARED |= {"kafka.batch.size", "kafka.delivery.timeout.ms"}  # of producers alone
 
 # Errors of Kafka's Java client that is not let in, and the options to look at.
 _NOT_LET_IN: Final = {

@@ -55,7 +55,10 @@ _SHOWN_CHARACTERS: Final = 500
 _PRODUCER: Final = {"kafka.enable.idempotence": "true", "kafka.acks": "all"}
 # The client gathers records up to so many bytes. A batch that the topic refuses as too large it splits into batches of
 # this size again, so that of a topic that takes less it tries the same one until its time is over (KAFKA-8350).
-_BATCH_BYTES: Final = 16_384
+_BATCH_SIZE, _BATCH_BYTES = "kafka.batch.size", 16_384
+# That time is two minutes, and on a cluster each of four attempts at the task has them. Where nobody could say what a topic
+# takes, it is what the client demands at least: an answer's time, and a little for gathering the records.
+_DELIVERY, _REQUEST, _REQUEST_MS, _GATHERING_MS = "kafka.delivery.timeout.ms", "kafka.request.timeout.ms", 30_000, 5_000
 _OVERDUE: Final = re.compile(r"TimeoutException: Expiring \d+ record")
 
 
@@ -79,8 +82,16 @@ class Target:
         shared = {
             name: value for name, value in self.options.items() if name.removeprefix("kafka.") not in _OF_CONSUMERS
         }
-        most = self.most_bytes.get(topic, _BATCH_BYTES)
-        return shared | _PRODUCER | ({"kafka.batch.size": str(most)} if most < _BATCH_BYTES else {})
+        most = self.most_bytes.get(topic)
+        if most is None:
+            deadline = int(shared.get(_REQUEST, _REQUEST_MS)) + _GATHERING_MS
+            return {_DELIVERY: str(deadline)} | shared | _PRODUCER
+        return shared | _PRODUCER | ({_BATCH_SIZE: str(most)} if most < self.batch_bytes else {})
+
+    @property
+    def batch_bytes(self) -> int:
+        """The size up to which the producer gathers records, where nothing is known of the topic."""
+        return int(self.options.get(_BATCH_SIZE, _BATCH_BYTES))
 
 
 def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFrame, target: Target) -> None:
@@ -113,7 +124,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
         if cause is None:  # the results could not be computed
             raise
         message = f"topic {sink.name} of pipeline {ledger.pipeline}: {cause}"
-        raise TopicWriteFailed(message, hint=_hint(cause), where=f'to_kafka "{sink.name}"') from error
+        raise TopicWriteFailed(message, hint=_hint(cause, target), where=f'to_kafka "{sink.name}"') from error
     failpoint("kafka.after", sink.name)
 
 
@@ -182,14 +193,15 @@ def _text(*parts: Column | str) -> Column:
     return F.concat(*texts).cast("binary")
 
 
-def _hint(cause: str) -> str | None:
+def _hint(cause: str, target: Target) -> str | None:
     """What to do about what the client says; None: what the error's own hint says."""
     if "RecordTooLargeException" in cause:
         return "raise the topic's max.message.bytes, or make the results smaller; then run again: the cycle is repeated"
     if _OVERDUE.search(cause):
         return (
             "the broker did not take them in time: see whether it is well, and whether the topic's max.message.bytes is at "
-            f"least {_BATCH_BYTES}; then run again: the cycle is repeated"
+            f"least {target.batch_bytes}: raise it, or set batch.size in kafka.options to less than it; then run again: the "
+            "cycle is repeated"
         )
     return None
 
