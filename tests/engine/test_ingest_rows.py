@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import io
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from chispa import assert_df_equality
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
+from tests.joins.plans import SETTINGS, cost
+from tests.joins.plans import settings as session
 
 from lakestreams import EventTime, Json, Text
-from lakestreams.engine.ingest import Position, bronze_rows, bronze_schema
+from lakestreams.engine.ingest import Position, bronze_rows, bronze_schema, spread_of
 from lakestreams.topology.nodes import Source
 
 if TYPE_CHECKING:
@@ -94,6 +99,19 @@ def produced(
     return {(row[0], row[1]): tuple(row)[2:] for row in found}
 
 
+def generated(rows: DataFrame) -> str:
+    """The code that Spark generates for the plan as it is made."""
+    text = io.StringIO()
+    compiled = {
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.codegen.factoryMode": "FALLBACK",
+        "spark.sql.maxPlanStringLength": str(10**7),
+    }
+    with session(rows.sparkSession, SETTINGS | compiled), contextlib.redirect_stdout(text):
+        rows.explain("codegen")
+    return "\n".join(one.split("== Subtree")[0] for one in text.getvalue().split("Generated code:")[1:])
+
+
 TIMES = st.one_of(st.integers(-2, 40), st.integers(NOW + MAX_FUTURE - 1, NOW + MAX_FUTURE + 2))
 RECORD = st.builds(
     Sent, partition=st.just(0), offset=st.just(0), timestamp_ms=TIMES, ms=st.one_of(st.none(), TIMES),
@@ -168,6 +186,38 @@ def test_what_moves_stream_time_and_what_does_not(spark: SparkSession) -> None:
         (1, 0): (5, -1, "MALFORMED_VALUE"),
         (1, 1): (0, 0, None),
     }
+
+
+def test_partitions_that_are_spread_give_the_same_rows_with_one_exchange(spark: SparkSession) -> None:
+    records = [Sent(partition, offset, 5, 40 - offset, "") for partition in range(4) for offset in range(6)]
+    news = batch(spark, records).localCheckpoint()
+    spread = spread_of(dict.fromkeys(range(4), 6), "4")
+    assert spread is not None
+    rows = [bronze_rows(news, SOURCE, {1: Position(2, 99)}, 3, NOW, one) for one in (None, spread)]
+    assert rows[0].columns == rows[1].columns
+    assert_df_equality(*rows, ignore_row_order=True)
+    for one in rows:
+        assert cost(one) == {"Exchange": 1, "Sort": 1, "Window": 1}
+    tasks = rows[1].groupBy(F.spark_partition_id().alias("task")).count().collect()
+    assert sorted(row["count"] for row in tasks) == [4, 6, 6, 6], "a task each; by their own numbers 3 of 4 share one"
+
+
+def test_code_is_the_same_whatever_the_numbers_of_a_batch(spark: SparkSession) -> None:
+    """Else the JVM compiles what Spark generates for each batch anew."""
+    news = batch(spark, [Sent(0, 0, 5, 4, "")]).localCheckpoint()
+    numbers = [(3, NOW), (4, NOW + 77)]
+    codes = []
+    for seq, now in numbers:
+        rows = bronze_rows(news, SOURCE, {0: Position(0, seq)}, seq, now)
+        codes.append(generated(rows))
+        assert [(row["seq"], row["ingest_time_ms"]) for row in rows.collect()] == [(seq, now)]
+    assert codes[0] == codes[1]
+    assert codes[0].count("class GeneratedIteratorForCodegenStage") >= 4
+
+
+@pytest.mark.parametrize("shuffles", [None, "1", "auto"])
+def test_spark_decides_where_the_number_of_tasks_is_not_known(shuffles: str | None) -> None:
+    assert spread_of({0: 5, 1: 5}, shuffles) is None
 
 
 def test_a_row_has_the_columns_of_its_table(spark: SparkSession) -> None:

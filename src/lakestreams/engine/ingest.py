@@ -192,15 +192,15 @@ def judged_rows(
     stream_time = F.greatest(F.max("moves").over(in_order), before.cast("bigint"))
     return judged.select(
         "topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type",
-        "event_time_ms", F.lit(ingest_time_ms).cast("bigint").alias("ingest_time_ms"),
-        stream_time.alias("stream_time_ms"), F.lit(seq).cast("bigint").alias("seq"), "error", "k", "v",
+        "event_time_ms", _given(ingest_time_ms).alias("ingest_time_ms"), stream_time.alias("stream_time_ms"),
+        _given(seq).alias("seq"), "error", "k", "v",
     )  # fmt: skip
 
 
 def _error(source: Source, ingest_time_ms: int) -> Column:
-    latest = ingest_time_ms + source.max_future_ms
     event_time = F.col("event_time_ms")
     own = "the record's timestamp" if source.event_time.field is None else f"field {source.event_time.field!r}"
+    latest = _given(ingest_time_ms + source.max_future_ms)
     ahead = F.concat(
         F.lit("event time "), event_time.cast("string"), F.lit(f" is more than {source.max_future_ms} ms after ingest")
     )
@@ -219,6 +219,16 @@ def _fault(code: str, message: Column) -> Column:
 def _lookup(values: Mapping[int, int]) -> Column:
     pairs = [F.lit(item) for partition, value in sorted(values.items()) for item in (partition, value)]
     return F.try_element_at(F.create_map(*pairs), F.col("partition"))
+
+
+def _given(number: int) -> Column:
+    """A number of this batch, bigint, over rows that have a `partition`.
+
+    As a plain literal it would stand in the code that Spark generates, each batch would have other code than the one
+    before, and the JVM would compile it anew: seconds of both cores a batch. The elements of a list do not stand there,
+    and the place in the list, which is always the first, is no constant to the optimiser.
+    """
+    return F.element_at(F.array(F.lit(number).cast("bigint")), F.pmod(F.col("partition"), F.lit(1)) + 1)
 
 
 # --- the batch function ----------------------------------------------------------------------------------------------
