@@ -32,8 +32,8 @@ test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel o
 soak:  ## the long tests; seeds are printed
 	@$(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m soak -s
 
-bench:  ## measures the stages and the joins on this machine
-	@$(START) && $$py -m bench.enrichment && exec $$py -m bench.kernels
+bench:  ## measures lakestreams beside Kafka Streams and Spark's own operators; BENCH="--scale 0.1" and more
+	@$(START) && exec $$py -m bench.versus $(BENCH)
 
 venv:  ## .venv for development: pinned packages and this package, editable
 	@$(START) && base=$$($$py -c 'import sys; print(sys._base_executable)') && "$$base" -m venv .venv \
