@@ -258,6 +258,7 @@ def test_a_topic_alone_is_an_output_that_must_exist_and_take_the_records(
 
 
 @pytest.mark.broker
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_a_topic_that_takes_little_ends_the_write_where_nobody_can_say_so(
     spark: SparkSession, broker: Broker, tmp_path: Path
