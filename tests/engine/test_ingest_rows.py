@@ -220,6 +220,20 @@ def test_spark_decides_where_the_number_of_tasks_is_not_known(shuffles: str | No
     assert spread_of({0: 5, 1: 5}, shuffles) is None
 
 
+@pytest.mark.parametrize("news", [{}, {3: 5}])
+def test_spark_decides_where_nothing_is_to_be_spread(news: dict[int, int]) -> None:
+    """No partition at all: the offsets of a batch could not be read."""
+    assert spread_of(news, "4") is None
+
+
+@pytest.mark.parametrize(("shuffles", "tasks"), [("200", 3), ("2", 2)])
+def test_there_are_no_more_tasks_than_partitions(shuffles: str, tasks: int) -> None:
+    spread = spread_of({0: 5, 1: 5, 7: 5}, shuffles)
+    assert spread is not None
+    assert spread.tasks == tasks
+    assert len(set(spread.lanes.values())) == tasks
+
+
 def test_a_row_has_the_columns_of_its_table(spark: SparkSession) -> None:
     headers = [("trace", bytearray(b"\x01")), ("none", None)]
     moment = dt.datetime(1970, 1, 1, 0, 0, 0, 5_000)  # noqa: DTZ001 - the session's zone is UTC

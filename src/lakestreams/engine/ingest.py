@@ -64,7 +64,7 @@ class Spread:
     """Over which tasks the partitions of a topic are spread.
 
     Attributes:
-        lanes: partition to the number that is hashed in its place (see `spread`).
+        lanes: partition to the number that is hashed in its place (see `joins/spread.py`).
         tasks: how many tasks there are.
     """
 
@@ -73,10 +73,16 @@ class Spread:
 
 
 def spread_of(news: Mapping[int, int], shuffles: str | None) -> Spread | None:
-    """How the partitions are spread that have so many records each; None where Spark decides by itself."""
-    if shuffles is None or not shuffles.isdecimal() or int(shuffles) <= 1:
+    """How the partitions are spread that have so many records each; None where Spark decides by itself.
+
+    It does where there is no choice: with one partition; with none, as the offsets of a batch may be unknown.
+    """
+    if shuffles is None or not shuffles.isdecimal():
         return None
-    return Spread(lanes(news, int(shuffles)), int(shuffles))
+    # A partition is in one task, so further ones have nothing to do; and Spark does not merge tasks it was told to make:
+    # by its default there would be 200.
+    tasks = min(int(shuffles), len(news))
+    return Spread(lanes(news, tasks), tasks) if tasks > 1 else None
 
 
 def bronze_schema(spark: SparkSession, source: Source) -> StructType:
