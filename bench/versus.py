@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import psutil
+import pyspark
 import typer
 from rich.console import Console
 
@@ -112,7 +113,7 @@ def machine() -> str:
     memory = psutil.virtual_memory().total / 2**30
     return (
         f"{psutil.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}, Python {platform.python_version()}, "
-        f"commit {commit.stdout.strip() or 'unknown'}, {time.strftime('%Y-%m-%d')}"
+        f"pyspark {pyspark.__version__}, commit {commit.stdout.strip() or 'unknown'}, {time.strftime('%Y-%m-%d')}"
     )
 
 
