@@ -214,6 +214,12 @@ def test_without_coefficients_only_what_is_counted_is_told() -> None:
     assert found.files_per_day == found.commits_per_day
 
 
+def test_a_run_without_news_costs_its_epoch() -> None:
+    found = cost.predict(lookup(), LAKE, Load(records_per_second=0), TRUE)
+    assert found.commits == {"_lakestreams.ledger": 1}
+    assert found.cycle_seconds == pytest.approx(TRUE.per_commit)
+
+
 def test_a_topic_without_news_is_written_nowhere() -> None:
     found = cost.predict(lookup(), LAKE, Load(shares={"Views": 1.0}), TRUE)
     assert "bronze.p__Users" not in found.commits

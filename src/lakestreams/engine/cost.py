@@ -325,7 +325,8 @@ def _round(topology: Topology, lake: Lake, load: Load, period_ms: float) -> _Rou
     )
     found = commits.of_round(topology, lake, what)
     many = total / batches + retained > FEW
-    work = Work(total, retained * batches, math.fsum(found.values()), float(batches) if many else 0.0)
+    cycles = batches if total else 0  # a round without news looks at nothing
+    work = Work(total, retained * cycles, math.fsum(found.values()), float(cycles) if many else 0.0)
     return _Round(total, retained, found, work)
 
 
