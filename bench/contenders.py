@@ -18,6 +18,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from bench import kafka_streams, spark_native
+from bench.results import OURS
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.settings import RunSettings
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from bench.works import Work
     from lakestreams.local.broker import Broker
 
-OURS, FLOOR, SPARK = "lakestreams", "floor", "spark"
+FLOOR, SPARK = "floor", "spark"
 FEWER: Final = "-fewer"
 """Behind the names of the topics that hold fewer records, for those who are slow."""
 

@@ -23,7 +23,7 @@ import typer
 from rich.console import Console
 
 from bench import results
-from bench.contenders import CONTENDERS, FEWER, FLOOR, OURS, SPARK, Bench, answer, summed
+from bench.contenders import CONTENDERS, FEWER, FLOOR, SPARK, Bench, answer, summed
 from bench.works import WORKS
 from lakestreams.local.broker import Broker
 from lakestreams.local.session import spark_session
@@ -94,7 +94,7 @@ def main(
             began = time.perf_counter()
             found[work.name] = measure(bench, work, int(work.size * scale), names, rounds, fewer)
             console.print(results.table(work.name, found[work.name]))
-            console.print(results.ratios(found[work.name], OURS))
+            console.print(results.ratios(found[work.name]))
             console.print(f"{work.name}: {time.perf_counter() - began:.0f} s in all")
             spark.stop()
     if keep is not None:

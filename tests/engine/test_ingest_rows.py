@@ -20,6 +20,7 @@ from tests.joins.plans import settings as session
 
 from lakestreams import EventTime, Json, Text
 from lakestreams.engine.ingest import Position, bronze_rows, bronze_schema, spread_of
+from lakestreams.engine.tuning import FEW
 from lakestreams.topology.nodes import Source
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def test_what_moves_stream_time_and_what_does_not(spark: SparkSession) -> None:
 def test_partitions_that_are_spread_give_the_same_rows_with_one_exchange(spark: SparkSession) -> None:
     records = [Sent(partition, offset, 5, 40 - offset, "") for partition in range(4) for offset in range(6)]
     news = batch(spark, records).localCheckpoint()
-    spread = spread_of(dict.fromkeys(range(4), 6), "4")
+    spread = spread_of(dict.fromkeys(range(4), FEW), "4")
     assert spread is not None
     rows = [bronze_rows(news, SOURCE, {1: Position(2, 99)}, 3, NOW, one) for one in (None, spread)]
     assert rows[0].columns == rows[1].columns
@@ -217,21 +218,27 @@ def test_code_is_the_same_whatever_the_numbers_of_a_batch(spark: SparkSession) -
 
 @pytest.mark.parametrize("shuffles", [None, "1", "auto"])
 def test_spark_decides_where_the_number_of_tasks_is_not_known(shuffles: str | None) -> None:
-    assert spread_of({0: 5, 1: 5}, shuffles) is None
+    assert spread_of({0: FEW, 1: FEW}, shuffles) is None
 
 
-@pytest.mark.parametrize("news", [{}, {3: 5}])
+@pytest.mark.parametrize("news", [{}, {3: 5 * FEW}, {0: FEW // 2, 1: FEW // 2}])
 def test_spark_decides_where_nothing_is_to_be_spread(news: dict[int, int]) -> None:
-    """No partition at all: the offsets of a batch could not be read."""
+    """No partition at all: the offsets of a batch could not be read. And few records make one file."""
     assert spread_of(news, "4") is None
 
 
 @pytest.mark.parametrize(("shuffles", "tasks"), [("200", 3), ("2", 2)])
 def test_there_are_no_more_tasks_than_partitions(shuffles: str, tasks: int) -> None:
-    spread = spread_of({0: 5, 1: 5, 7: 5}, shuffles)
+    spread = spread_of({0: FEW, 1: FEW, 7: FEW}, shuffles)
     assert spread is not None
     assert spread.tasks == tasks
     assert len(set(spread.lanes.values())) == tasks
+
+
+def test_a_task_has_more_than_few_records() -> None:
+    spread = spread_of(dict.fromkeys(range(10), FEW // 4), "200")
+    assert spread is not None
+    assert spread.tasks == 3, "two and a half"
 
 
 def test_a_row_has_the_columns_of_its_table(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ it has ended. A crash anywhere leads to the same tables: whatever was planned is
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -239,9 +240,7 @@ class Driver:
         global _new_process  # noqa: PLW0603 - as the JVM is, which belongs to the process
         if _new_process:
             _new_process = False
-            aside = ThreadPoolExecutor(max_workers=1)
-            aside.submit(self._look)
-            aside.shutdown(wait=False)
+            threading.Thread(target=self._look, daemon=True).start()  # a run that ends sooner does not wait for it
 
     def _look(self) -> None:
         with contextlib.suppress(Exception):  # whatever is wrong is found again, and told, where it is looked at

@@ -25,7 +25,7 @@ from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import NO_TIME, Ingest, Ledger, Range, TopicPartition, translated
-from lakestreams.engine.tuning import SHUFFLES
+from lakestreams.engine.tuning import FEW, SHUFFLES
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import BEHIND, RecordRules
 from lakestreams.formats.base import struct_type
@@ -75,13 +75,14 @@ class Spread:
 def spread_of(news: Mapping[int, int], shuffles: str | None) -> Spread | None:
     """How the partitions are spread that have so many records each; None where Spark decides by itself.
 
-    It does where there is no choice: with one partition; with none, as the offsets of a batch may be unknown.
+    It does where there is no choice: with one partition; with none, as the offsets of a batch may be unknown; and of
+    few records, which need one file.
     """
     if shuffles is None or not shuffles.isdecimal():
         return None
     # A partition is in one task, so further ones have nothing to do; and Spark does not merge tasks it was told to make:
     # by its default there would be 200.
-    tasks = min(int(shuffles), len(news))
+    tasks = min(int(shuffles), len(news), -(-sum(news.values()) // FEW))
     return Spread(lanes(news, tasks), tasks) if tasks > 1 else None
 
 
