@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.data import START_MS, WINDOW_MS, profiles, views
+from bench.results import replace_between
 from bench.versus import machine
 from bench.works import WORKS
 from lakestreams.engine import cost
@@ -444,13 +445,9 @@ def write(page: Path, told: Sequence[Cell], known: Reference) -> None:
     Raises:
         ValueError: the page has no marks.
     """
-    text = page.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        msg = f"{page} has no marks {BEGIN} and {END}"
-        raise ValueError(msg)
     where = f"{known.machine}, commit `{known.commit}`, {known.date}"
     units = ("remembers", "s a million new", "s a million rows of the past", "s a commit", "s a compiled cycle")
-    parts = [BEGIN, "", f"{where}; {known.fitted} rounds fitted, {known.held_out} held out.", ""]
+    parts = ["", f"{where}; {known.fitted} rounds fitted, {known.held_out} held out.", ""]
     parts += ["| " + " | ".join(units) + " |", "|" + "---|" * len(units)]
     parts += [
         f"| {kind} | {one.per_million_new:.1f} | {one.per_million_retained:.1f} | {one.per_commit:.2f} "
@@ -460,8 +457,7 @@ def write(page: Path, told: Sequence[Cell], known: Reference) -> None:
     parts += ["", summary(told), "", f"![Predicted beside measured seconds](images/{PLOT})", ""]
     parts += ["| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
     parts += ["| " + " | ".join(line(one)) + " |" for one in told if one.held_out]
-    before, rest = text.split(BEGIN, 1)
-    page.write_text(before + "\n".join([*parts, "", END]) + rest.split(END, 1)[1], encoding="utf-8")
+    replace_between(page, BEGIN, END, [*parts, "", ""])
     draw(page.parent / "images" / PLOT, told)
 
 

@@ -55,9 +55,9 @@ def orders(count: int, spread_ms: int = SPREAD_MS, partitions: int = PARTITIONS)
     for number in range(count):
         at = _ordered_ms(number, count, spread_ms)
         yield _order(number), json.dumps({"amount": chance.randrange(100, 50_000), "ms": at}), at
-    for partition, key in enumerate(_closing_keys(partitions)):
+    for partition in range(partitions):
         at = _closing_ms(spread_ms)
-        yield key, json.dumps({"amount": 0, "ms": at}), at, partition
+        yield f"closing{partition}", json.dumps({"amount": 0, "ms": at}), at, partition
 
 
 def payments(count: int, spread_ms: int = SPREAD_MS, partitions: int = PARTITIONS) -> Iterator[tuple[Any, ...]]:
@@ -75,9 +75,9 @@ def payments(count: int, spread_ms: int = SPREAD_MS, partitions: int = PARTITION
             heapq.heappush(waiting, (ordered + delay, number))
     while waiting:
         yield _payment(*heapq.heappop(waiting), chance)
-    for partition, key in enumerate(_closing_keys(partitions)):
+    for partition in range(partitions):
         at = _closing_ms(spread_ms)
-        yield key, json.dumps({"method": "none", "ms": at}), at, partition
+        yield f"closing{partition}", json.dumps({"method": "none", "ms": at}), at, partition
 
 
 def delays(count: int) -> Iterator[int | None]:
@@ -107,31 +107,6 @@ def _closing_ms(spread_ms: int) -> int:
 
 def _payment(at: int, number: int, chance: random.Random) -> tuple[str, str, int]:
     return _order(number), json.dumps({"method": chance.choice(("card", "cash", "bank", "points")), "ms": at}), at
-
-
-def _closing_keys(partitions: int) -> list[str]:
-    """A key for each partition that has its home there, so that no check of partitioning has anything to say."""
-    homes: dict[int, str] = {}
-    number = 0
-    while len(homes) < partitions:
-        key = f"closing{number}"
-        homes.setdefault((murmur2(key.encode()) & 0x7FFFFFFF) % partitions, key)
-        number += 1
-    return [homes[partition] for partition in range(partitions)]
-
-
-def murmur2(data: bytes) -> int:
-    """Kafka's hash of a key's bytes (`org.apache.kafka.common.utils.Utils.murmur2`), unsigned."""
-    mask, factor = 0xFFFFFFFF, 0x5BD1E995
-    whole = len(data) & ~3
-    found = 0x9747B28C ^ len(data)
-    for start in range(0, whole, 4):
-        four = int.from_bytes(data[start : start + 4], "little") * factor & mask
-        found = (found * factor & mask) ^ ((four ^ four >> 24) * factor & mask)
-    if whole < len(data):
-        found = (found ^ int.from_bytes(data[whole:], "little")) * factor & mask
-    found = (found ^ found >> 13) * factor & mask
-    return found ^ found >> 15
 
 
 # --- foreign key: orders that name their customer; some customers change ----------------------------------------------

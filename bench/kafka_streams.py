@@ -11,14 +11,10 @@ import shutil
 import subprocess
 import time
 import uuid
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -68,23 +64,6 @@ class Outcome:
     records: int
     processed: int
     output: str
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What a topic holds, in a form that can be compared: see `rows`.
-
-    Attributes:
-        records: all, without tombstones.
-        records_sum: the sum of their checksums.
-        keys: that have a last record that is no tombstone.
-        last_sum: the sum of the checksums of those last records.
-    """
-
-    records: int
-    records_sum: int
-    keys: int
-    last_sum: int
 
 
 def run(
@@ -144,33 +123,6 @@ def run(
         _remove_internal(servers, application)
 
 
-def rows(servers: str, topic: str) -> Rows:
-    """What is committed in a topic, independent of the order of keys and of how JSON was written.
-
-    A record's checksum is CRC-32 of the UTF-8 bytes of `key|value`, the value in canonical JSON: fields in the order of
-    their names, those that are null left out, no white space, characters as they are. In Spark, for columns in the order
-    of their names: `sum(crc32(concat(key, '|', to_json(struct(...)))))`. Sums are of plain integers.
-    """
-    count = total = 0
-    last: dict[bytes, int] = {}
-    for key, value in _committed(servers, topic):
-        if value is None:
-            last.pop(key, None)
-            continue
-        checksum = zlib.crc32(key + b"|" + canonical(value))
-        count += 1
-        total += checksum
-        last[key] = checksum
-    return Rows(count, total, len(last), sum(last.values()))
-
-
-def canonical(value: bytes) -> bytes:
-    """A JSON object in the form that `rows` takes checksums of."""
-    fields: dict[str, Any] = json.loads(value)
-    known = {name: fields[name] for name in sorted(fields) if fields[name] is not None}
-    return json.dumps(known, separators=(",", ":"), ensure_ascii=False).encode()
-
-
 def compiled() -> Path:
     """The folder with the program's classes, compiled at the first call.
 
@@ -208,37 +160,3 @@ def _remove_internal(servers: str, application: str) -> None:
     if names:
         for removed in admin.delete_topics(names).values():
             removed.result(_ADMIN_TIMEOUT_S)
-
-
-def _committed(servers: str, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """Keys and values from the beginning to the end of each partition.
-
-    The end is where librdkafka says so: a position never gets there, since a transaction's last offset is its marker.
-    """
-    with _consumer(servers) as consumer:
-        left = set(consumer.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
-        while left:
-            for message in consumer.consume(_BATCH, timeout=0.2):
-                error = message.error()
-                if error is None:
-                    yield message.key() or b"", message.value()
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                    left.discard(message.partition())
-                else:
-                    raise KafkaException(error)
-
-
-@contextmanager
-def _consumer(servers: str) -> Iterator[Consumer]:
-    consumer = Consumer({
-        "bootstrap.servers": servers,
-        "group.id": f"bench-{uuid.uuid4()}",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
-    })  # fmt: skip
-    try:
-        yield consumer
-    finally:
-        consumer.close()

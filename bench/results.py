@@ -80,23 +80,32 @@ def ratios(found: Runs, ours: str = OURS) -> str:
     return "times the rate of: " + ", ".join(told)
 
 
+def replace_between(page: Path, begin: str, end: str, lines_: list[str]) -> None:
+    """Puts lines in the place of what stands between a page's marks.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
+    text = page.read_text(encoding="utf-8")
+    if begin not in text or end not in text:
+        msg = f"{page} has no marks {begin} and {end}"
+        raise ValueError(msg)
+    before, rest = text.split(begin, 1)
+    page.write_text(before + "\n".join([begin, *lines_]) + end + rest.split(end, 1)[1], encoding="utf-8")
+
+
 def write(page: Path, found: Mapping[str, Runs], machine: str) -> None:
     """Puts the results between the page's marks, and the plot beside it into `images`.
 
     Raises:
         ValueError: the page has no marks.
     """
-    text = page.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        msg = f"{page} has no marks {BEGIN} and {END}"
-        raise ValueError(msg)
-    parts = [BEGIN, "", f"{machine}.", "", "![records/s of each contender](images/benchmarks.png)", ""]
+    parts = ["", f"{machine}.", "", "![records/s of each contender](images/benchmarks.png)", ""]
     for work, runs in found.items():
         parts += [f"### {work}", "", "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
         parts += ["| " + " | ".join(line) + " |" for line in lines(runs)]
         parts += ["", ratios(runs).capitalize() + ".", ""]
-    before, rest = text.split(BEGIN, 1)
-    page.write_text(before + "\n".join(parts) + END + rest.split(END, 1)[1], encoding="utf-8")
+    replace_between(page, BEGIN, END, parts)
     draw(page.parent / "images" / "benchmarks.png", found)
 
 

@@ -6,11 +6,9 @@ it has ended. A crash anywhere leads to the same tables: whatever was planned is
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -40,7 +38,7 @@ from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.ingest_query import IngestQuery
-from lakestreams.engine.lake import Lake, Table, require_distinct
+from lakestreams.engine.lake import Lake, require_distinct
 from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
@@ -69,7 +67,6 @@ if TYPE_CHECKING:
 _UNKNOWN = 1 << 62  # as many rows as there may be
 _RATES = 1_000  # finished cycles that match rates look back at, at most
 _RECREATED = "was deleted and created again"
-_new_process = True
 
 
 class Driver:
@@ -164,7 +161,6 @@ class Driver:
 
     def _start(self) -> None:
         with self._timed("check"):
-            self._look_ahead()
             outputs, view, self._summary.warnings = self.check()
         with self._timed("prepare"):
             self._create_tables(outputs)
@@ -230,32 +226,6 @@ class Driver:
         self._rules = self._expecting.rules = RecordRules(self._topology.expectations, view.partitions)
 
     # --- start -----------------------------------------------------------------------------------------------------
-
-    def _look_ahead(self) -> None:
-        """Begins to read what is there of the tables while the topology is checked, in the first run of a process.
-
-        In a new JVM most of the first look at a table is loading and warming up Delta's code, on one core; and so is
-        most of the check. What the run goes by is read once more, after it.
-        """
-        global _new_process  # noqa: PLW0603 - as the JVM is, which belongs to the process
-        if _new_process:
-            _new_process = False
-            threading.Thread(target=self._look, daemon=True).start()  # a run that ends sooner does not wait for it
-
-    def _look(self) -> None:
-        with contextlib.suppress(Exception):  # whatever is wrong is found again, and told, where it is looked at
-            if self._ledger.table.exists(self._spark):
-                self._ledger.history(self._spark)
-                for table in self._tables():
-                    if table.exists(self._spark):
-                        table.read(self._spark).schema  # noqa: B018 - Delta keeps what it has read
-
-    def _tables(self) -> Iterator[Table]:
-        """What the pipeline reads and writes, but for the ledger."""
-        lake, name = self._lake, self._topology.name
-        yield from (lake.bronze(name, source.topic) for source in self._topology.sources)
-        yield from (lake.output(sink.name) for sink in self._topology.sinks)
-        yield quarantine.table(self._ledger)
 
     @property
     def _topics(self) -> list[str]:

@@ -252,7 +252,7 @@ def _by_mapper(option: str, shape: type[Join]) -> Settings:
 
 
 def _mapper(given: Mapping[str, Any], option: str, shape: type[Join], where: str) -> Mapper:
-    """What `left_on` or `right_on` stands for: a function as it is, names as the columns of these names."""
+    """What `left_on` or `right_on` stands for: a function, which may return the column itself, or names of columns."""
     on = given.get(option)
     hint = f'{option}="column", {option}=("one", "two") or a function from the fields to a Column or a dict of name to Column'
     if on is None:
