@@ -85,9 +85,13 @@ def main(
     keep: Annotated[Path | None, typer.Option(help="file that gets all figures as JSON")] = None,
 ) -> None:
     """Measures contenders side by side."""
-    names = [name for name in contenders.split(",") if name]
+    names, chosen = ([name for name in text.split(",") if name] for text in (contenders, works))
+    unknown = sorted({*names} - CONTENDERS.keys() | {*chosen} - WORKS.keys())
+    if unknown:
+        msg = f"unknown: {', '.join(unknown)}; works are {', '.join(WORKS)}, contenders {', '.join(CONTENDERS)}"
+        raise typer.BadParameter(msg)
     found: dict[str, Runs] = {}
-    for work in (WORKS[name] for name in works.split(",")):
+    for work in (WORKS[name] for name in chosen):
         with Broker(heap_mb=1024) as broker, tempfile.TemporaryDirectory(prefix="lakestreams-bench-") as folder:
             spark = spark_session("lakestreams-bench", memory=memory)
             bench = Bench(spark, broker, Path(folder), batch, partitions)
