@@ -139,6 +139,34 @@ time.sleep(600)
         os.kill(fork, signal.SIGKILL)
 
 
+@pytest.mark.crash
+def test_a_parent_gone_before_the_guard_is_ready_shows_too():
+    """The guard's python takes its time to start the child: its parent may be killed meanwhile."""
+    script = f"""
+import os, subprocess, sys, time
+code = "import runpy, subprocess, sys, time; start = subprocess.Popen.__init__\\n" \
+    "def late(*a, **k): start(*a, **k); time.sleep(1.5)\\n" \
+    "subprocess.Popen.__init__ = late; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+guard = subprocess.Popen([{sys.executable!r}, "-I", "-S", "-c", code, {GUARD!r}, "--", *{SLEEPER!r}], stdin=subprocess.PIPE)
+fork = os.fork()
+if fork == 0:
+    time.sleep(600)
+time.sleep(1)  # the guard runs, and is starting its child
+print(guard.pid, fork, flush=True)
+time.sleep(600)
+"""
+    parent = subprocess.Popen([sys.executable, "-S", "-c", script], stdout=subprocess.PIPE)
+    guard_pid, fork = map(int, parent.stdout.readline().split())
+    children = psutil.Process(guard_pid).children()
+    try:
+        parent.kill()
+        parent.wait(10)
+        assert len(children) == 1
+        assert gone([guard_pid, children[0].pid])
+    finally:
+        os.kill(fork, signal.SIGKILL)
+
+
 BROKER_PARENT = """
 import sys, time
 from lakestreams.local.broker import Broker

@@ -31,6 +31,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command under guard; returns its exit code."""
+    parent = os.getppid()  # first of all: whoever asks later may be told of the one that inherited an orphan
     options = _arguments(argv)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -41,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     # The reader may have gone already; that shows on stdin next, and must not end the guard before its child.
     with contextlib.suppress(BrokenPipeError):
         os.write(1, f"{child.pid}\n".encode())
-    order = _wait_for_order(child, wake_read, detached=options.detach)
+    order = _wait_for_order(child, wake_read, None if options.detach else parent)
     if order != "exited":
         _end(child, grace_s=0.0 if order == "die" else options.grace)
     if options.remove and order in {"eof", "signal"}:
@@ -95,12 +96,11 @@ def _die_with(guard_pid: int) -> Callable[[], None] | None:
     return ask
 
 
-def _wait_for_order(child: subprocess.Popen[bytes], wake: int, *, detached: bool) -> str:
-    """Blocks until something ends the wait: `exited`, `signal`, `eof`, `stop` or `die`."""
-    parent = os.getppid()
-    watched = [wake] if detached else [wake, 0]
+def _wait_for_order(child: subprocess.Popen[bytes], wake: int, parent: int | None) -> str:
+    """Blocks until something ends the wait: `exited`, `signal`, `eof`, `stop` or `die`; without a parent, the first two."""
+    watched = [wake] if parent is None else [wake, 0]
     while True:
-        ready = select.select(watched, [], [], None if detached else _POLL_S)[0]
+        ready = select.select(watched, [], [], None if parent is None else _POLL_S)[0]
         if wake in ready and set(os.read(wake, 512)) - {int(signal.SIGCHLD)}:
             return "signal"
         if child.poll() is not None:
@@ -108,7 +108,7 @@ def _wait_for_order(child: subprocess.Popen[bytes], wake: int, *, detached: bool
         if 0 in ready:
             said = os.read(0, 64).strip()
             return {b"stop": "stop", b"die": "die"}.get(said, "eof")
-        if not detached and os.getppid() != parent:
+        if parent is not None and os.getppid() != parent:
             return "eof"
 
 
