@@ -110,6 +110,10 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         "username or password",
         hint="look at user name and password or token in sasl.jaas.config, at the secrets that it refers to, and at sasl.mechanism",
     ),
+    errors.RightsMissing(
+        "Kafka does not allow the pipeline to use one of PageViews, UserProfiles: TopicAuthorizationException: Topic "
+        "authorization failed."
+    ),
     errors.TooManyBadRecords(
         "PageViews: 240 of 2000 records (12.0%) cannot be read\nallowed is 5.0%; nothing of the cycle was published"
     ),

@@ -365,6 +365,21 @@ class SignInFailed(LakestreamsError):
     )
 
 
+class RightsMissing(LakestreamsError):
+    """Kafka knows who signs in, and does not allow what the pipeline is to do: its access control lists say so.
+
+    A pipeline describes and reads the topics that it reads, and describes and writes those that it writes. It joins no
+    consumer group. A topic that may not be described at all can look as if it did not exist (LS302).
+    """
+
+    code = "LS307"
+    name = "RIGHTS_MISSING"
+    hint = (
+        "have the user that signs in allowed Describe and Read on the topics that are read, Describe and Write on those that "
+        "are written: kafka-acls --add --allow-principal User:NAME --operation Read --topic TOPIC"
+    )
+
+
 # --- LS4xx: the data -----------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,14 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from tests.engine.searching import found_in, holds
 
 from lakestreams.local import broker_process
@@ -85,7 +93,7 @@ outputs:
   silver.enriched: {{from: enriched}}
   {BEACON}-enriched: {{from: enriched, to: kafka, key: {{text: user}}}}
 """
-PARTITIONS = {"views": 2, "users": 2, "enriched": 2, "three": 3, "many": 2}
+PARTITIONS = {"views": 2, "users": 2, "enriched": 2, "three": 3, "many": 2, "unseen": 2, "unread": 2, "unwritten": 2}
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,11 @@ CONNECTIONS = (
         options=changed("SASL_PLAINTEXT", "SASL_SSL").replace("    ssl.keystore.key: secret://kafka/key\n", "") +
         "    ssl.truststore.location: {sources}\n    ssl.truststore.password: secret://kafka/truststore\n"),
 )  # fmt: skip
+RIGHTS = (
+    Run("right-to-see", f"LS307(?s:.*){BEACON}-unseen", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-unseen"),)),
+    Run("right-to-read", f"LS307(?s:.*){BEACON}-unread", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-unread"),)),
+    Run("right-to-write", "LS305(?s:.*)TopicAuthorizationException", change=((f"{BEACON}-enriched:", f"{BEACON}-unwritten:"),)),
+)  # fmt: skip
 DATA = (
     Run("unknown-topic", f"topic {BEACON}-nowhere does not exist", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-nowhere"),)),
     Run("unequal-partitions", "LS104", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-three"),)),
@@ -162,7 +175,7 @@ DATA = (
     Run("other-configuration", "LS504", lake="expectation"),
 )  # fmt: skip
 KILLED = Run("killed", "", None, lake="success", environment={"LAKESTREAMS_FAILPOINT": "epoch.after:1:kill"})
-RUNS = (*SUCCESSES, *FILES, *CONNECTIONS, *DATA, KILLED)
+RUNS = (*SUCCESSES, *FILES, *CONNECTIONS, *RIGHTS, *DATA, KILLED)
 LONGER = (
     Run("success", r"page_views: 1 cycles, 4 records, 0 unreadable", 0),
     command("check", "check {pipeline} --root {root} --explain --json", f"{BEACON}-views"),
@@ -195,6 +208,8 @@ def broker() -> Iterator[tuple[Broker, str]]:
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT\n"
         )
         text += "sasl.enabled.mechanisms=PLAIN\n"
+        text += "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+        text += "super.users=User:ANONYMOUS\nallow.everyone.if.no.acl.found=true\n"  # of the other listeners
         text += f'listener.name.sasl_plaintext.plain.sasl.jaas.config={PLAIN} required user_lakestreams="{in_file}";\n'
         file.write_text(text, encoding="utf-8")
 
@@ -205,10 +220,29 @@ def broker() -> Iterator[tuple[Broker, str]]:
             for name, count in PARTITIONS.items():
                 running.create_topic(f"{BEACON}-{name}", count)
             page = json.dumps({"page": f"{BEACON}-page", "seconds": 7})
+            _deny(
+                running, {"unseen": AclOperation.DESCRIBE, "unread": AclOperation.READ, "unwritten": AclOperation.WRITE}
+            )
             running.produce(f"{BEACON}-users", [("alice", "us-east", 1_000)])
             running.produce(f"{BEACON}-views", [(user, page, 2_000) for user in ("alice", "bob", "carol")])
+            running.produce(f"{BEACON}-unread", [("alice", page, 2_000)])
             running.produce(f"{BEACON}-many", [(f"user-{number}", page, 2_000) for number in range(1_200)])
             yield running, f"127.0.0.1:{port}"
+
+
+def _deny(running: Broker, rights: dict[str, AclOperation]) -> None:
+    """Takes a right of a topic away from whoever signs in as the pipelines do."""
+
+    def rule(name: str, right: AclOperation, what: AclPermissionType) -> AclBinding:
+        topic = ResourceType.TOPIC, f"{BEACON}-{name}", ResourcePatternType.LITERAL
+        return AclBinding(*topic, "User:lakestreams", "*", right, what)
+
+    # once a topic has a rule, nobody may do with it what no rule allows
+    bindings = [rule(name, AclOperation.ALL, AclPermissionType.ALLOW) for name in rights]
+    bindings += [rule(name, right, AclPermissionType.DENY) for name, right in rights.items()]
+    admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+    for done in admin.create_acls(bindings).values():
+        done.result(10)
 
 
 @pytest.fixture(scope="module")

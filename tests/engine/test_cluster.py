@@ -9,7 +9,7 @@ import pytest
 
 from lakestreams.config.kafka import KafkaOptions
 from lakestreams.engine.cluster import AdminCluster, Cluster, ProbeCluster, _fault, connect
-from lakestreams.errors import BrokerUnreachable, LakestreamsError, SignInFailed
+from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissing, SignInFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,6 +141,12 @@ ERRORS, KAFKA = "org.apache.kafka.common.errors.", "org.apache.kafka.common.Kafk
             "bootstrap_servers",
         ),
         (
+            Failed(f"{ERRORS}TopicAuthorizationException: Topic authorization failed."),
+            RightsMissing,
+            "Kafka does not allow the pipeline to use one of a, b: TopicAuthorizationException: Topic authorization failed.",
+            "kafka-acls",
+        ),
+        (
             Failed(f"{ERRORS}TimeoutException: Timed out waiting for a node assignment. Call: listNodes"),
             BrokerUnreachable,
             "no broker answers at a:1: no answer in time",
@@ -152,11 +158,11 @@ def test_what_kafkas_client_says_is_an_error_of_ours_that_names_options(
     error: Failed, kind: type[LakestreamsError], told: str, hint: str
 ) -> None:
     """The texts are those of Spark 4.2 with Kafka's clients 3.9 (test_canary has the real ones)."""
-    found = _fault(error, "a:1")
+    found = _fault(error, "a:1", ["a", "b"])
     assert type(found) is kind
     assert found.message == told
     assert hint in found.hint
 
 
 def test_any_other_error_stays_what_it_is() -> None:
-    assert _fault(Failed("java.lang.OutOfMemoryError: SSL, JAAS and keystores have no part in it"), "a:1") is None
+    assert _fault(Failed("java.lang.OutOfMemoryError: SSL, JAAS and keystores have no part in it"), "a:1", []) is None

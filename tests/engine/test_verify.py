@@ -12,6 +12,7 @@ from tests.engine.harness import ZERO, Bench, fresh_topics
 from tests.engine.jobs import JOBS
 
 import lakestreams
+from lakestreams import StreamsBuilder, Text
 from lakestreams.engine import past, sinks
 from lakestreams.engine.verify import verify
 from lakestreams.engine.why import Fate, why
@@ -177,6 +178,24 @@ def test_why_tells_the_fate_of_each_record(spark: SparkSession, broker: Broker, 
     assert f"waits in both until the clock, now at {ZERO + 3_000}, passes {ZERO + 3_120}" in told(of("o99"))
     with pytest.raises(NoSuchRecord, match="'zoe'"):
         of("zoe")
+
+
+def test_why_tells_of_each_output_that_lacks_a_record(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    views, users = fresh_topics(broker)
+    builder = StreamsBuilder("two_outputs")
+    viewed = builder.stream(views, key=Text("user"), value=Text("page"), name="views")
+    joined = viewed.left_join(builder.table(users, key=Text("user"), value=Text("region"), name="users"), name="both")
+    joined.to_delta("silver.every")
+    joined.filter(lambda row: row.page != "/b", name="wanted").to_delta("silver.some")
+    broker.produce(users, [("u", "r", ZERO)])
+    broker.produce(views, [("u", "/a", ZERO + 1), ("u", "/b", ZERO + 2)])
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    bench.run()
+    told_of = {fate.value: fate.told for fate in why(spark, bench.lake, bench.topology, key="u") if fate.topic == views}
+    assert len(told_of["/a"]) == 1
+    assert told_of["/b"][0] == "not in silver.some: was filtered out by wanted"
+    assert told_of["/b"][1].startswith("gave silver.every: matched of ")
+    assert len(told_of["/b"]) == 2
 
 
 def test_a_pipeline_is_opened_for_notebooks(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lakestreams.engine.ledger import TopicPartition
-from lakestreams.errors import BrokerUnreachable, LakestreamsError, SignInFailed, TopicMissing
+from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissing, SignInFailed, TopicMissing
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -47,6 +47,7 @@ _NOT_MADE: Final = {
     "sasl.login.*",
     "(?i:keystore|truststore)|SSL|PEM": "look at ssl.*: files that driver and executors can read, their types and passwords",
 }
+_NOT_ALLOWED: Final = re.compile(r"(?:Topic|Group|Cluster)AuthorizationException.*")
 _CAUSE: Final = re.compile(r"(?m)^Caused by: (.*)$")
 _PACKAGES: Final = re.compile(r"\b(?:[a-z]\w*\.)+(?=[A-Z]\w*(?:Exception|Error)\b)")
 
@@ -96,6 +97,7 @@ class Cluster(Protocol):
         Raises:
             BrokerUnreachable: if no broker answers in time.
             SignInFailed: if Kafka does not let us in, or the options make no client.
+            RightsMissing: if it lets us in, and not see the topics.
             TopicMissing: if topics do not exist; it names those.
         """
         ...
@@ -127,7 +129,7 @@ class AdminCluster:
 
     def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
         """Partition counts, offsets and ids in three requests; one more for topics that are written."""
-        from confluent_kafka import IsolationLevel, KafkaException, TopicCollection  # noqa: PLC0415
+        from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection  # noqa: PLC0415
         from confluent_kafka import TopicPartition as At  # noqa: PLC0415
         from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
 
@@ -156,6 +158,8 @@ class AdminCluster:
             )
             most_bytes = _most_bytes(admin, outputs)
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise RightsMissing(f"Kafka does not allow the pipeline to use one of {', '.join(names)}") from error
             raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
         return ClusterView(ends, starts, ids, most_bytes)
 
@@ -172,23 +176,23 @@ class ProbeCluster:
         """Partition counts and end offsets from one query that reads nothing; from another one where topics are missing."""
         names = sorted({*topics, *written})
         try:
-            ends = self._ends("subscribe", ",".join(names))
+            ends = self._ends("subscribe", ",".join(names), names)
         except LakestreamsError:
             raise
         except Exception as error:
             if "UnknownTopicOrPartition" not in str(error):
                 raise
             # which of them it does not say; a pattern takes those that are there
-            ends = self._ends("subscribePattern", "|".join(map(re.escape, names)))
+            ends = self._ends("subscribePattern", "|".join(map(re.escape, names)), names)
         missing = [name for name in names if not any(topic == name for topic, _ in ends)]
         if missing:
             raise _missing(missing, self.options["kafka.bootstrap.servers"])
         return ClusterView(ends)
 
-    def _ends(self, how: str, topics: str) -> dict[TopicPartition, int]:
+    def _ends(self, how: str, text: str, names: Sequence[str]) -> dict[TopicPartition, int]:
         limits = {"kafka.default.api.timeout.ms": "15000", "kafka.request.timeout.ms": "10000"}
         reader = self.spark.readStream.format("kafka").options(**{**limits, **self.options})
-        latest = reader.option(how, topics).option("startingOffsets", "latest").load()
+        latest = reader.option(how, text).option("startingOffsets", "latest").load()
         self.scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="probe-", dir=self.scratch) as folder:
             try:
@@ -201,7 +205,7 @@ class ProbeCluster:
                 query.awaitTermination()
                 progress = _as_dict(query.lastProgress)
             except Exception as error:
-                fault = _fault(error, self.options["kafka.bootstrap.servers"])
+                fault = _fault(error, self.options["kafka.bootstrap.servers"], names)
                 if fault is None:
                     raise
                 raise fault from error
@@ -211,8 +215,8 @@ class ProbeCluster:
         return {(topic, int(part)): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
 
 
-def _fault(error: Exception, servers: str) -> LakestreamsError | None:
-    """What the Java client's error, wrapped by Spark, comes to; None where it is neither the network nor the signing in."""
+def _fault(error: Exception, servers: str, topics: Sequence[str]) -> LakestreamsError | None:
+    """What the Java client's error, wrapped by Spark, comes to; None where it is neither the network nor a right."""
     text = str(error)
     if _NO_CLIENT.search(text):
         causes = _causes(error)
@@ -221,6 +225,9 @@ def _fault(error: Exception, servers: str) -> LakestreamsError | None:
         hints = (hint for pattern, hint in _NOT_MADE.items() if re.search(pattern, "\n".join(causes)))
         why = ": ".join(causes[-2:])
         return SignInFailed(f"Kafka's client cannot be made of the options: {why}", hint=next(hints, None))
+    denied = rights_missing(text, topics)
+    if denied is not None:
+        return denied
     for pattern, hint in _NOT_LET_IN.items():
         found = re.search(rf"(?:{pattern}).*", text)
         if found:
@@ -229,6 +236,15 @@ def _fault(error: Exception, servers: str) -> LakestreamsError | None:
     if "TimeoutException" in text or "Timed out" in text or "timed out" in text:
         return _unreachable(servers, "no answer in time")
     return None
+
+
+def rights_missing(text: str, topics: Sequence[str]) -> RightsMissing | None:
+    """What Kafka's Java client says is not allowed, which mostly names no topic; None where it says nothing of the kind."""
+    found = _NOT_ALLOWED.search(text)
+    if found is None:
+        return None
+    which = topics[0] if len(topics) == 1 else f"one of {', '.join(topics)}"
+    return RightsMissing(f"Kafka does not allow the pipeline to use {which}: {found[0].partition(' SQLSTATE: ')[0]}")
 
 
 def _causes(error: Exception) -> list[str]:

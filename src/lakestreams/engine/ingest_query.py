@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from lakestreams.engine.cluster import rights_missing
 from lakestreams.errors import Fenced, IngestFailed, LakestreamsError, OffsetsExpired
 
 if TYPE_CHECKING:
@@ -45,11 +46,11 @@ class IngestQuery:
         topics: Sequence[str],
         writer: BatchWriter,
     ) -> None:
-        self._pipeline = pipeline
+        self._pipeline, self._topics = pipeline, sorted(topics)
         reader = (
             spark.readStream.format("kafka")
             .options(**_READER, **settings.kafka)
-            .option("subscribe", ",".join(sorted(topics)))
+            .option("subscribe", ",".join(self._topics))
             .option("includeHeaders", "true")
             .option("failOnDataLoss", str(not settings.accept_data_loss).lower())
             .option("maxOffsetsPerTrigger", str(settings.max_offsets_per_trigger))
@@ -84,7 +85,7 @@ class IngestQuery:
         try:
             self._query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # fractions of a second work
         except Exception as error:
-            raise failure(self._pipeline, error) from error
+            raise failure(self._pipeline, error, self._topics) from error
 
     def require_success(self) -> None:
         """Looks at how it has ended.
@@ -92,18 +93,19 @@ class IngestQuery:
         Raises:
             Fenced: a newer driver is there.
             OffsetsExpired: records were deleted before they were read.
+            RightsMissing: the topics may be seen and not read.
             IngestFailed: anything else, with the line that says most.
         """
         error = self._query.exception()
         if error is not None:
-            raise failure(self._pipeline, error) from error
+            raise failure(self._pipeline, error, self._topics) from error
 
     def stop(self) -> None:
         """Ends it."""
         self._query.stop()
 
 
-def failure(pipeline: str, error: Exception) -> LakestreamsError:
+def failure(pipeline: str, error: Exception, topics: Sequence[str]) -> LakestreamsError:
     """What a failure of the query means."""
     text = str(error)
     known = _carried(text)
@@ -113,7 +115,11 @@ def failure(pipeline: str, error: Exception) -> LakestreamsError:
         return Fenced(f"a newer driver runs pipeline {pipeline}; nothing was written")
     if "failOnDataLoss" in text or "OffsetOutOfRange" in text:
         return OffsetsExpired(f"Spark's Kafka source found offsets missing:\n{text.splitlines()[0]}")
-    return unreadable_time(text) or IngestFailed(f"the ingest query of {pipeline} stopped: {_cause(text)}")
+    return (
+        rights_missing(text, topics)
+        or unreadable_time(text)
+        or IngestFailed(f"the ingest query of {pipeline} stopped: {_cause(text)}")
+    )
 
 
 def _carried(text: str) -> type[LakestreamsError] | None:

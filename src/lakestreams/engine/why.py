@@ -1,9 +1,9 @@
 """The fate of a record, and where a result comes from: told from bronze, plans, quarantine and the results' lineage.
 
 What gave no result is followed through the topology: all finished cycles are evaluated once more, and the node is named
-behind which nothing of the record is left. What was written to topics is told from such an evaluation, too: a topic is not
-read.
-behind which nothing of the record is left. Where bronze is trimmed, what is left of earlier cycles cannot be followed.
+behind which nothing of the record is left; so is what came into one output and not into another. What was written to topics
+is told from such an evaluation, too: a topic is not read. Where bronze is trimmed, what is left of earlier cycles cannot be
+followed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from lakestreams.engine.ledger import ATTEMPTS, Ledger, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
 from lakestreams.joins.order import AMENDED, CONTRIBUTORS, COORDINATES, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide
-from lakestreams.topology.graph import key_source, sources_of
+from lakestreams.topology.graph import key_source, sources_of, upstream
 from lakestreams.topology.nodes import (
+    Aggregate,
     Filter,
     StreamGlobalJoin,
     StreamTableJoin,
+    Suppress,
     WindowedJoin,
     is_join,
     kind_of,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.lake import Lake
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import Node
+    from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node
 
 _MOST = 100  # records of a key that are told, the newest ones
 _MOST_RESULTS = 20
@@ -154,11 +156,11 @@ def why(
     )  # all finished cycles in one evaluation, made when it is first asked for
     if done and topology.kafka_sinks:
         _sent(topology, again(), fates)
-    silent = [fate for fate in fates if not fate.told and not _joined(fate)]
+    silent = [fate for fate in fates if not fate.told and (not _joined(fate) or _lacking(topology, fate))]
     if silent and done:
         since = [fate for fate in silent if fate.cycle is not None and fate.cycle > behind]
         for fate in silent:
-            if fate not in since:
+            if fate not in since and not _joined(fate):
                 fate.told.append(f"cannot be followed: bronze is trimmed up to cycle {behind}")
         if since:
             _followed(topology, again(), done, since)
@@ -170,7 +172,26 @@ def why(
 
 def _joined(fate: Fate) -> bool:
     """Whether a join's row is made of it; an aggregate's row only names the record that brought it about."""
-    return any(row[LINEAGE]["kind"] in (MATCHED, AMENDED, UNMATCHED) for row in fate.results)
+    return any(map(_is_joined, fate.results))
+
+
+def _is_joined(row: dict[str, Any]) -> bool:
+    return row[LINEAGE]["kind"] in (MATCHED, AMENDED, UNMATCHED)
+
+
+def _lacking(topology: Topology, fate: Fate) -> list[DeltaSink | KafkaSink]:
+    """The outputs that its topic can cause rows of, and that have none of it; of aggregates' rows that cannot be said."""
+    there = {row["output"] for row in fate.results}
+    return [
+        sink
+        for sink in topology.outputs
+        if sink.name not in there and fate.topic in _topics(sink) and not _gathers(sink)
+    ]
+
+
+def _gathers(node: Node) -> bool:
+    """Whether rows of a node name only the records that brought them about."""
+    return any(isinstance(one, Aggregate | Suppress) for one in upstream(node))
 
 
 # --- what the tables say ---------------------------------------------------------------------------------------------
@@ -272,7 +293,7 @@ def _made(results: Sequence[dict[str, Any]]) -> str:
 
 
 def _followed(topology: Topology, results: dataflow.Results, done: Sequence[Plan], fates: Sequence[Fate]) -> None:
-    """Names the node behind which nothing is left."""
+    """Names the node behind which nothing is left; of an output that other ones do not share, with the output's name."""
     outputs = {sink.name for sink in topology.outputs}
     steps = [node for node in topology.nodes if node.name not in outputs]
     parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items() if name not in outputs]
@@ -281,7 +302,13 @@ def _followed(topology: Topology, results: dataflow.Results, done: Sequence[Plan
     for fate in fates:
         reached = [node for node in steps if (node.name, fate.identity) in there]
         lost = [node for node in steps if node not in reached and any(parent in reached for parent in node.parents)]
-        fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost))
+        if not _joined(fate):
+            fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost))
+        else:
+            for sink in _lacking(topology, fate):
+                on_the_way = {node.name for node in upstream(sink)}
+                why_not = [_lost(node, fate, done) for node in lost if node.name in on_the_way]
+                fate.told += [f"not in {sink.name}: {text}" for text in dict.fromkeys(why_not)]
         if not fate.told and not fate.results:
             fate.told.append("gave nothing, and no node says why: a later record of its key has taken its place")
 

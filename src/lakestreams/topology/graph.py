@@ -49,6 +49,13 @@ def sources_of(node: Node) -> tuple[Source, ...]:
     return tuple(found.values())
 
 
+def upstream(node: Node, beyond: str | None = None) -> list[Node]:
+    """A node and what feeds it, parents first; not beyond a node of this name, nor that one itself."""
+    if node.name == beyond:
+        return []
+    return [*(found for parent in node.parents for found in upstream(parent, beyond)), node]
+
+
 def key_source(node: Node) -> Source | None:
     """The source whose partitions a node's records lie in, or None after a re-key (then the task is by key hash).
 
@@ -138,8 +145,8 @@ def meet_apart(node: Join) -> bool:
 
 def _moves(side: Node, other: Node) -> bool:
     """Whether a side's records pass a repartition topic on a way that the other side's do not take."""
-    shared = {node.name for node in _upstream(other)}
-    return any(node.name not in shared and _repartitions(node) for node in _upstream(side))
+    shared = {node.name for node in upstream(other)}
+    return any(node.name not in shared and _repartitions(node) for node in upstream(side))
 
 
 def _repartitions(node: Node) -> bool:
@@ -232,20 +239,13 @@ def is_interleaved(join: Join) -> bool:
 
     So it is where the paths part behind the step that makes several, as in the self-join of a `flat_map`.
     """
-    right = {node.name for node in _upstream(join.right)}
-    shared = [node for node in _upstream(join.left) if node.name in right]
+    right = {node.name for node in upstream(join.right)}
+    shared = [node for node in upstream(join.left) if node.name in right]
     if not shared or not is_plural(shared[-1]):
         return False
     fork = shared[-1].name
-    behind = [node for side in (join.left, join.right) for node in _upstream(side, fork)]
+    behind = [node for side in (join.left, join.right) for node in upstream(side, fork)]
     return not any(is_join(node) or isinstance(node, FlatMap | FlatMapValues | Merge) for node in behind)
-
-
-def _upstream(node: Node, beyond: str | None = None) -> list[Node]:
-    """A node and what feeds it, parents first; not beyond a node of this name, nor that one itself."""
-    if node.name == beyond:
-        return []
-    return [*(found for parent in node.parents for found in _upstream(parent, beyond)), node]
 
 
 def _paths(node: Node, source: str, declared: Mapping[str, int]) -> list[list[int]]:
