@@ -121,6 +121,10 @@ CALLS = [
     (lambda s: s.views.join(s.users, right_on=7), InvalidOption, "right_on=7 names no columns and is not a function",
      'right_on="column", right_on=("one", "two") or a function from the fields to a Column or a dict of name to Column'),
     (lambda s: s.views.join(s.clicks, "5 minutes"), InvalidOption, "the joiner '5 minutes' is not a function", None),
+    (lambda s: s.views.filter("page is not null"), InvalidOption, "'page is not null' is not a function",
+     'give a function of the record\'s fields, such as lambda row: row.page != "/b"; in YAML files steps take SQL'),
+    (lambda s: s.users.map_values("plan"), InvalidOption, "'plan' is not a function", None),
+    (lambda s: s.views.flat_map_values(None), InvalidOption, "None is not a function", None),
     # joins that there are not
     (lambda s: s.views.outer_join(s.users), WrongKind, "there is no outer stream-table join",
      "inner and left ones there are: join(...), left_join(...)"),

@@ -24,8 +24,11 @@ SETTINGS: Final[dict[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
 }
-"""One task a stage; no plan that is changed on the way, no code that is compiled for a few rows."""
+"""One task a stage, of files and of Delta's log too; no plan that is changed on the way, no code that is compiled for a few
+rows."""
 
 
 class Tuning:

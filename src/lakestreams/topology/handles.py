@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
-from lakestreams.errors import MixedBuilders
+from lakestreams.errors import InvalidOption, MixedBuilders
 from lakestreams.topology.expectations import Invariant, Rule, RuleAction
 
 if TYPE_CHECKING:
@@ -117,3 +117,15 @@ class Output(Handle):
     """An output, of whose rows something can be expected; nothing can follow it."""
 
     __slots__ = ()
+
+
+def require_function(given: object, where: str) -> None:
+    """Refuses what is no function, such as SQL text; users without a type checker pass anything.
+
+    Raises:
+        InvalidOption: of the step at `where`.
+    """
+    if not callable(given):
+        message = f"{given!r} is not a function"
+        hint = 'give a function of the record\'s fields, such as lambda row: row.page != "/b"; in YAML files steps take SQL'
+        raise InvalidOption(message, hint=hint, where=where)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 
 from lakestreams.errors import WrongKind
 from lakestreams.topology.grouped import KGroupedStream
-from lakestreams.topology.handles import Handle, Output
+from lakestreams.topology.handles import Handle, Output, require_function
 from lakestreams.topology.joining import (
     ByForeignKeyOfTable,
     ByKey,
@@ -65,7 +65,9 @@ class KStream(Handle):
             mapper: from the record's fields to a dict of name to Column.
             name: of the step; by default `<input>_map_values`.
         """
-        return self._add(MapValues(self._named(name, "map_values"), self._node, mapper))
+        step = self._named(name, "map_values")
+        require_function(mapper, f'map_values "{step}"')
+        return self._add(MapValues(step, self._node, mapper))
 
     def filter(self, predicate: Predicate, *, name: str | None = None) -> KStream:
         """A stream of the records whose predicate is true (null counts as false).
@@ -74,7 +76,9 @@ class KStream(Handle):
             predicate: from the record's fields to a boolean Column.
             name: of the step; by default `<input>_filter`.
         """
-        return self._add(Filter(self._named(name, "filter"), self._node, predicate))
+        step = self._named(name, "filter")
+        require_function(predicate, f'filter "{step}"')
+        return self._add(Filter(step, self._node, predicate))
 
     def select_key(self, mapper: On, *, name: str | None = None) -> KStream:
         """A stream with another key; a key of nothing but nulls is a null key.
@@ -94,7 +98,9 @@ class KStream(Handle):
             mapper: from the record's fields to a pair of dicts of name to Column: the key's and the value's columns.
             name: of the step; by default `<input>_map`.
         """
-        return self._add(Map(self._named(name, "map"), self._node, mapper))
+        step = self._named(name, "map")
+        require_function(mapper, f'map "{step}"')
+        return self._add(Map(step, self._node, mapper))
 
     def flat_map_values(self, mapper: ManyMapper, *, name: str | None = None) -> KStream:
         """A stream of none, one or several records for each; key, time and order stay.
@@ -105,7 +111,9 @@ class KStream(Handle):
                 decides. A null element is a record with a null value.
             name: of the step; by default `<input>_flat_map_values`.
         """
-        return self._add(FlatMapValues(self._named(name, "flat_map_values"), self._node, mapper))
+        step = self._named(name, "flat_map_values")
+        require_function(mapper, f'flat_map_values "{step}"')
+        return self._add(FlatMapValues(step, self._node, mapper))
 
     def flat_map(self, mapper: ManyPairMapper, *, name: str | None = None) -> KStream:
         """A stream of several records for each, every one with a key of its own; re-keyed as by `select_key`.
@@ -115,7 +123,9 @@ class KStream(Handle):
                 same names.
             name: of the step; by default `<input>_flat_map`.
         """
-        return self._add(FlatMap(self._named(name, "flat_map"), self._node, mapper))
+        step = self._named(name, "flat_map")
+        require_function(mapper, f'flat_map "{step}"')
+        return self._add(FlatMap(step, self._node, mapper))
 
     def repartition(self, partitions: int, *, name: str | None = None) -> KStream:
         """A stream whose tasks are the hash of its key over a count of partitions: `murmur2(key) mod partitions`.

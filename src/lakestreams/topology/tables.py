@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from lakestreams.topology.durations import Duration, to_ms
-from lakestreams.topology.handles import Handle, Output
+from lakestreams.topology.handles import Handle, Output, require_function
 from lakestreams.topology.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper
 from lakestreams.topology.nodes import (
     AnyJoiner,
@@ -49,7 +49,9 @@ class _Table(Handle):
             mapper: from the row's fields to a dict of name to Column.
             name: of the step; by default `<input>_map_values`.
         """
-        return self._add(MapValues(self._named(name, "map_values"), self._node, mapper))
+        step = self._named(name, "map_values")
+        require_function(mapper, f'map_values "{step}"')
+        return self._add(MapValues(step, self._node, mapper))
 
     def filter(self, predicate: Predicate, *, name: str | None = None) -> Self:
         """A table of the rows whose predicate is true; a row that ceases to fulfil it is deleted.
@@ -58,7 +60,9 @@ class _Table(Handle):
             predicate: from the row's fields to a boolean Column.
             name: of the step; by default `<input>_filter`.
         """
-        return self._add(Filter(self._named(name, "filter"), self._node, predicate))
+        step = self._named(name, "filter")
+        require_function(predicate, f'filter "{step}"')
+        return self._add(Filter(step, self._node, predicate))
 
     def _add(self, node: Node) -> Self:
         return type(self)(self._builder, self._builder.add(node))
