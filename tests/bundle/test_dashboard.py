@@ -19,7 +19,7 @@ from sqlglot import exp
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.bundle import dashboards
 from lakestreams.bundle.dashboards import Dataset
-from lakestreams.engine.ledger import Plan, Range
+from lakestreams.engine.plans import Plan, Range
 from lakestreams.expectations import events
 from lakestreams.expectations.events import CYCLE, FLOW, Closing
 from lakestreams.expectations.tally import Expected, Tally

@@ -14,7 +14,8 @@ from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine import event_log
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import ATTEMPTS, Ledger
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import ATTEMPTS
 from lakestreams.engine.progress import Event, Summary
 from lakestreams.engine.settings import RunSettings
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine import bronze, dataflow, ingest, past, settle, sinks
 from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import History, Ledger, Plan
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import History, Plan
 from lakestreams.engine.steps import names
 from lakestreams.engine.verify import verify
 from lakestreams.expectations.rules import RecordRules

@@ -19,7 +19,7 @@ from lakestreams import Topology
 from lakestreams.engine import ingest
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.ledger import TopicPartition
+from lakestreams.engine.plans import TopicPartition
 from lakestreams.engine.settings import RunSettings
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from lakestreams.engine import quarantine, replays
 from lakestreams.engine.bronze import row_cycle, within
 from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import ATTEMPTS, History, Ingest, Ledger, Plan, Range
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import ATTEMPTS, History, Ingest, Plan, Range
 from lakestreams.engine.repairs import Repair
 from lakestreams.engine.replays import Filters, Request, Selection
 from lakestreams.errors import NotInQuarantine

@@ -17,8 +17,9 @@ from lakestreams import Json, StreamsBuilder, Text, Topology
 from lakestreams.engine import fingerprint, ingest, spans
 from lakestreams.engine.failpoints import FailpointReached
 from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import History, Ledger, Plan, Range
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.maintain import Options, maintain
+from lakestreams.engine.plans import History, Plan, Range
 from lakestreams.engine.trimming import Trimming
 from lakestreams.engine.verify import verify
 from lakestreams.engine.why import why

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine import partitioning
-from lakestreams.engine.ledger import Ingest, Range
+from lakestreams.engine.plans import Ingest, Range
 
 
 def batch(seq: int, *stretches: tuple[str, int, int, int, int]) -> Ingest:

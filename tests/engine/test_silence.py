@@ -15,7 +15,8 @@ from tests.engine.jobs import JOBS
 
 from lakestreams import StreamsBuilder, Text
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.ledger import Ledger, Plan
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import Plan
 from lakestreams.engine.verify import verify
 from lakestreams.engine.why import why
 from lakestreams.testing.small import small

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestreams import Json, StreamsBuilder, Text, invariants
 from lakestreams.engine.dataflow import check
-from lakestreams.engine.ledger import Plan, Range
+from lakestreams.engine.plans import Plan, Range
 from lakestreams.errors import UnknownColumn
 from lakestreams.expectations import events, judging, outcomes
 from lakestreams.expectations.events import Closing

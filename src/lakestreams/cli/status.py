@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from lakestreams.config.compile import Pipeline
     from lakestreams.engine.lake import Lake
-    from lakestreams.engine.ledger import History, Ledger, Range, TopicPartition
+    from lakestreams.engine.ledger import Ledger
+    from lakestreams.engine.plans import History, Range, TopicPartition
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import ingest, replays
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ingest import Position, Standing, Tail
-from lakestreams.engine.ledger import ATTEMPTS, Ingest, Ledger, Range, translated
+from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.plans import ATTEMPTS, Ingest, Range, TopicPartition
 from lakestreams.engine.replays import RECORD, Request
 from lakestreams.engine.sides import EXPECTATION
 from lakestreams.errors import Fenced
@@ -31,7 +32,6 @@ from lakestreams.expectations.rules import RecordRules, dropped, kept
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakestreams.engine.ledger import TopicPartition
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.expectations import Expectations
     from lakestreams.topology.nodes import Source

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ledger import ATTEMPTS, LATENESS_MS, Ledger, Plan, Range, TopicPartition
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import ATTEMPTS, LATENESS_MS, Plan, Range, TopicPartition
 from lakestreams.expectations.rules import BEHIND
 
 if TYPE_CHECKING:

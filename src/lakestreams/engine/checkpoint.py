@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakestreams.engine.ledger import TopicPartition
+from lakestreams.engine.plans import TopicPartition
 
 
 def read_offsets(file: Path) -> dict[TopicPartition, int]:

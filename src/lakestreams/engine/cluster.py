@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lakestreams.engine.ledger import TopicPartition
+from lakestreams.engine.plans import TopicPartition
 from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissing, SignInFailed, TopicMissing
 
 if TYPE_CHECKING:

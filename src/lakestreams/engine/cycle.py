@@ -12,8 +12,9 @@ from lakestreams.engine import dataflow, kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.dataflow import LINEAGE, Inputs, Results
 from lakestreams.engine.expecting import WRITTEN, Expecting
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.ledger import Ledger, Plan, translated
+from lakestreams.engine.ledger import Ledger, translated
 from lakestreams.engine.observed import Observed
+from lakestreams.engine.plans import Plan
 from lakestreams.engine.sides import EXPECTATION
 from lakestreams.engine.steps import names
 from lakestreams.errors import TooManyBadRecords

@@ -20,7 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import ingest
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ingest import Position, Standing
-from lakestreams.engine.ledger import Range, translated
+from lakestreams.engine.ledger import translated
+from lakestreams.engine.plans import Ingest, Range, TopicPartition
 from lakestreams.errors import (
     ChangeFeedOff,
     DeltaTableMissing,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.cluster import ClusterView
     from lakestreams.engine.lake import Lake, Table
-    from lakestreams.engine.ledger import Ingest, Ledger, TopicPartition
+    from lakestreams.engine.ledger import Ledger
     from lakestreams.formats.table import TableColumns
     from lakestreams.topology.nodes import Source
 

@@ -39,7 +39,8 @@ from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.ingest_query import IngestQuery
 from lakestreams.engine.lake import Lake, require_distinct
-from lakestreams.engine.ledger import History, Ingest, Ledger, Plan, Range, TopicPartition
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.tuning import SHUFFLES, Tuning

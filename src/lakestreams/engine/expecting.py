@@ -17,7 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import bronze
 from lakestreams.engine.bronze import planned_rows
 from lakestreams.engine.dataflow import LINEAGE
-from lakestreams.engine.ledger import NO_TIME, Ledger, Plan
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import NO_TIME, Plan
 from lakestreams.errors import ExpectationFailed
 from lakestreams.expectations import judging
 from lakestreams.expectations.judging import EXAMPLES, Dataset

@@ -24,7 +24,8 @@ from lakestreams.engine.bronze import late
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import NO_TIME, Ingest, Ledger, Range, TopicPartition, translated
+from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.plans import NO_TIME, Ingest, Range, TopicPartition
 from lakestreams.engine.tuning import FEW, SHUFFLES
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import BEHIND, RecordRules

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.engine.lake import Lake
-    from lakestreams.engine.ledger import Ingest
+    from lakestreams.engine.plans import Ingest
     from lakestreams.topology.builder import Topology
 
 NEWEST: Final = 200_000

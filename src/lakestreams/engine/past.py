@@ -20,7 +20,8 @@ from lakestreams.engine import fingerprint as fingerprints
 from lakestreams.engine import pace, snapshots, state
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.dataflow import Inputs, Results
-from lakestreams.engine.ledger import History, Ledger, Plan, StoredState
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import History, Plan, StoredState
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.errors import BronzeTrimmed
 from lakestreams.expectations.rules import kept

@@ -18,7 +18,8 @@ from lakestreams.engine.ingest import (
     NO_TIMESTAMP,
 )
 from lakestreams.engine.lake import Table
-from lakestreams.engine.ledger import Ledger, Plan, Range
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import Plan, Range
 from lakestreams.engine.sides import DETAIL, EXPECTATION, ROW, RULES
 from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.topology.graph import is_rekeyed, may_delete, sources_of, takes_null_values

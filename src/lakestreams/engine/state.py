@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Table, plain
-from lakestreams.engine.ledger import Ledger, StoredState, translated
+from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.plans import StoredState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,7 +23,8 @@ from lakestreams.engine import dataflow, fingerprint, past, state
 from lakestreams.engine.bronze import row_cycle
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import lost_to_others
-from lakestreams.engine.ledger import History, Ledger, Plan, StoredState
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import History, Plan, StoredState
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import dropped
 from lakestreams.topology.graph import only_looks_up

@@ -21,7 +21,8 @@ from lakestreams.engine import dataflow, past, second_opinion, sinks
 from lakestreams.engine.bronze import planned_rows, row_cycle, within
 from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.finding import Finding
-from lakestreams.engine.ledger import ATTEMPTS, NO_TIME, Ledger, Plan, Range
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import ATTEMPTS, NO_TIME, Plan, Range
 from lakestreams.engine.steps import names
 from lakestreams.errors import BronzeTrimmed, NothingToVerify
 from lakestreams.joins.order import KEY, TOMBSTONE

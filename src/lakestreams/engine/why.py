@@ -20,7 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import dataflow, past, quarantine, replays
 from lakestreams.engine.dataflow import EVENT_TIME, LINEAGE
-from lakestreams.engine.ledger import ATTEMPTS, Ledger, Plan
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import ATTEMPTS, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
 from lakestreams.joins.order import AMENDED, CONTRIBUTORS, COORDINATES, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide

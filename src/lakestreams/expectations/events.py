@@ -17,7 +17,7 @@ from lakestreams.joins.order import TOMBSTONE
 from lakestreams.topology.nodes import Sink, StreamTableJoin, kind_of
 
 if TYPE_CHECKING:
-    from lakestreams.engine.ledger import Plan
+    from lakestreams.engine.plans import Plan
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node
 
