@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.engine import failpoints
+from lakestreams.engine import failpoints, starting
 from lakestreams.engine.cluster import ProbeCluster, connect
 from lakestreams.engine.driver import Driver
 from lakestreams.errors import (
@@ -177,9 +177,8 @@ def test_two_topics_that_become_one_table(spark: SparkSession, broker: Broker, t
     topology = builder.build()
     bench = Bench(spark, broker, tmp_path, topology)
     # Kafka itself refuses such a pair on one cluster, so the second topic is only declared
-    driver = bench.driver()
     with pytest.raises(TableNameCollision, match="bronze"):
-        driver._require_distinct_tables()
+        starting.require_distinct_tables(bench.lake, topology)
 
 
 def test_a_half_published_cycle_is_not_finished_under_another_configuration(

@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -27,36 +25,32 @@ from lakestreams.engine import (
     fingerprint,
     ingest,
     kafka_sink,
-    orphans,
     past,
-    quarantine,
     replays,
     settle,
-    sinks,
+    starting,
 )
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.ingest_query import IngestQuery
-from lakestreams.engine.lake import Lake, require_distinct
+from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.tuning import SHUFFLES, Tuning
 from lakestreams.errors import (
-    ExpectationFailed,
     LakestreamsError,
     OffsetsExpired,
     PlanUnderOtherConfig,
-    TopicRecreated,
     TopologyInvalid,
 )
 from lakestreams.expectations.events import Closing
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.expectations.tally import Tally
 from lakestreams.topology import validate
-from lakestreams.topology.expectations import ForeignKeyExists, Layout, MatchRate
+from lakestreams.topology.expectations import MatchRate
 from lakestreams.topology.graph import longest_wait_ms
 from lakestreams.topology.nodes import Repartition
 
@@ -67,7 +61,6 @@ if TYPE_CHECKING:
 
 _UNKNOWN = 1 << 62  # as many rows as there may be
 _RATES = 1_000  # finished cycles that match rates look back at, at most
-_RECREATED = "was deleted and created again"
 
 
 class Driver:
@@ -151,7 +144,7 @@ class Driver:
         unequal, warnings = validate.co_partitioning(self._topology.nodes, view.partitions)
         if faults or unequal:
             raise TopologyInvalid([*faults, *unequal], self._topology.name)
-        self._require_distinct_tables()
+        starting.require_distinct_tables(self._lake, self._topology)
         self._tell(Event("checked", {"partitions": view.partitions}))
         return outputs, view, warnings
 
@@ -164,10 +157,10 @@ class Driver:
         with self._timed("check"):
             outputs, view, self._summary.warnings = self.check()
         with self._timed("prepare"):
-            self._create_tables(outputs)
-            self._look_at_layouts()
+            starting.create_tables(self._spark, self._ledger, self._topology, outputs)
+            self._summary.warnings += starting.layouts(self._spark, self._lake, self._topology)
             history = self._ledger.history(self._spark)
-            self._require_same_topics(history, view)
+            starting.require_same_topics(self._topology, history, view)
             self._claim(history)
             self._accept_losses(history, view)
             self._expect(view)
@@ -243,76 +236,6 @@ class Driver:
     def _cluster(self) -> cluster.Cluster:
         return cluster.connect(self._spark, self._settings.kafka, self._lake.checkpoints(self._topology.name))
 
-    def _require_distinct_tables(self) -> None:
-        lake, name = self._lake, self._topology.name
-        require_distinct(
-            [(f"topic {source.topic}", lake.bronze(name, source.topic)) for source in self._topology.sources]
-            + [(f"output {sink.name}", lake.output(sink.name)) for sink in self._topology.sinks]
-        )
-
-    def _create_tables(self, outputs: Mapping[str, DataFrame]) -> None:
-        """All at once: each is mostly waiting for single-threaded work in the JVM."""
-        spark, name = self._spark, self._topology.name
-        jobs: list[Callable[[], None]] = [
-            partial(self._ledger.create, spark),
-            lambda: quarantine.table(self._ledger).create(spark, quarantine.schema(spark), grows=True, lenient=True),
-            partial(event_log.create, spark, self._ledger),
-            *(
-                partial(orphans.create, spark, self._ledger)
-                for _, what in self._topology.expectations.invariants
-                if isinstance(what, ForeignKeyExists)
-            ),
-            *(partial(ingest.create_bronze, spark, self._lake, name, source) for source in self._topology.sources),
-            *(
-                partial(sinks.create, spark, self._lake, sink, outputs[sink.name].schema)
-                for sink in self._topology.sinks
-            ),
-        ]
-        with ThreadPoolExecutor(max_workers=4) as pool:
-            for done in [pool.submit(job) for job in jobs]:
-                done.result()
-
-    def _look_at_layouts(self) -> None:
-        """Compares the layout of outputs with what is declared: one that is expected ends the run, else it is told.
-
-        Raises:
-            ExpectationFailed: where `Layout` says `fail`.
-        """
-        for sink in self._topology.sinks:
-            expected = [one for one in self._topology.expectations.invariants_of(sink.name) if isinstance(one, Layout)]
-            if not (expected or sink.cluster_by or sink.partition_by):
-                continue
-            fault = sinks.laid_out_otherwise(self._spark, self._lake, sink)
-            if fault is not None and any(one.action == "fail" for one in expected):
-                hint = "make the table anew, or alter its clustering; or declare what it has"
-                raise ExpectationFailed(f"layout of {fault}", hint=hint, where=sink.name)
-            if fault is not None:
-                self._summary.warnings.append(f"layout of {fault}")
-
-    def _require_same_topics(self, history: History, view: ClusterView) -> None:
-        """A topic with another id, or an end before what was read, is another topic under the same name."""
-        if history.plan is not None:
-            for topic, recorded in history.plan.topic_ids.items():
-                if topic in view.topic_ids and view.topic_ids[topic] != recorded:
-                    what = "is not the one that was read before" if delta_source.is_delta(topic) else _RECREATED
-                    message = f"{self._called(topic)} {what} (id {recorded}, now {view.topic_ids[topic]})"
-                    raise TopicRecreated(message)
-        for at, position in self._ingested(history).items():
-            if at in view.ends and view.ends[at] < position:
-                message = f"topic {at[0]} partition {at[1]} ends at offset {view.ends[at]}, {position} were read before"
-                if delta_source.is_delta(at[0]):
-                    there, read = delta_source.versions(view.ends[at]), delta_source.versions(position)
-                    message = f"{self._called(at[0])} has {there} versions, {read} were read before"
-                raise TopicRecreated(message)
-
-    def _called(self, topic: str) -> str:
-        tables = {source.topic: f"Delta table {source.delta}" for source in self._topology.sources if source.delta}
-        return tables.get(topic, f"topic {topic}")
-
-    @staticmethod
-    def _ingested(history: History) -> dict[TopicPartition, int]:
-        return {part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())}
-
     def _claim(self, history: History) -> None:
         self._fingerprint, text = fingerprint.whole(self._topology, self._settings.config_text)
         options = {
@@ -339,12 +262,7 @@ class Driver:
 
     def _accept_losses(self, history: History, view: ClusterView) -> None:
         """Records that expired before they were read: an error, or written down where the operator says so."""
-        read = self._ingested(history)
-        lost = [
-            Range(topic, partition, read[topic, partition], start)
-            for (topic, partition), start in sorted(view.starts.items())
-            if start > read.get((topic, partition), start)
-        ]
+        lost = starting.lost(history, view)
         if not lost:
             return
         shown = "\n".join(

@@ -1,0 +1,127 @@
+"""What a driver does once, before its first round: it makes the tables, and compares topics and layouts with what was there.
+
+Nothing here decides what is read next; that is the driver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakestreams.engine import delta_source, event_log, ingest, orphans, quarantine, sinks
+from lakestreams.engine.lake import require_distinct
+from lakestreams.engine.plans import Range
+from lakestreams.errors import ExpectationFailed, TopicRecreated
+from lakestreams.topology.expectations import ForeignKeyExists, Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.engine.cluster import ClusterView
+    from lakestreams.engine.lake import Lake
+    from lakestreams.engine.ledger import Ledger
+    from lakestreams.engine.plans import History, TopicPartition
+    from lakestreams.topology.builder import Topology
+
+_RECREATED = "was deleted and created again"
+
+
+def require_distinct_tables(lake: Lake, topology: Topology) -> None:
+    """Refuses a topology of which two things would be written to one table.
+
+    Raises:
+        TableNameCollision: naming both.
+    """
+    require_distinct(
+        [(f"topic {source.topic}", lake.bronze(topology.name, source.topic)) for source in topology.sources]
+        + [(f"output {sink.name}", lake.output(sink.name)) for sink in topology.sinks]
+    )
+
+
+def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outputs: Mapping[str, DataFrame]) -> None:
+    """Creates what is not there yet, all at once: each is mostly waiting for single-threaded work in the JVM.
+
+    Args:
+        spark: the session.
+        ledger: of the pipeline.
+        topology: the pipeline.
+        outputs: output to a frame of its columns.
+    """
+    lake = ledger.lake
+    jobs: list[Callable[[], None]] = [
+        partial(ledger.create, spark),
+        lambda: quarantine.table(ledger).create(spark, quarantine.schema(spark), grows=True, lenient=True),
+        partial(event_log.create, spark, ledger),
+        *(
+            partial(orphans.create, spark, ledger)
+            for _, what in topology.expectations.invariants
+            if isinstance(what, ForeignKeyExists)
+        ),
+        *(partial(ingest.create_bronze, spark, lake, topology.name, source) for source in topology.sources),
+        *(partial(sinks.create, spark, lake, sink, outputs[sink.name].schema) for sink in topology.sinks),
+    ]
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        for done in [pool.submit(job) for job in jobs]:
+            done.result()
+
+
+def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:
+    """Compares the layout of outputs with what is declared: what differs, as warnings.
+
+    Raises:
+        ExpectationFailed: where `Layout` says `fail`.
+    """
+    told = []
+    for sink in topology.sinks:
+        expected = [one for one in topology.expectations.invariants_of(sink.name) if isinstance(one, Layout)]
+        if not (expected or sink.cluster_by or sink.partition_by):
+            continue
+        fault = sinks.laid_out_otherwise(spark, lake, sink)
+        if fault is not None and any(one.action == "fail" for one in expected):
+            hint = "make the table anew, or alter its clustering; or declare what it has"
+            raise ExpectationFailed(f"layout of {fault}", hint=hint, where=sink.name)
+        if fault is not None:
+            told.append(f"layout of {fault}")
+    return told
+
+
+def require_same_topics(topology: Topology, history: History, view: ClusterView) -> None:
+    """A topic with another id, or an end before what was read, is another topic under the same name.
+
+    Raises:
+        TopicRecreated: naming it.
+    """
+    if history.plan is not None:
+        for topic, recorded in history.plan.topic_ids.items():
+            if topic in view.topic_ids and view.topic_ids[topic] != recorded:
+                what = "is not the one that was read before" if delta_source.is_delta(topic) else _RECREATED
+                message = f"{_called(topology, topic)} {what} (id {recorded}, now {view.topic_ids[topic]})"
+                raise TopicRecreated(message)
+    for at, position in _ingested(history).items():
+        if at in view.ends and view.ends[at] < position:
+            message = f"topic {at[0]} partition {at[1]} ends at offset {view.ends[at]}, {position} were read before"
+            if delta_source.is_delta(at[0]):
+                there, read = delta_source.versions(view.ends[at]), delta_source.versions(position)
+                message = f"{_called(topology, at[0])} has {there} versions, {read} were read before"
+            raise TopicRecreated(message)
+
+
+def lost(history: History, view: ClusterView) -> list[Range]:
+    """Records that expired before they were read."""
+    read = _ingested(history)
+    return [
+        Range(topic, partition, read[topic, partition], start)
+        for (topic, partition), start in sorted(view.starts.items())
+        if start > read.get((topic, partition), start)
+    ]
+
+
+def _called(topology: Topology, topic: str) -> str:
+    tables = {source.topic: f"Delta table {source.delta}" for source in topology.sources if source.delta}
+    return tables.get(topic, f"topic {topic}")
+
+
+def _ingested(history: History) -> dict[TopicPartition, int]:
+    return {part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())}
