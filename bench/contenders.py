@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -18,7 +18,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from bench import kafka_streams, spark_native
-from bench.results import OURS
+from bench.results import OURS, Run
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.settings import RunSettings
@@ -32,28 +32,6 @@ if TYPE_CHECKING:
 FLOOR, SPARK = "floor", "spark"
 FEWER: Final = "-fewer"
 """Behind the names of the topics that hold fewer records, for those who are slow."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one run took.
-
-    Attributes:
-        seconds: wall time until the last row was committed; of Kafka Streams without the start of its JVM.
-        cpu: CPU seconds, the broker's not among them.
-        peak: most memory that its processes held at once, bytes.
-        files, bytes: what it left behind in tables, or in output topics (no files).
-        stages: seconds by stage, where they are told.
-        commits: of all Delta tables.
-    """
-
-    seconds: float
-    cpu: float
-    peak: int
-    files: int = 0
-    bytes: int = 0
-    commits: int = 0
-    stages: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from bench.contenders import Run
+OURS: Final = "lakestreams"
 
-Runs = dict[str, tuple[int, list["Run"]]]
+
+@dataclass(frozen=True)
+class Run:
+    """What one run took.
+
+    Attributes:
+        seconds: wall time until the last row was committed; of Kafka Streams without the start of its JVM.
+        cpu: CPU seconds, the broker's not among them.
+        peak: most memory that its processes held at once, bytes.
+        files, bytes: what it left behind in tables, or in output topics (no files).
+        stages: seconds by stage, where they are told.
+        commits: of all Delta tables.
+    """
+
+    seconds: float
+    cpu: float
+    peak: int
+    files: int = 0
+    bytes: int = 0
+    commits: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+
+Runs = dict[str, tuple[int, list[Run]]]
 """Of each contender how many records it got, and its runs: the first one cold."""
 
-OURS: Final = "lakestreams"
 BEGIN, END = "<!-- side by side: begin -->", "<!-- side by side: end -->"
 _MB: Final = 1 << 20
 HEADINGS: Final = (
