@@ -470,6 +470,9 @@ class Driver:
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
         closing = self._closing() if self._open else None
         self._ledger.record_plan(self._spark, plan, None if closing is None else closing.as_dict())
+        self._ledger = self._ledger.planning(plan.cycle)
+        if self._topology.kafka_sinks:
+            self._ledger.require_own_plan(self._spark, plan.cycle)
         if self._open:  # the new plan says that the one before it is done
             self._closed(closing)
         self._plan, self._open = plan, True
