@@ -157,14 +157,14 @@ class Driver:
         with self._timed("check"):
             outputs, view, self._summary.warnings = self.check()
         with self._timed("prepare"):
-            starting.create_tables(self._spark, self._ledger, self._topology, outputs)
+            missing = starting.create_tables(self._spark, self._ledger, self._topology, outputs)
             self._summary.warnings += starting.layouts(self._spark, self._lake, self._topology)
-            history = self._ledger.history(self._spark)
+            history = History() if missing.ledger else self._ledger.history(self._spark)
             starting.require_same_topics(self._topology, history, view)
             self._claim(history)
             self._accept_losses(history, view)
             self._expect(view)
-            self._resume(history)
+            self._resume(history, recover=not missing.bronze)
         if self._open and self._plan is not None:
             self._summary.warnings += self._repeated(self._plan)
             self._plan = self._expecting.recounted(self._plan)
@@ -274,10 +274,12 @@ class Driver:
         self._ledger.record_loss(self._spark, lost)
         self._summary.warnings.append(f"accepted data loss:\n{shown}")
 
-    def _resume(self, history: History) -> None:
+    def _resume(self, history: History, *, recover: bool) -> None:
         sources = self._topology.sources
-        found = ingest.recover(self._spark, self._ledger, sources, history.ingest, self._rules)
-        if found is None:
+        found = None
+        if recover:
+            found = ingest.recover(self._spark, self._ledger, sources, history.ingest, self._rules)
+        if recover and found is None:
             found = self._attempts.recover(history.ingest)
         self._unclosed = 0 if found is not None else self._ledger.epoch - history.ingest_epoch
         if found is not None:

@@ -166,7 +166,7 @@ class EventLog:
 
     def write(self) -> None:
         """Writes the events of all finished cycles that are not in the log yet."""
-        if not self._caught_up:
+        if self._waiting and not self._caught_up:
             self._catch_up()
             self._caught_up = True
         while self._waiting:
@@ -176,10 +176,10 @@ class EventLog:
 
     def _catch_up(self) -> None:
         """Finds what earlier drivers finished and did not tell."""
-        own = table(self.ledger).read(self.spark).where(F.col("pipeline") == self.ledger.pipeline)
-        newest = own.agg(F.max("cycle")).first()
-        told = int(newest[0] or 0) if newest is not None else 0
-        first = min((plan.cycle for plan, _ in self._waiting), default=told + 1)
+        first = min(plan.cycle for plan, _ in self._waiting)
+        if first == 1:
+            return  # there is nothing before it
+        told = self._told(first - 1) or self._told(0)
         if first <= told + 1:
             self._waiting = [one for one in self._waiting if one[0].cycle > told]
             return
@@ -187,6 +187,12 @@ class EventLog:
         plans = self.ledger.plans(self.spark, told + 1, [source.topic for source in self.topology.sources])
         earlier = [(plan, missing[plan.cycle]) for plan in plans if plan.cycle in missing]
         self._waiting = [*earlier, *self._waiting]
+
+    def _told(self, least: int) -> int:
+        """The newest cycle in the log from one on, 0 if there is none: of older ones no file is read."""
+        own = (F.col("pipeline") == self.ledger.pipeline) & (F.col("cycle") >= least)
+        newest = table(self.ledger).read(self.spark).where(own).agg(F.max("cycle")).first()
+        return int(newest[0] or 0) if newest is not None else 0
 
     def _append(self, rows: Sequence[dict[str, Any]], cycle: int) -> None:
         kinds = events.SCHEMA.replace("timestamp timestamp", "timestamp bigint")

@@ -98,9 +98,9 @@ def bronze_schema(spark: SparkSession, source: Source) -> StructType:
     return spark.createDataFrame([], columns).schema
 
 
-def create_bronze(spark: SparkSession, lake: Lake, pipeline: str, source: Source) -> None:
-    """Creates the bronze table of a source unless it is there."""
-    lake.bronze(pipeline, source.topic).create(spark, bronze_schema(spark, source), properties=_PROPERTIES)
+def create_bronze(spark: SparkSession, lake: Lake, pipeline: str, source: Source) -> bool:
+    """Creates the bronze table of a source unless it is there: whether it was not."""
+    return lake.bronze(pipeline, source.topic).create(spark, bronze_schema(spark, source), properties=_PROPERTIES)
 
 
 def bronze_rows(

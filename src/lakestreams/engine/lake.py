@@ -157,7 +157,7 @@ class Table:
         properties: Mapping[str, str] | None = None,
         grows: bool = False,
         lenient: bool = False,
-    ) -> None:
+    ) -> bool:
         """Creates the table unless it is there, and makes sure that its columns are the expected ones.
 
         Args:
@@ -168,11 +168,15 @@ class Table:
             grows: add columns that it lacks; their rows so far have a null there.
             lenient: leave columns alone that it has beside these, such as a newer version's.
 
+        Returns:
+            Whether it was not there.
+
         Raises:
             TableSchemaMismatch: if the table is there with other columns.
             LocationNotWritable: if it cannot be created.
         """
-        if not self.exists(spark):
+        missing = not self.exists(spark)
+        if missing:
             columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
             layout = "".join(
                 f" {words} ({', '.join(f'`{name}`' for name in names)})"
@@ -192,6 +196,7 @@ class Table:
         if found != wanted and not (grows and _same_columns(found, wanted)):
             message = f"table {self.name} has other columns than the pipeline writes\n{_difference(found, wanted)}"
             raise TableSchemaMismatch(message, where=self.path or self.reference)
+        return missing
 
     def _grown(self, spark: SparkSession, there: StructType, schema: StructType, *, lenient: bool) -> StructType:
         """The table's columns after those that it lacks were added; nothing is added if anything else differs."""

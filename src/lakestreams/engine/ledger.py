@@ -81,9 +81,9 @@ class Ledger:
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def create(self, spark: SparkSession) -> None:
-        """Creates the table unless it is there."""
-        self.table.create(spark, schema(spark), properties=_PROPERTIES, grows=True, lenient=True)
+    def create(self, spark: SparkSession) -> bool:
+        """Creates the table unless it is there: whether it was not."""
+        return self.table.create(spark, schema(spark), properties=_PROPERTIES, grows=True, lenient=True)
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The pipeline's rows."""

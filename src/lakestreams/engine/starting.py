@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,20 @@ def require_distinct_tables(lake: Lake, topology: Topology) -> None:
     )
 
 
-def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outputs: Mapping[str, DataFrame]) -> None:
+@dataclass(frozen=True)
+class Missing:
+    """What was not there before a pipeline's tables were created, and so holds nothing that could be gone on from.
+
+    Attributes:
+        ledger: the ledger.
+        bronze: every bronze table.
+    """
+
+    ledger: bool
+    bronze: bool
+
+
+def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outputs: Mapping[str, DataFrame]) -> Missing:
     """Creates what is not there yet, all at once: each is mostly waiting for single-threaded work in the JVM.
 
     Args:
@@ -50,8 +64,7 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
         outputs: output to a frame of its columns.
     """
     lake = ledger.lake
-    jobs: list[Callable[[], None]] = [
-        partial(ledger.create, spark),
+    others: list[Callable[[], object]] = [
         lambda: quarantine.table(ledger).create(spark, quarantine.schema(spark), grows=True, lenient=True),
         partial(event_log.create, spark, ledger),
         *(
@@ -59,12 +72,15 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
             for _, what in topology.expectations.invariants
             if isinstance(what, ForeignKeyExists)
         ),
-        *(partial(ingest.create_bronze, spark, lake, topology.name, source) for source in topology.sources),
         *(partial(sinks.create, spark, lake, sink, outputs[sink.name].schema) for sink in topology.sinks),
     ]
     with ThreadPoolExecutor(max_workers=4) as pool:
-        for done in [pool.submit(job) for job in jobs]:
+        own = pool.submit(ledger.create, spark)
+        bronze = [pool.submit(ingest.create_bronze, spark, lake, topology.name, one) for one in topology.sources]
+        for done in [pool.submit(job) for job in others]:
             done.result()
+        found = [one.result() for one in bronze]  # each, so that none fails without a word
+        return Missing(own.result(), all(found))
 
 
 def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:
