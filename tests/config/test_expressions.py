@@ -175,17 +175,23 @@ def test_spark_gets_what_the_text_says(spark):
     ours = frame.select(*(F.expr(text).alias(f"c{index}") for index, text in enumerate(anew)))
     types = [(HONEST[i], a.dataType, b.dataType) for i, (a, b) in enumerate(zip(raw.schema, ours.schema, strict=True))]
     assert [case for case in types if case[1] != case[2]] == []
+    doubled = (
+        "''" if spark.version < "4.1" else None
+    )  # 4.0 joins two literals there; what is written anew says which is meant
     for left, right in zip(raw.collect(), ours.collect(), strict=True):
         different = [
-            (HONEST[i], anew[i], a, b) for i, (a, b) in enumerate(zip(left, right, strict=True)) if repr(a) != repr(b)
+            (HONEST[i], anew[i], a, b)
+            for i, (a, b) in enumerate(zip(left, right, strict=True))
+            if repr(a) != repr(b) and not (doubled and doubled in HONEST[i])
         ]
         assert different == []
 
 
 def test_every_listed_function_is_one_of_sparks(spark):
     known = {row[0] for row in spark.sql("show functions").collect()}
-    # these two are syntax rather than registered functions
-    assert functions.FUNCTIONS - known == {"timestampadd", "timestampdiff"}
+    later = {"try_to_date"} if spark.version < "4.1" else set()  # docs/versions.md
+    # the other two are syntax rather than registered functions
+    assert functions.FUNCTIONS - known == {"timestampadd", "timestampdiff"} | later
 
 
 def test_texts_of_special_times_are_no_times_in_a_cast(spark):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEED = 20261121
-SAMPLE = {"kafka": 2, "strict": 1}
+SAMPLE = {"kafka": 4, "strict": 9}
 COUNTS = {"kafka": 787, "strict": 207}
 
 
@@ -46,11 +46,11 @@ def test_every_case_in_one_batch(spark: SparkSession, rules: Rules) -> None:
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("rules", ["kafka", "strict"])
 def test_a_sample_of_topologies_cut_at_random_places(spark: SparkSession, rules: Rules) -> None:
-    """All cases of one topology in eight: further cases of a topology cost little, further topologies a lot."""
+    """All cases of one topology in sixteen: further cases of a topology cost little, further topologies a lot."""
     del spark
     cases, _ = load(DEFAULT)
     claimed = [case for case in cases if case.not_claimed is None]
-    chosen = [case for case in claimed if crc32(text_of(kind_of(case, rules))) % 8 == SAMPLE[rules]]
+    chosen = [case for case in claimed if crc32(text_of(kind_of(case, rules))) % 16 == SAMPLE[rules]]
     report = run(chosen, EXECUTORS["cuts"](SEED), rules)
     assert report.failed == {}, "\n".join(report.lines())
     assert len(report.passed) > 20
@@ -59,13 +59,13 @@ def test_a_sample_of_topologies_cut_at_random_places(spark: SparkSession, rules:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_derived_tables_cut_at_random_places(spark: SparkSession) -> None:
-    """All cases of aggregations, `toTable` and `suppress`, those of joins with a suppressed table among them."""
+    """Half of the cases of aggregations and `suppress`, a join with a suppressed table among them."""
     del spark
     cases, _ = load(DEFAULT)
-    chosen = [case for case in cases if case.join in DERIVED or case.params.suppress_side]
+    chosen = [case for case in cases if case.join in DERIVED or case.params.suppress_side][::2]
     report = run(chosen, EXECUTORS["cuts"](SEED), "kafka")
     assert report.failed == {}, "\n".join(report.lines())
-    assert len(report.passed) == 14
+    assert len(report.passed) == 7
 
 
 @pytest.mark.soak
