@@ -199,6 +199,7 @@ def test_a_half_published_cycle_is_not_finished_under_another_configuration(
     changed.run(config_text="something else")
 
 
+@pytest.mark.connect  # and so in the lane of the long-term runtime, whose Spark tells progress in another way
 def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissin
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 _TIMEOUT_S = 10.0
 # Connection settings that mean the same to both clients. Anything else keeps the admin client out: also what has no
@@ -283,12 +284,9 @@ def _unreachable(servers: str, why: str) -> BrokerUnreachable:
     return BrokerUnreachable(f"no broker answers at {servers}: {why}")
 
 
-def _as_dict(progress: Any) -> dict[str, Any]:
-    if progress is None:
-        return {}
-    if isinstance(progress, dict):
-        return progress
-    found: dict[str, Any] = json.loads(progress.json)
+def _as_dict(progress: StreamingQueryProgress | None) -> dict[str, Any]:
+    """What the JVM tells, by its text: Spark 4.0 itself makes Python's text, and no JSON, of the offsets in it."""
+    found: dict[str, Any] = {} if progress is None else json.loads(progress.json)
     return found
 
 
