@@ -164,7 +164,8 @@ class Driver:
             self._claim(history)
             self._accept_losses(history, view)
             self._expect(view)
-            self._resume(history, recover=not missing.bronze)
+            # another driver may have written to tables that were missing when this one looked, but not without an epoch
+            self._resume(history, recover=history.epoch > 0 or not missing.bronze)
         if self._open and self._plan is not None:
             self._summary.warnings += self._repeated(self._plan)
             self._plan = self._expecting.recounted(self._plan)
@@ -472,9 +473,6 @@ class Driver:
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
         closing = self._closing() if self._open else None
         self._ledger.record_plan(self._spark, plan, None if closing is None else closing.as_dict())
-        self._ledger = self._ledger.planning(plan.cycle)
-        if self._topology.kafka_sinks:
-            self._ledger.require_own_plan(self._spark, plan.cycle)
         if self._open:  # the new plan says that the one before it is done
             self._closed(closing)
         self._plan, self._open = plan, True

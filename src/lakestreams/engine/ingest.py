@@ -496,7 +496,7 @@ def _has_news(topic: str, ends: Mapping[TopicPartition, int], positions: Mapping
 
 def _news(ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, Position]) -> int:
     """How many offsets a batch has, as far as that is known."""
-    return sum(end - (positions[at].offset if at in positions else 0) for at, end in ends.items())
+    return sum(max(0, end - (positions[at].offset if at in positions else 0)) for at, end in ends.items())
 
 
 def _set(spark: SparkSession, name: str, value: str) -> None:

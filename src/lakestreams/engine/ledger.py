@@ -64,7 +64,6 @@ class Ledger:
 
     Attributes:
         role: the kind of rows whose newest one may write: `epoch` of drivers, `maintain` of maintenance beside them.
-        planned: the cycle that this run has planned last; 0 for none.
     """
 
     lake: Lake
@@ -72,7 +71,6 @@ class Ledger:
     epoch: int = 0
     run_id: str = ""
     role: str = "epoch"
-    planned: int = 0
 
     @property
     def table(self) -> Table:
@@ -189,9 +187,7 @@ class Ledger:
         fingerprint: str,
         text: str,
     ) -> Ledger:
-        """Takes the pipeline over: appends the next epoch.
-
-        If another driver claims it too, Delta takes one of the two rows, and the fence stops the other driver.
+        """Takes the pipeline over: appends the next epoch and reads back whether it is ours.
 
         Args:
             spark: the session.
@@ -199,11 +195,17 @@ class Ledger:
             run_id: an identity that no other run has.
             options: what the operator said.
             fingerprint, text: of topology and configuration; the text is written once a fingerprint.
+
+        Raises:
+            Fenced: if another driver claimed the same epoch at the same time.
         """
         mine = replace(self, epoch=history.epoch + 1, run_id=run_id)
         failpoint("epoch.before")
         mine.append_claim(spark, options, None if fingerprint in history.fingerprints else (fingerprint, text))
         failpoint("epoch.after")
+        if mine.newest_epoch(spark) != (mine.epoch, run_id):
+            message = f"another driver took pipeline {self.pipeline} over at the same moment (epoch {mine.epoch})"
+            raise Fenced(message)
         return mine
 
     def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: tuple[str, str] | None) -> None:
@@ -245,7 +247,7 @@ class Ledger:
         failpoint("ingest.after")
 
     def record_plan(self, spark: SparkSession, plan: Plan, closing: Mapping[str, Any] | None = None) -> None:
-        """Appends a plan. Its cycle is written by way of `planning`: where two drivers plan it, one of them stops there.
+        """Appends a plan and reads back that it is ours: with two drivers, one of them stops here.
 
         Args:
             spark: the session.
@@ -253,7 +255,7 @@ class Ledger:
             closing: what is told of the cycle before, which this row closes.
 
         Raises:
-            Fenced: if a newer driver is there.
+            Fenced: if a newer driver is there, or another one planned this cycle.
         """
         failpoint("plan.before")
         row = self._row(
@@ -270,6 +272,16 @@ class Ledger:
             details=_details(plan.ranges, closing),
         )
         self._append(spark, row, "plan", plan.cycle)
+        found = (
+            self.rows(spark)
+            .where((F.col("kind") == "plan") & (F.col("cycle") == plan.cycle))
+            .select("run_id")
+            .limit(2)
+            .collect()
+        )
+        if [one["run_id"] for one in found] != [self.run_id]:
+            message = f"another driver planned cycle {plan.cycle} of pipeline {self.pipeline}"
+            raise Fenced(message)
         failpoint("plan.after")
 
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
@@ -305,39 +317,14 @@ class Ledger:
         # of its epoch: what was lost, or is of another configuration, is stored anew as of the same cycle
         self._append(spark, row, f"{kind}/{self.epoch}", state.cycle)
 
-    def planning(self, cycle: int) -> Ledger:
-        """This ledger behind a plan of its own: its fence also fails if another driver has planned the cycle too."""
-        return replace(self, planned=cycle)
-
-    def require_own_plan(self, spark: SparkSession, cycle: int) -> None:
-        """Reads back whether the plan is ours, for what is written where no fence can hold it back: Kafka.
-
-        Raises:
-            Fenced: if another driver has planned the cycle.
-        """
-        found = (
-            self.rows(spark)
-            .where((F.col("kind") == "plan") & (F.col("cycle") == cycle))
-            .select("run_id")
-            .limit(2)
-            .collect()
-        )
-        if [one["run_id"] for one in found] != [self.run_id]:
-            message = f"another driver planned cycle {cycle} of pipeline {self.pipeline}"
-            raise Fenced(message)
-
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
-        """The rows, which can be written only while this run's epoch is the newest and its plan the only one of the cycle.
+        """The rows, which can be written only while this epoch is the newest.
 
         The check is part of the write's own statement and fails it: a paused driver that wakes up commits nothing.
         """
-        own = f"kind = '{self.role}' and epoch = {self.epoch} and run_id = '{self.run_id}'"
-        known = f"kind = '{self.role}' and epoch >= {self.epoch}"
-        if self.planned:
-            known += f" or kind = 'plan' and cycle = {self.planned} and run_id <> '{self.run_id}'"
         newest = (
-            f"select assert_true(count(*) > 0 and bool_and({own}), '{FENCED_WORD}') from {self.table.reference} "
-            f"where pipeline = '{self.pipeline}' and ({known})"
+            f"select assert_true(max(epoch) = {self.epoch}, '{FENCED_WORD}') from {self.table.reference} "
+            f"where pipeline = '{self.pipeline}' and kind = '{self.role}' and epoch >= {self.epoch}"
         )
         return fence_rows(spark, rows, newest)
 

@@ -307,11 +307,19 @@ def _followed(topology: Topology, results: dataflow.Results, done: Sequence[Plan
             fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost))
         else:
             for sink in _lacking(topology, fate):
-                on_the_way = {node.name for node in upstream(sink)}
-                why_not = [_lost(node, fate, done) for node in lost if node.name in on_the_way]
+                why_not = [_lost(node, fate, done) for parent in sink.parents for node in _stopped_at(parent, reached)]
                 fate.told += [f"not in {sink.name}: {text}" for text in dict.fromkeys(why_not)]
         if not fate.told and not fate.results:
             fate.told.append("gave nothing, and no node says why: a later record of its key has taken its place")
+
+
+def _stopped_at(node: Node, reached: Sequence[Node]) -> list[Node]:
+    """The nodes that a record has come up to, and not past, on its ways to a node; none if it has come there on one of them."""
+    if node in reached:
+        return []
+    if any(parent in reached for parent in node.parents):
+        return [node]
+    return [found for parent in node.parents for found in _stopped_at(parent, reached)]
 
 
 def _left_of(name: str, rows: DataFrame | TableSide, fates: Sequence[Fate]) -> DataFrame:
