@@ -175,9 +175,8 @@ def test_spark_gets_what_the_text_says(spark):
     ours = frame.select(*(F.expr(text).alias(f"c{index}") for index, text in enumerate(anew)))
     types = [(HONEST[i], a.dataType, b.dataType) for i, (a, b) in enumerate(zip(raw.schema, ours.schema, strict=True))]
     assert [case for case in types if case[1] != case[2]] == []
-    doubled = (
-        "''" if spark.version < "4.1" else None
-    )  # 4.0 joins two literals there; what is written anew says which is meant
+    # Spark 4.0 joins two literals there; what is written anew says which is meant
+    doubled = "''" if spark.version < "4.1" else None
     for left, right in zip(raw.collect(), ours.collect(), strict=True):
         different = [
             (HONEST[i], anew[i], a, b)

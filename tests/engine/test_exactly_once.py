@@ -395,7 +395,10 @@ def _kill(log: Log, root: Path, chance: random.Random, *, group: bool) -> str:
     )
     before = len(list(ledger.glob("*.json")))
     process = _victim(log, root)
-    begun = lambda: (bronze / f"{1:020}.json").exists() and len(list(ledger.glob("*.json"))) > before  # noqa: E731
+
+    def begun() -> bool:
+        return (bronze / f"{1:020}.json").exists() and len(list(ledger.glob("*.json"))) > before
+
     _wait(lambda: begun() or process.poll() is not None, "a commit")
     delay = chance.uniform(0, 8)
     time.sleep(delay)

@@ -151,17 +151,18 @@ guard = subprocess.Popen([{sys.executable!r}, "-I", "-S", "-c", code, {GUARD!r},
 fork = os.fork()
 if fork == 0:
     time.sleep(600)
-time.sleep(1)  # the guard runs, and is starting its child
 print(guard.pid, fork, flush=True)
 time.sleep(600)
 """
     parent = subprocess.Popen([sys.executable, "-S", "-c", script], stdout=subprocess.PIPE)
     guard_pid, fork = map(int, parent.stdout.readline().split())
-    children = psutil.Process(guard_pid).children()
     try:
+        deadline = time.monotonic() + 30
+        while not (children := psutil.Process(guard_pid).children()):  # it is there before the guard knows
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
         parent.kill()
         parent.wait(10)
-        assert len(children) == 1
         assert gone([guard_pid, children[0].pid])
     finally:
         os.kill(fork, signal.SIGKILL)

@@ -294,7 +294,7 @@ def _made(results: Sequence[dict[str, Any]]) -> str:
 
 
 def _followed(topology: Topology, results: dataflow.Results, done: Sequence[Plan], fates: Sequence[Fate]) -> None:
-    """Names the node behind which nothing is left; of an output that other ones do not share, with the output's name."""
+    """Names the node behind which nothing is left; of a record that other outputs have, with the output that lacks it."""
     outputs = {sink.name for sink in topology.outputs}
     steps = [node for node in topology.nodes if node.name not in outputs]
     parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items() if name not in outputs]

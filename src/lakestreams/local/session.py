@@ -55,7 +55,7 @@ _FIXED_CONF: Final[dict[str, str]] = {
 }
 
 # One compiler alone is given 48 MB for its code; a few cycles fill them, and it then compiles what it has thrown away:
-# of 181 s of CPU in five cycles 37 s.
+# of 182 s of CPU in five cycles 29 s (docs/benchmarks.md).
 _QUICK: Final[list[str]] = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
 
 _current: SparkSession | None = None
