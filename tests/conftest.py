@@ -29,14 +29,17 @@ def connect_mode() -> bool:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session of this run: two cores, classic or Connect; not `quick`, since it runs for many minutes.
+    """The session of this run: two cores, classic or Connect.
+
+    `quick`, though it runs for many minutes: beside the other workers of a run there is no core that the JVM's optimising
+    compiler could use for itself; it took 40 % of all CPU, and the tests were a quarter slower with it than without.
 
     The unions of hundreds of histories that the properties run in one plan leave the usual heap all but full, and the
     JVM then collects garbage more than it works: hence twice as much.
     """
     from lakestreams.local.session import spark_session
 
-    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE)
+    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE, quick=True)
     yield session
     session.stop()
 

@@ -44,7 +44,7 @@ def test_every_case_in_one_batch(spark: SparkSession, rules: Rules) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("rules", ["kafka", "strict"])
+@pytest.mark.parametrize("rules", ["kafka", pytest.param("strict", marks=pytest.mark.soak)])
 def test_a_sample_of_topologies_cut_at_random_places(spark: SparkSession, rules: Rules) -> None:
     """All cases of one topology in sixteen: further cases of a topology cost little, further topologies a lot."""
     del spark
@@ -56,7 +56,7 @@ def test_a_sample_of_topologies_cut_at_random_places(spark: SparkSession, rules:
     assert len(report.passed) > 20
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_derived_tables_cut_at_random_places(spark: SparkSession) -> None:
     """Half of the cases of aggregations and `suppress`, a join with a suppressed table among them."""

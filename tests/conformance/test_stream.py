@@ -43,7 +43,7 @@ def sample(rules: Rules) -> list[Case]:
 
 
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("rules", ["kafka", "strict"])
+@pytest.mark.parametrize("rules", ["kafka", pytest.param("strict", marks=pytest.mark.soak)])
 def test_a_sample_through_the_engine(spark: SparkSession, broker: Broker, rules: Rules) -> None:
     del spark  # the executor takes the session that is there
     chosen = sample(rules)

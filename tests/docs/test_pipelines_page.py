@@ -108,7 +108,11 @@ READY = {"orders_by_customer": "fk_join", "order_totals": "order_totals", "order
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", READY)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("orders_by_customer", "clicks_per_region") else pytest.param(name, marks=pytest.mark.soak)
+     for name in READY],
+)  # fmt: skip
 def test_a_ready_pipeline_gives_what_its_story_shows(name: str, spark: SparkSession) -> None:
     topology = load_pipeline(ROOT / "conf" / f"{READY[name]}.yml").topology
     told = [story for story in scenarios.ALL if story.topology.name == name]

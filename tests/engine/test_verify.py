@@ -46,7 +46,10 @@ def ran(spark: SparkSession, broker: Broker, root: Path, name: str) -> Bench:
     return bench
 
 
-@pytest.fixture(scope="module", params=JOBS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(job, marks=pytest.mark.soak) if job == "correlation" else job for job in JOBS],
+)
 def bench(
     spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Bench:
