@@ -131,6 +131,7 @@ def test_status_after_a_failure_tells_the_open_plan(spark, place, monkeypatch):
     assert "cycle 1 open (8 records)" in invoke(place, "status").output
 
 
+@pytest.mark.soak
 def test_maintain_tells_what_it_would_do_and_does_it(spark, broker, place):
     told(invoke(place, "run", "--json"))
     (would,) = told(invoke(place, "maintain", "--retention", "0 ms", "--dry-run", "--json"))["pipelines"]

@@ -42,9 +42,9 @@ def test_every_case_in_one_batch(spark: SparkSession, rules: Rules) -> None:
     assert len(report.passed) == COUNTS[rules]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("rules", ["kafka", pytest.param("strict", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rules", ["kafka", "strict"])
 def test_a_sample_of_topologies_cut_at_random_places(spark: SparkSession, rules: Rules) -> None:
     """All cases of one topology in sixteen: further cases of a topology cost little, further topologies a lot."""
     del spark

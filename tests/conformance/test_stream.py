@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.broker]
 
-PIECES = 3  # each is a run, which takes seconds
+PIECES = 2  # each is a run, which takes seconds
 
 
 def cases_of(rules: Rules) -> list[Case]:

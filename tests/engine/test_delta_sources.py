@@ -177,6 +177,7 @@ def _of_bronze() -> Topology:
     return builder.build()
 
 
+@pytest.mark.soak
 def test_what_a_feed_no_longer_tells_and_what_a_stream_cannot_be(spark: SparkSession, tmp_path: Path) -> None:
     """The feed is turned on late, and off for a commit: tables are compared, streams say what they miss. A stream's table
     is appended to."""

@@ -247,7 +247,7 @@ DAMAGE: dict[str, Callable[[Bench], None]] = {
 }
 OF_ALL_JOBS = ("deleted", "snapshots and state deleted")
 BETWEEN = "killed between two appends, checkpoint deleted"
-IN_MAKE_TEST = (*OF_ALL_JOBS, "older backup", BETWEEN)
+IN_MAKE_TEST = ("deleted", "snapshots and state deleted", BETWEEN)
 
 
 class Aged:
@@ -304,7 +304,7 @@ def aged(ages: Callable[[str], Aged], request: pytest.FixtureRequest) -> Aged:
 @pytest.mark.parametrize(
     ("aged", "kind"),
     [
-        pytest.param(job, kind, marks=[] if kind in IN_MAKE_TEST and job != "correlation" else [pytest.mark.soak])
+        pytest.param(job, kind, marks=[] if kind in IN_MAKE_TEST and job == "enrichment" else [pytest.mark.soak])
         for job in JOBS
         for kind in ([*DAMAGE, BETWEEN] if job == "enrichment" else OF_ALL_JOBS)
     ],
@@ -325,8 +325,7 @@ def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, k
     [
         ("enrichment", "published"),
         *(pytest.param("enrichment", moment, marks=pytest.mark.soak) for moment in ("claimed", "ingested", "planned")),
-        ("fk_join", "planned"),
-        pytest.param("correlation", "planned", marks=pytest.mark.soak),
+        *(pytest.param(job, "planned", marks=pytest.mark.soak) for job in ("fk_join", "correlation")),
     ],
     indirect=["log"],
 )

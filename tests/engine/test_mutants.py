@@ -215,14 +215,14 @@ def _subscribers_never_leave(patch: pytest.MonkeyPatch) -> None:
     ("shape", "mutate"),
     [
         ("lookups", _a_version_late),
-        ("lookups", _streams_before_tables),
-        ("lookups", _tombstones_end_nothing),
+        pytest.param("lookups", _streams_before_tables, marks=pytest.mark.soak),
+        pytest.param("lookups", _tombstones_end_nothing, marks=pytest.mark.soak),
         pytest.param("windows", _bound_exclusive, marks=pytest.mark.soak),
-        ("windows", _no_grace),
+        pytest.param("windows", _no_grace, marks=pytest.mark.soak),
         ("windows", _drops_unmatched),
         pytest.param("windows", _pairs_in_one_place, marks=pytest.mark.soak),
         pytest.param("windows", _clock_of_own_times, marks=pytest.mark.soak),
-        ("tables", _right_deletions_unheard),
+        pytest.param("tables", _right_deletions_unheard, marks=pytest.mark.soak),
         ("tables", _subscribers_never_leave),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__.strip("_"),
@@ -274,7 +274,11 @@ def _publishes_first(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "mutate"),
-    [("windows", _drops_a_partition), ("lookups", _publishes_twice), ("tables", _publishes_first)],
+    [
+        pytest.param("windows", _drops_a_partition, marks=pytest.mark.soak),
+        ("lookups", _publishes_twice),
+        ("tables", _publishes_first),
+    ],
     ids=lambda value: value if isinstance(value, str) else value.__name__.strip("_"),
 )
 def test_a_fault_of_publish_is_found_in_the_table(shelf: Shelf, tmp_path: Path, shape: str, mutate: Mutate) -> None:

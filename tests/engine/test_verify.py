@@ -48,7 +48,7 @@ def ran(spark: SparkSession, broker: Broker, root: Path, name: str) -> Bench:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(job, marks=pytest.mark.soak) if job == "correlation" else job for job in JOBS],
+    params=[job if job == "fk_join" else pytest.param(job, marks=pytest.mark.soak) for job in JOBS],
 )
 def bench(
     spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
@@ -86,6 +86,7 @@ def _where(trigger: Any, n: int) -> str:
     return f"{same} and _lineage.n = {n}"
 
 
+@pytest.mark.soak
 def test_bronze_is_judged_by_its_raw_columns(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     bench = ran(spark, broker, tmp_path, "enrichment")
     views = bench.topology.sources[0].topic

@@ -138,7 +138,12 @@ def _classic_session(conf: Mapping[str, str], cores: int) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{cores}]")
     for key, value in conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if conf["spark.ui.enabled"] == "false":
+        from lakestreams.local import lookups  # noqa: PLC0415  # see above
+
+        lookups.remember(session)
+    return session
 
 
 def _connect_session(conf: Mapping[str, str], cores: int) -> SparkSession:
