@@ -98,6 +98,26 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_classes_and_methods_are_asked_for_once(spark, monkeypatch):
+    """What they give is what a new look-up gives; fields are no methods, and are asked for each time."""
+    from py4j.java_gateway import JavaClass, JavaMember, JVMView
+
+    jvm = spark._jvm
+    functions = getattr(jvm, "org.apache.spark.sql.functions")
+    assert jvm.PythonUtils.toSeq(["a"]).apply(0) == "a"
+    assert functions.lit(3).toString() == "3"
+    for kind in (JVMView, JavaClass):
+        monkeypatch.setattr(kind, "__getattr__", lambda *_: pytest.fail("asked again"))
+    assert getattr(jvm, "org.apache.spark.sql.functions") is functions
+    assert isinstance(functions.lit, JavaMember)
+    assert functions.lit(4).toString() == "4"
+    assert jvm.PythonUtils.toSeq(["b"]).apply(0) == "b"
+    monkeypatch.undo()
+    assert jvm.java.lang.Integer.MAX_VALUE == 2**31 - 1
+    with pytest.raises(Exception, match="does not exist in the JVM"):
+        functions.no_such_function  # noqa: B018 - looking it up is what fails
+
+
 QUIET = """
 import os, tempfile
 from lakestreams.local.session import spark_session
@@ -109,6 +129,7 @@ try:
     spark.sql("select assert_true(false, 'on purpose')").collect()
 except Exception as error:
     print(type(error).__name__)
+print(spark._jvm.java.util.TimeZone.getDefault().getID())
 import shutil; shutil.rmtree(folder)
 """
 
@@ -120,8 +141,9 @@ def test_quiet_and_tidy(tmp_path):
     for folder in (logs, temporary, working):
         folder.mkdir()
     script = f"import os; os.chdir({str(working)!r})\n{QUIET}"
-    done = run(script, LAKESTREAMS_LOG_DIR=str(logs), TMPDIR=str(temporary))
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["3", "SparkRuntimeException"], "")
+    done = run(script, LAKESTREAMS_LOG_DIR=str(logs), TMPDIR=str(temporary), TZ="America/New_York")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["3", "SparkRuntimeException", "UTC"]
     assert list(working.iterdir()) == []
     assert [path.name for path in temporary.iterdir() if path.name.startswith("lakestreams-")] == []
     assert [path.suffix for path in logs.iterdir()] == [".log"]

@@ -54,6 +54,10 @@ _FIXED_CONF: Final[dict[str, str]] = {
     "spark.sql.broadcastTimeout": "3600",
 }
 
+# The collector for throughput: pauses harm nobody here (docs/benchmarks.md). And UTC as the machine's time zone: in any
+# other, Delta compares its list of files with the whole log after every commit, a Spark job each.
+_JVM: Final[list[str]] = ["-XX:+UseParallelGC", "-Duser.timezone=UTC"]
+
 # One compiler alone is given 48 MB for its code; a few cycles fill them, and it then compiles what it has thrown away:
 # of 182 s of CPU in five cycles 29 s (docs/benchmarks.md).
 _QUICK: Final[list[str]] = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
@@ -103,8 +107,7 @@ def spark_session(
         # Not spark.jars: that copies every jar through a file server at the start, and gives each Connect session a
         # class loader of its own. In one JVM the class path is the same thing, sooner.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        # The collector for throughput: pauses harm nobody here (docs/benchmarks.md).
-        "spark.driver.extraJavaOptions": " ".join(["-XX:+UseParallelGC", *_QUICK * quick, *cds.flags(java, jars)]),
+        "spark.driver.extraJavaOptions": " ".join([*_JVM, *_QUICK * quick, *cds.flags(java, jars)]),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(warehouse or scratch / "warehouse"),
         **(extra_conf or {}),
