@@ -84,14 +84,24 @@ def place(tmp_path, monkeypatch):
 # --- with Spark ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_the_ready_pipelines_do_what_their_cases_say(spark, monkeypatch):
-    monkeypatch.chdir(ROOT)
+def test_each_ready_pipeline_has_cases():
     pipelines = {path.stem for path in (ROOT / "conf").glob("*.yml")} - {"sources", "deployment"}
     assert {path.stem for path in (ROOT / "tests/cases").glob("*.yml")} == pipelines
-    result = runner.invoke(app, ["test", "tests/cases"])
+
+
+@pytest.mark.parametrize(
+    ("places", "count"),
+    [
+        pytest.param([f"tests/cases/{job}.yml" for job in ("enrichment", "correlation", "fk_join")], 7, id="jobs",
+                     marks=pytest.mark.slow),
+        pytest.param(["tests/cases"], 11, id="all", marks=pytest.mark.soak),
+    ],
+)  # fmt: skip
+def test_the_ready_pipelines_do_what_their_cases_say(spark, monkeypatch, places, count):
+    monkeypatch.chdir(ROOT)
+    result = runner.invoke(app, ["test", *places])
     assert result.exit_code == 0, result.output
-    assert "11 passed, 0 failed in " in result.output
+    assert f"{count} passed, 0 failed in " in result.output
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def failed(result, code):
     return result.stderr
 
 
-def test_looked_at_mended_replayed_and_discarded(spark, place):
+def test_looked_at_mended_and_replayed(spark, place):
     assert "has never run in" in failed(invoke(place, "quarantine list"), "LS411 NOT_IN_QUARANTINE")
     told(invoke(place, "run", "--json"))
     # list
@@ -94,11 +94,29 @@ def test_looked_at_mended_replayed_and_discarded(spark, place):
     assert shown == {(3, 3, 0), (1, 0, 1)}, "a profile that a later one has replaced is not even read"
     assert not Lake(str(place / "lake")).control("replays").exists(spark)
     assert "is for one record" in failed(invoke(place, "quarantine replay", "--set-value", "/x"), "LS112")
-    # one by hand, two by a file of repairs
+    # one by hand, which the next run takes
     made = told(invoke(place, "quarantine replay", "--json", "--at", one, "--set-value", "/two", "--reason", "typo"))
     assert [(row["number"], row["records"]) for row in made["requests"]] == [(1, 1)]
     refused = failed(invoke(place, "quarantine replay", "--at", one, "--yes"), "LS411")
     assert "of those that fit: 1 requested" in refused
+    told(invoke(place, "run", "--json"))
+    assert outputs(spark, place) == [("/two", "EU", 1)]
+    (record,) = told(invoke(place, "quarantine show", "--at", one, "--json"))["records"]
+    assert (record["state"], record["reason"], record["request"]) == ("replayed", "typo", 1)
+    assert "nothing to discard" in failed(invoke(place, "quarantine discard", "--at", one), "LS411")
+
+
+def outputs(spark, place):
+    rows = Lake(str(place / "lake")).output("silver.enriched_page_views").read(spark)
+    return sorted(tuple(row) for row in rows.select("page", "region", "_lineage.trigger.attempt").collect())
+
+
+@pytest.mark.soak
+def test_mended_by_a_file_and_discarded(spark, place):
+    told(invoke(place, "run", "--json"))
+    views = told(invoke(place, "quarantine list", "--json", "--topic", "PageViews"))["newest"][0]["topic"]
+    one = f"{views}-0@1"
+    told(invoke(place, "quarantine replay", "--json", "--at", one, "--set-value", "/two", "--reason", "typo"))
     lines = invoke(place, "quarantine show", "--lines", "--state", "open", "--limit", "9").output.splitlines()
     assert len(lines) == 3
     repairs = [json.loads(line) for line in lines]
@@ -121,10 +139,7 @@ def test_looked_at_mended_replayed_and_discarded(spark, place):
     assert "3 requests wait for the next run" in invoke(place, "status").output
     # the next run takes them
     told(invoke(place, "run", "--json"))
-    rows = Lake(str(place / "lake")).output("silver.enriched_page_views").read(spark)
-    assert sorted(tuple(row) for row in rows.select("page", "region", "_lineage.trigger.attempt").collect()) == [
-        ("/0", "EU", 1), ("/2", "EU", 1), ("/two", "EU", 1),
-    ]  # fmt: skip
+    assert outputs(spark, place) == [("/0", "EU", 1), ("/2", "EU", 1), ("/two", "EU", 1)]
     found = told(invoke(place, "quarantine list", "--json"))["newest"]
     assert sorted(row["state"] for row in found) == ["replayed"] * 3 + ["superseded"]
     (record,) = told(invoke(place, "quarantine show", "--at", one, "--json"))["records"]
