@@ -77,7 +77,8 @@ before = set(sys.modules)
 from typer.testing import CliRunner
 from lakestreams.cli.app import app
 assert CliRunner().invoke(app, {arguments}).exit_code == 0
-heavy = ("pyspark", "confluent_kafka", "lakestreams.engine", "lakestreams.local", "lakestreams.config", "lakestreams.jobs")
+rooms = ("config", "engine", "flow", "jobs", "local")
+heavy = ("pyspark", "confluent_kafka", *(f"lakestreams.{{room}}" for room in rooms))
 print([name for name in sys.modules if name not in before and name.startswith(heavy)])
 """
     assert in_a_process(code).strip() == "[]"

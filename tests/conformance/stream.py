@@ -28,11 +28,11 @@ from tests.conformance.executors import Executor, Outcome
 from tests.conformance.topologies import OUTPUT, Kind, build, decode, joined_value, kind_of, windows_of
 from tests.engine.streaming import Piped, pieces
 
-from lakestreams.engine import dataflow
-from lakestreams.engine.dataflow import Inputs, Results, Scopes
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.settings import RunSettings
+from lakestreams.flow import dataflow
+from lakestreams.flow.dataflow import Inputs, Results, Scopes
 from lakestreams.topology.graph import only_looks_up
 from lakestreams.topology.nodes import DeltaSink, Source, is_table
 

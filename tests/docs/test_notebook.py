@@ -18,8 +18,8 @@ from tests.engine.harness import ZERO, Bench, at, fresh_topics, page_views
 
 import lakestreams
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import dataflow
 from lakestreams.engine.lake import Lake
+from lakestreams.flow import dataflow
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from tests.docs.blocks import blocks, topology_of
 from lakestreams import errors
 from lakestreams.config.compile import load_pipeline
 from lakestreams.engine import failpoints, ingest, ledger, orphans, quarantine, replays
-from lakestreams.engine.sides import EXPECTATION
 from lakestreams.expectations import events
+from lakestreams.flow.sides import EXPECTATION
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

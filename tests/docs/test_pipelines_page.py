@@ -20,7 +20,7 @@ from lakestreams.config.load import keys_at, read
 from lakestreams.config.models import PipelineFile, SourcesFile
 from lakestreams.config.reference import _TABLES
 from lakestreams.config.schema import json_schema
-from lakestreams.engine.dataflow import require_valid
+from lakestreams.flow.dataflow import require_valid
 from lakestreams.topology.nodes import Sink
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import pytest
 from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import Long, Topology
-from lakestreams.engine.dataflow import RESERVED, require_valid
+from lakestreams.flow.dataflow import RESERVED, require_valid
 from lakestreams.testing import Result, TopologyTestDriver
 from lakestreams.testing.difference import difference, text_of
 from lakestreams.testing.small import small

@@ -15,11 +15,12 @@ from tests.engine.jobs import JOBS, Job
 
 from lakestreams import Json, StreamsBuilder, Text, Topology, agg, invariants
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import commits, dataflow, event_log, quarantine
+from lakestreams.engine import commits, event_log, quarantine
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import Plan, Range
-from lakestreams.engine.sides import EXPECTATION
+from lakestreams.flow import dataflow
+from lakestreams.flow.sides import EXPECTATION
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.nodes import is_join
 

@@ -18,8 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.laid import Laid, Record
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import ingest, past, settle, shapes, sinks
+from lakestreams.engine import ingest, past, settle, sinks
 from lakestreams.engine.lake import Table
+from lakestreams.flow import shapes
 from lakestreams.joins import fk_table_table, stream_stream, unmatched, validity
 from lakestreams.testing.small import small
 

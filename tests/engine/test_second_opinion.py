@@ -13,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import lakestreams
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import dataflow, second_opinion
+from lakestreams.engine import second_opinion
+from lakestreams.flow import dataflow
 from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.testing.small import small
@@ -155,7 +156,7 @@ def test_it_shares_no_code_with_the_kernels() -> None:
                 wanted += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
     assert {"lakestreams.engine.second_opinion", "lakestreams.topology.graph"} <= found
     assert not {name for name in found if name.startswith(("lakestreams.joins", "lakestreams.tables"))}
-    assert {name for name in found if name.startswith("lakestreams.engine.")} == {
+    assert {name for name in found if name.startswith(("lakestreams.engine.", "lakestreams.flow."))} == {
         "lakestreams.engine.second_opinion",
         "lakestreams.engine.finding",
     }

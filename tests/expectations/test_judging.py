@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakestreams import Json, StreamsBuilder, Text, invariants
-from lakestreams.engine.dataflow import check
 from lakestreams.engine.plans import Plan, Range
 from lakestreams.errors import UnknownColumn
 from lakestreams.expectations import events, judging, outcomes
@@ -14,6 +13,7 @@ from lakestreams.expectations.events import Closing
 from lakestreams.expectations.judging import Dataset
 from lakestreams.expectations.rules import names_of
 from lakestreams.expectations.tally import Expected, Tally
+from lakestreams.flow.dataflow import check
 from lakestreams.joins.order import CONTRIBUTOR_TYPE, ORDER_TYPE
 from lakestreams.topology.fields import Fields
 

@@ -16,8 +16,8 @@ from tests.joins.rows import frame, in_turns, results
 from tests.reference.stream_table import STREAM, TABLE, Record, Row, in_order, join, split, state_after
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.engine import dataflow
-from lakestreams.engine.dataflow import Inputs
+from lakestreams.flow import dataflow
+from lakestreams.flow.dataflow import Inputs
 from lakestreams.joins import lookup, stream_table
 from lakestreams.joins.order import CONTRIBUTOR_TYPE, ORDER_TYPE
 from lakestreams.joins.validity import TableSide

@@ -11,8 +11,8 @@ from tests.joins import plans
 from tests.joins.rows import frame
 
 from lakestreams import StreamsBuilder, Text, agg
-from lakestreams.engine import dataflow
-from lakestreams.engine.dataflow import Inputs
+from lakestreams.flow import dataflow
+from lakestreams.flow.dataflow import Inputs
 from lakestreams.joins.order import KEY, OLD, TASK
 from lakestreams.joins.validity import TableSide
 from lakestreams.tables import aggregations, changes, suppress, windowed

@@ -10,8 +10,8 @@ import pytest
 from tests.joins.rows import frame
 
 from lakestreams import StreamsBuilder, Text, agg
-from lakestreams.engine import dataflow
-from lakestreams.engine.dataflow import Inputs
+from lakestreams.flow import dataflow
+from lakestreams.flow.dataflow import Inputs
 from lakestreams.joins import table_table
 from lakestreams.joins.order import OLD
 from lakestreams.joins.validity import TableSide

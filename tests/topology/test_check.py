@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import Json, Long, StreamsBuilder, Text
-from lakestreams.engine import dataflow
 from lakestreams.errors import InvalidExpression, InvalidName, KeyTypeMismatch, TopologyInvalid, UnknownColumn
+from lakestreams.flow import dataflow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -118,8 +118,8 @@ def _without_credential(pipeline: Pipeline) -> Pipeline:
 
 
 def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Report:
-    from lakestreams.engine import dataflow  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.delta_source import is_delta  # noqa: PLC0415 - needs pyspark
+    from lakestreams.flow import dataflow  # noqa: PLC0415 - needs pyspark
 
     found = Report(job.pipelines[index])
     topology = found.pipeline.topology
@@ -219,7 +219,7 @@ def in_words(nodes: tuple[Node, ...]) -> list[str]:
 
 
 def _words(node: Node) -> str:
-    from lakestreams.engine import derived, shapes  # noqa: PLC0415 - needs pyspark
+    from lakestreams.flow import derived, shapes  # noqa: PLC0415 - needs pyspark
 
     if isinstance(node, Source):
         if node.delta is not None:

@@ -25,9 +25,9 @@ from lakestreams.engine.ingest import Position, Standing, Tail
 from lakestreams.engine.ledger import Ledger, translated
 from lakestreams.engine.plans import ATTEMPTS, Ingest, Range, TopicPartition
 from lakestreams.engine.replays import RECORD, Request
-from lakestreams.engine.sides import EXPECTATION
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import RecordRules, dropped, kept
+from lakestreams.flow.sides import EXPECTATION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

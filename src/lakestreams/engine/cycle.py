@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, kafka_sink, orphans, quarantine, sinks
-from lakestreams.engine.dataflow import LINEAGE, Inputs, Results
+from lakestreams.engine import kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.expecting import WRITTEN, Expecting
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, translated
 from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import Plan
-from lakestreams.engine.sides import EXPECTATION
-from lakestreams.engine.steps import names
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.expectations import judging
 from lakestreams.expectations.judging import KINDS, ROWS
 from lakestreams.expectations.tally import Tally
+from lakestreams.flow import dataflow
+from lakestreams.flow.dataflow import LINEAGE, Inputs, Results
+from lakestreams.flow.sides import EXPECTATION
+from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY
 from lakestreams.topology.graph import triggers_of
 

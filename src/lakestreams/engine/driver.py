@@ -19,7 +19,6 @@ from lakestreams.engine import (
     checkpoint,
     cluster,
     cycle,
-    dataflow,
     delta_source,
     event_log,
     fingerprint,
@@ -49,6 +48,7 @@ from lakestreams.errors import (
 from lakestreams.expectations.events import Closing
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.expectations.tally import Tally
+from lakestreams.flow import dataflow
 from lakestreams.topology import validate
 from lakestreams.topology.expectations import MatchRate
 from lakestreams.topology.graph import longest_wait_ms

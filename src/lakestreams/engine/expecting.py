@@ -16,7 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import bronze
 from lakestreams.engine.bronze import planned_rows
-from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import NO_TIME, Plan
 from lakestreams.errors import ExpectationFailed
@@ -24,6 +23,7 @@ from lakestreams.expectations import judging
 from lakestreams.expectations.judging import EXAMPLES, Dataset
 from lakestreams.expectations.rules import Judged, RecordRules
 from lakestreams.expectations.tally import Expected, Tally
+from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.joins.order import MATCHED, UNMATCHED
 from lakestreams.topology.expectations import (
     OF_RECORDS,

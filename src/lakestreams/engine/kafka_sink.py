@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.config.kafka import OPTIONS
-from lakestreams.engine.dataflow import EVENT_TIME, LINEAGE
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, translated
 from lakestreams.errors import LakestreamsError, TopicWriteFailed
+from lakestreams.flow.dataflow import EVENT_TIME, LINEAGE
 from lakestreams.joins.partitioner import partition_of_bytes
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import fingerprint as fingerprints
 from lakestreams.engine import pace, snapshots, state
 from lakestreams.engine.bronze import planned_rows, row_cycle
-from lakestreams.engine.dataflow import Inputs, Results
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.errors import BronzeTrimmed
 from lakestreams.expectations.rules import kept
+from lakestreams.flow.dataflow import Inputs, Results
 from lakestreams.joins.order import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import only_looks_up

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.bronze import planned_rows, with_offsets
-from lakestreams.engine.dataflow import Rejected
 from lakestreams.engine.ingest import (
     FUTURE_TIMESTAMP,
     HEADERS_TYPE,
@@ -20,8 +19,9 @@ from lakestreams.engine.ingest import (
 from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import Plan, Range
-from lakestreams.engine.sides import DETAIL, EXPECTATION, ROW, RULES
 from lakestreams.expectations.rules import dropped, fields_of, names_of
+from lakestreams.flow.dataflow import Rejected
+from lakestreams.flow.sides import DETAIL, EXPECTATION, ROW, RULES
 from lakestreams.topology.graph import is_rekeyed, may_delete, sources_of, takes_null_values
 from lakestreams.topology.nodes import Aggregate, WindowedJoin, is_made
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.joins.order import TOMBSTONE
 
 if TYPE_CHECKING:

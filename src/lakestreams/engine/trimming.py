@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, fingerprint, past, state
+from lakestreams.engine import fingerprint, past, state
 from lakestreams.engine.bronze import row_cycle
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import lost_to_others
@@ -27,6 +27,7 @@ from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import dropped
+from lakestreams.flow import dataflow
 from lakestreams.topology.graph import only_looks_up
 
 if TYPE_CHECKING:

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, past, second_opinion, sinks
+from lakestreams.engine import past, second_opinion, sinks
 from lakestreams.engine.bronze import planned_rows, row_cycle, within
-from lakestreams.engine.dataflow import LINEAGE
 from lakestreams.engine.finding import Finding
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import ATTEMPTS, NO_TIME, Plan, Range
-from lakestreams.engine.steps import names
 from lakestreams.errors import BronzeTrimmed, NothingToVerify
+from lakestreams.flow import dataflow
+from lakestreams.flow.dataflow import LINEAGE
+from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY, TOMBSTONE
 from lakestreams.joins.validity import TableSide
 

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow, past, quarantine, replays
-from lakestreams.engine.dataflow import EVENT_TIME, LINEAGE
+from lakestreams.engine import past, quarantine, replays
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import ATTEMPTS, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
+from lakestreams.flow import dataflow
+from lakestreams.flow.dataflow import EVENT_TIME, LINEAGE
 from lakestreams.joins.order import AMENDED, CONTRIBUTORS, COORDINATES, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import key_source, sources_of, upstream

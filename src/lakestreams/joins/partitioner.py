@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Step = Callable[[Column], Column]
 
-# Histories that share a job are told apart by this column in front of every key (engine.shapes); no key has it.
+# Histories that share a job are told apart by this column in front of every key (flow.shapes); no key has it.
 _SCOPE = "_scope"
 _SEED, _M, _MASK, _NIBBLES = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF, 0x0F0F0F0F
 _SIZES = {"bigint": 8, "int": 4}

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakestreams.engine import dataflow
 from lakestreams.errors import InvalidOption, TopologyInvalid, WrongKind
+from lakestreams.flow import dataflow
 from lakestreams.testing.encode import encode
 from lakestreams.testing.histories import CLOCK, Histories, Piped
 from lakestreams.testing.results import Refused, Result, outputs, refused, to_result

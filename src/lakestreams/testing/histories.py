@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import dataflow
-from lakestreams.engine.dataflow import Inputs, Results, Scopes
 from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
 from lakestreams.engine.quarantine import NULL_KEY
-from lakestreams.engine.sides import EXPECTATION
 from lakestreams.expectations.rules import any_of, fields_of
+from lakestreams.flow import dataflow
+from lakestreams.flow.dataflow import Inputs, Results, Scopes
+from lakestreams.flow.sides import EXPECTATION
 from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import takes_null_values

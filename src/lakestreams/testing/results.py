@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row
 
-    from lakestreams.engine.dataflow import Rejected, Results
+    from lakestreams.flow.dataflow import Rejected, Results
     from lakestreams.testing.histories import Histories
     from lakestreams.topology.nodes import Sink
 

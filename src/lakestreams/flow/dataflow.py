@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.derived import Derived
-from lakestreams.engine.encode import encoded
-from lakestreams.engine.shapes import Rejected, Scopes, Shapes, stream_side, table_side
-from lakestreams.engine.sides import EXPECTATION, ROW, RULES
-from lakestreams.engine.steps import Steps, names, paths, where
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError, TopologyInvalid
 from lakestreams.expectations import judging, outcomes
 from lakestreams.expectations import rules as rules_module
 from lakestreams.expectations.judging import ORPHAN, Dataset
+from lakestreams.flow.derived import Derived
+from lakestreams.flow.encode import encoded
+from lakestreams.flow.shapes import Rejected, Scopes, Shapes, stream_side, table_side
+from lakestreams.flow.sides import EXPECTATION, ROW, RULES
+from lakestreams.flow.steps import Steps, names, paths, where
 from lakestreams.formats.base import struct_type
 from lakestreams.joins.order import (
     CONTRIBUTOR_TYPE,

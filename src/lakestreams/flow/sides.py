@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.steps import Steps, names, where
 from lakestreams.errors import InvalidExpression, KeyTypeMismatch
+from lakestreams.flow.steps import Steps, names, where
 from lakestreams.joins import order, validity, versioned
 from lakestreams.joins.foreign import FOREIGN_KEY
 from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE, is_new, key_types_differ

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
-from lakestreams.engine.sides import Sides, late_by, own_key_names
-from lakestreams.engine.steps import column, names, where
 from lakestreams.errors import InvalidExpression
+from lakestreams.flow.sides import Sides, late_by, own_key_names
+from lakestreams.flow.steps import column, names, where
 from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
 from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.table_table import SEEN_TIME

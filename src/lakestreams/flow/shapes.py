@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.sides import Rejected, Scopes, Sides, key_names, late_by, types
-from lakestreams.engine.steps import names
+from lakestreams.flow.sides import Rejected, Scopes, Sides, key_names, late_by, types
+from lakestreams.flow.steps import names
 from lakestreams.joins import (
     fk_stream_table,
     fk_table_table,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.steps import names, where
 from lakestreams.errors import FormatUnfit
+from lakestreams.flow.steps import names, where
 from lakestreams.formats.json import write_object
 from lakestreams.joins.order import KEY, TIME, VALUE
 from lakestreams.topology.nodes import is_table
