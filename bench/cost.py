@@ -27,8 +27,8 @@ from bench.data import START_MS, WINDOW_MS, profiles, views
 from bench.results import replace_between
 from bench.versus import machine
 from bench.works import WORKS
-from lakestreams.engine import cost
-from lakestreams.engine.cost import Coefficients, Load, Point, Reference, Remembers, Work
+from lakestreams.costs import cost
+from lakestreams.costs.cost import Coefficients, Load, Point, Reference, Remembers, Work
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.pace import EVENTS_EVERY_S

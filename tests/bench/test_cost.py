@@ -8,8 +8,8 @@ import pytest
 from bench.data import WINDOW_MS
 
 from bench import cost as bench
-from lakestreams.engine import cost
-from lakestreams.engine.cost import Coefficients, Point, Work
+from lakestreams.costs import cost
+from lakestreams.costs.cost import Coefficients, Point, Work
 
 ROOT = Path(__file__).parents[2]
 TRUE = {"lookups": Coefficients(20.0, 2.0, 0.3, 1.0), "windows": Coefficients(60.0, 9.0, 0.35, 3.0)}

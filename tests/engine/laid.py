@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakestreams.audit.verify import verify
 from lakestreams.engine import bronze, ingest, past, settle, sinks
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan
-from lakestreams.engine.verify import verify
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.flow import dataflow
 from lakestreams.flow.steps import names

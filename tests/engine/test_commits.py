@@ -15,7 +15,8 @@ from tests.engine.jobs import JOBS, Job
 
 from lakestreams import Json, StreamsBuilder, Text, Topology, agg, invariants
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import commits, event_log, quarantine
+from lakestreams.costs import commits
+from lakestreams.engine import event_log, quarantine
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import Plan, Range

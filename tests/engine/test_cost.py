@@ -16,8 +16,9 @@ from rich.console import Console
 from lakestreams import Json, StreamsBuilder, Text, Topology
 from lakestreams.cli import cost as shown
 from lakestreams.cli.screen import Screen
-from lakestreams.engine import commits, cost, pace
-from lakestreams.engine.cost import Coefficients, Load, Point, Reference, Work
+from lakestreams.costs import commits, cost
+from lakestreams.costs.cost import Coefficients, Load, Point, Reference, Work
+from lakestreams.engine import pace
 from lakestreams.engine.lake import Lake
 from lakestreams.jobs import runner
 
@@ -131,7 +132,7 @@ def test_what_this_release_came_with_was_measured_and_says_so() -> None:
     """Absent until `bench.cost` has written it; then of every way of remembering, and held out as well as fitted."""
     found = cost.reference()
     if found is None:
-        assert not (ROOT / "src" / "lakestreams" / "engine" / cost.FILE).exists()
+        assert not (ROOT / "src" / "lakestreams" / "costs" / cost.FILE).exists()
         return
     assert found.coefficients.keys() == {"lookups", "windows", "tables"}
     assert found.machine

@@ -10,12 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 
 from lakestreams import StreamsBuilder, Text, Topology
+from lakestreams.audit.verify import verify
 from lakestreams.cli import status
 from lakestreams.config.compile import load_pipeline
 from lakestreams.engine.delta_source import ROWS_A_VERSION, versions
 from lakestreams.engine.failpoints import VARIABLE, FailpointReached
 from lakestreams.engine.settings import RunSettings
-from lakestreams.engine.verify import verify
 from lakestreams.errors import (
     ChangeFeedOff,
     DeltaTableMissing,

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 
 from lakestreams import Json, StreamsBuilder, Text, Topology, invariants
-from lakestreams.engine.verify import verify
+from lakestreams.audit.verify import verify
 from lakestreams.errors import ExpectationFailed
 
 if TYPE_CHECKING:

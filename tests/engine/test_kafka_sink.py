@@ -16,10 +16,10 @@ from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, fresh
 from tests.joins.test_partitioner import partition as by_murmur2
 
 from lakestreams import Json, Long, StreamsBuilder, Text, Topology
+from lakestreams.audit.verify import verify
+from lakestreams.audit.why import why
 from lakestreams.engine import failpoints, kafka_sink
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.verify import verify
-from lakestreams.engine.why import why
 from lakestreams.errors import FormatUnfit, PlanUnderOtherConfig, TopicMissing, TopicWriteFailed, UnknownReference
 from lakestreams.flow import dataflow
 from lakestreams.jobs.opened import Opened

@@ -14,19 +14,20 @@ from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_
 from tests.engine.jobs import JOBS, Job, Record
 
 from lakestreams import Json, StreamsBuilder, Text, Topology
-from lakestreams.engine import fingerprint, ingest, spans
+from lakestreams.audit.verify import verify
+from lakestreams.audit.why import why
+from lakestreams.costs import spans
+from lakestreams.engine import fingerprint, ingest
 from lakestreams.engine.failpoints import FailpointReached
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.maintain import Options, maintain
 from lakestreams.engine.plans import History, Plan, Range
-from lakestreams.engine.trimming import Trimming
-from lakestreams.engine.verify import verify
-from lakestreams.engine.why import why
 from lakestreams.errors import BronzeTrimmed, InvalidOption, NoSuchRecord, NothingToMaintain, NothingToVerify
 from lakestreams.expectations.rules import kept
 from lakestreams.testing.small import small
 from lakestreams.topology.nodes import Source
+from lakestreams.upkeep.maintain import Options, maintain
+from lakestreams.upkeep.trimming import Trimming
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

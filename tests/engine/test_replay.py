@@ -12,15 +12,15 @@ from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_
 from tests.engine.jobs import order_payments
 
 from lakestreams import EventTime, Json, RegistryJson, StreamsBuilder, Text
+from lakestreams.audit.verify import verify
+from lakestreams.audit.why import why
 from lakestreams.engine import attempts, failpoints, replays
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.maintain import Options, maintain
 from lakestreams.engine.repairs import Repair
 from lakestreams.engine.replays import Filters, Selection
-from lakestreams.engine.verify import verify
-from lakestreams.engine.why import why
 from lakestreams.errors import NotInQuarantine
 from lakestreams.testing.small import small
+from lakestreams.upkeep.maintain import Options, maintain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

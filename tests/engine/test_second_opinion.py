@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import lakestreams
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import second_opinion
+from lakestreams.audit import second_opinion
 from lakestreams.flow import dataflow
 from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
@@ -142,7 +142,7 @@ def test_it_shares_no_code_with_the_kernels() -> None:
     """Read from the sources: nothing that the module imports, or that these import, lies in `joins/` or calls it."""
     root = Path(lakestreams.__file__).parent
     found: set[str] = set()
-    wanted = ["lakestreams.engine.second_opinion"]
+    wanted = ["lakestreams.audit.second_opinion"]
     while wanted:
         name = wanted.pop()
         file = root.joinpath(*name.split(".")[1:]).with_suffix(".py")
@@ -154,9 +154,10 @@ def test_it_shares_no_code_with_the_kernels() -> None:
                 wanted += [one.name for one in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
                 wanted += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-    assert {"lakestreams.engine.second_opinion", "lakestreams.topology.graph"} <= found
+    assert {"lakestreams.audit.second_opinion", "lakestreams.topology.graph"} <= found
     assert not {name for name in found if name.startswith(("lakestreams.joins", "lakestreams.tables"))}
-    assert {name for name in found if name.startswith(("lakestreams.engine.", "lakestreams.flow."))} == {
-        "lakestreams.engine.second_opinion",
-        "lakestreams.engine.finding",
+    rooms = tuple(f"lakestreams.{room}." for room in ("audit", "costs", "engine", "flow", "upkeep"))
+    assert {name for name in found if name.startswith(rooms)} == {
+        "lakestreams.audit.second_opinion",
+        "lakestreams.audit.finding",
     }

@@ -14,11 +14,11 @@ from tests.engine.harness import ZERO, Bench, fresh_topics
 from tests.engine.jobs import JOBS
 
 from lakestreams import StreamsBuilder, Text
+from lakestreams.audit.verify import verify
+from lakestreams.audit.why import why
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import Plan
-from lakestreams.engine.verify import verify
-from lakestreams.engine.why import why
 from lakestreams.testing.small import small
 from lakestreams.topology.expectations import Expectations
 

@@ -13,9 +13,9 @@ from tests.engine.jobs import JOBS
 
 import lakestreams
 from lakestreams import StreamsBuilder, Text
+from lakestreams.audit.verify import verify
+from lakestreams.audit.why import Fate, why
 from lakestreams.engine import past, sinks
-from lakestreams.engine.verify import verify
-from lakestreams.engine.why import Fate, why
 from lakestreams.errors import NoSuchRecord, NothingToVerify
 from lakestreams.testing.small import small
 

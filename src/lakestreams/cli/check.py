@@ -142,7 +142,7 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
 
 def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
     """Windows that hold too much, measured by the interval of runs, else by what the cycles so far have brought."""
-    from lakestreams.engine import spans  # noqa: PLC0415 - needs pyspark
+    from lakestreams.costs import spans  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.ledger import Ledger  # noqa: PLC0415
 
     apart = job.options.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))

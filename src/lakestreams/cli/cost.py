@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
-from lakestreams.engine import commits
-from lakestreams.engine.cost import Load, Prediction, Reference, as_dict, predict, reference, remembers
+from lakestreams.costs import commits
+from lakestreams.costs.cost import Load, Prediction, Reference, as_dict, predict, reference, remembers
 from lakestreams.topology.durations import to_text
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ class Orders:
 
     def tell(self, job: Job) -> list[dict[str, Any]]:
         """Why an order has no result yet, and where the results of another one come from."""
-        from lakestreams.engine.why import why  # noqa: PLC0415 - needs pyspark
+        from lakestreams.audit.why import why  # noqa: PLC0415 - needs pyspark
 
         told = []
         for key, word in (("o1", "gave silver.order_payments: matched"), ("o3", "waits in with_reference until")):

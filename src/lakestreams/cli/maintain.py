@@ -12,7 +12,7 @@ from lakestreams.jobs import report
 from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
 
 if TYPE_CHECKING:
-    from lakestreams.engine.maintain import Maintained
+    from lakestreams.upkeep.maintain import Maintained
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -30,7 +30,7 @@ def run(
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
         spark = open_session(quick=options.quick, progress=screen.say)
-    from lakestreams.engine.maintain import Options, maintain  # noqa: PLC0415 - needs pyspark
+    from lakestreams.upkeep.maintain import Options, maintain  # noqa: PLC0415 - needs pyspark
 
     done = []
     for pipeline in pipelines:

@@ -58,8 +58,8 @@ class Wanted:
         Raises:
             InvalidOption: if an option cannot be read.
         """
+        from lakestreams.audit.why import at  # noqa: PLC0415 - needs pyspark
         from lakestreams.engine.replays import STATES, Filters  # noqa: PLC0415 - needs pyspark
-        from lakestreams.engine.why import at  # noqa: PLC0415 - needs pyspark
 
         unknown = [state for state in self.states if state not in STATES]
         if unknown:

@@ -12,7 +12,7 @@ from lakestreams.jobs import report
 from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
 
 if TYPE_CHECKING:
-    from lakestreams.engine.verify import Verdict
+    from lakestreams.audit.verify import Verdict
 
 
 def run(
@@ -22,7 +22,7 @@ def run(
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
         spark = open_session(quick=options.quick, progress=screen.say)
-    from lakestreams.engine.verify import verify  # noqa: PLC0415 - needs pyspark
+    from lakestreams.audit.verify import verify  # noqa: PLC0415 - needs pyspark
 
     verdicts = []
     for pipeline in pipelines:

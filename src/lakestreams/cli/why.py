@@ -15,7 +15,7 @@ from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakestreams.engine.why import Fate
+    from lakestreams.audit.why import Fate
 
 
 def run(screen: Screen, options: RunOptions, key: str | None, place: str | None) -> int:
@@ -26,7 +26,7 @@ def run(screen: Screen, options: RunOptions, key: str | None, place: str | None)
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, progress=screen.say)
-    from lakestreams.engine.why import at, why  # noqa: PLC0415 - needs pyspark
+    from lakestreams.audit.why import at, why  # noqa: PLC0415 - needs pyspark
 
     wanted = at(place) if place is not None else None
     fates = why(spark, lake, pipelines[0].topology, key=key, place=wanted)

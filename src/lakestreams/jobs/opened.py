@@ -13,8 +13,8 @@ from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestreams.audit.verify import Verdict
     from lakestreams.engine.lake import Lake
-    from lakestreams.engine.verify import Verdict
     from lakestreams.topology.builder import Topology
 
 
@@ -127,7 +127,7 @@ class Opened:
         Raises:
             NoSuchRecord: if bronze holds none.
         """
-        from lakestreams.engine import why  # noqa: PLC0415 - needs pyspark
+        from lakestreams.audit import why  # noqa: PLC0415 - needs pyspark
 
         place = why.at(at) if at is not None else None
         fates = why.why(self.spark, self.lake, self.topology, key=key, place=place)
@@ -139,8 +139,8 @@ class Opened:
         return self.spark.createDataFrame(rows, columns)
 
     def verify(self) -> Verdict:
-        """Recomputes all finished cycles from bronze, and compares (see `engine.verify`)."""
-        from lakestreams.engine.verify import verify  # noqa: PLC0415 - needs pyspark
+        """Recomputes all finished cycles from bronze, and compares (see `audit.verify`)."""
+        from lakestreams.audit.verify import verify  # noqa: PLC0415 - needs pyspark
 
         return verify(self.spark, self.lake, self.topology)
 

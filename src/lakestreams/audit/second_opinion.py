@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.finding import Finding
+from lakestreams.audit.finding import Finding
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.graph import key_source, overlap_of, sources_of
 from lakestreams.topology.nodes import (

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import past, second_opinion, sinks
+from lakestreams.audit import second_opinion
+from lakestreams.audit.finding import Finding
+from lakestreams.engine import past, sinks
 from lakestreams.engine.bronze import planned_rows, row_cycle, within
-from lakestreams.engine.finding import Finding
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import ATTEMPTS, NO_TIME, Plan, Range
 from lakestreams.errors import BronzeTrimmed, NothingToVerify

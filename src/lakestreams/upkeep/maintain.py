@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from lakestreams.engine import checkpoint, event_log, fingerprint, orphans, quarantine, replays, state
 from lakestreams.engine.lake import Table, lost_to_others
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.trimming import Trimming
 from lakestreams.errors import InvalidOption, NothingToMaintain
+from lakestreams.upkeep.trimming import Trimming
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

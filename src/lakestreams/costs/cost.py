@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from lakestreams.engine import commits, pace
+from lakestreams.costs import commits
+from lakestreams.engine import pace
 from lakestreams.engine.tuning import FEW
 from lakestreams.topology.graph import only_looks_up, sources_of, spans_of
 from lakestreams.topology.nodes import Aggregate, Source, WindowedJoin, is_table
@@ -190,7 +191,7 @@ def from_json(text: str) -> Reference:
 
 def reference() -> Reference | None:
     """The coefficients that came with this release; None: it came without."""
-    file = resources.files("lakestreams.engine").joinpath(FILE)
+    file = resources.files("lakestreams.costs").joinpath(FILE)
     return from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
