@@ -1,7 +1,7 @@
 """Which Delta tables a round writes to, and in how many commits: counted from the topology alone, without a session.
 
 A commit costs about the same however few rows it brings, so they are what a small cycle's time is made of, and what a
-bill for storage requests counts. `tests/engine/test_commits.py` compares these numbers with the logs of real rounds.
+bill for storage requests counts. `tests/costs/test_commits.py` compares these numbers with the logs of real rounds.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
 from tests.engine.jobs import JOBS, Job, Record
 
-from lakestreams import Json, StreamsBuilder, Text, Topology
+from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.audit.verify import verify
 from lakestreams.audit.why import why
 from lakestreams.costs import spans
@@ -300,24 +300,6 @@ def test_of_a_table_what_is_still_looked_at_stays(
     target = Plan(2, "", (Range("Prices", 0, 0, 10),), {}, 0, 2)
     outdated = Trimming(spark, ledger, topology, "")._outdated(source, History(), target).select("offset")
     assert {row["offset"] for row in outdated.collect()} == set(range(len(PRICES))) - kept
-
-
-def test_windows_that_hold_too_many_cycles_are_told() -> None:
-    topology = JOBS["correlation"].build("Orders", "Payments")
-    assert spans.warnings(topology, 2.2) == []
-    (one,) = spans.warnings(topology, 2)
-    assert one.startswith(
-        "both: its windows and grace hold 220 ms, which is about 110 cycles' worth of input (a cycle "
-    )
-    builder = StreamsBuilder("clicks")
-    counted = builder.stream("Clicks", key=Text("user"), value=Json("page string")).group_by_key()
-    daily = counted.windowed_by("1 day", grace="1 hour").count(name="per_day")
-    daily.suppress("12 hours", name="calm").to_delta("silver.clicks")
-    found = spans.warnings(builder.build(), 60_000)
-    assert [text.partition(",")[0] for text in found] == [
-        "per_day: its windows and grace hold 25 hours",
-        "calm: its buffers hold 12 hours",
-    ]
 
 
 def test_what_cannot_be_maintained_is_refused(spark: SparkSession, tmp_path: Path) -> None:
