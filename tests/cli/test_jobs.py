@@ -165,6 +165,18 @@ def test_a_runtime_brings_its_own_session(monkeypatch):
     assert runner.open_session() == "the runtime's"
 
 
+def test_a_session_for_a_small_lake_is_set_for_few_rows(monkeypatch):
+    from lakestreams.engine.tuning import SETTINGS
+    from lakestreams.local import session
+
+    given = []
+    monkeypatch.setattr(session, "spark_session", lambda **how: given.append(how["extra_conf"]))
+    monkeypatch.setattr(runner, "_started", [None])
+    runner.open_session(quick=True)
+    runner.open_session(quick=True, small=True)
+    assert given == [None, SETTINGS]
+
+
 # --- the job ---------------------------------------------------------------------------------------------------------
 
 

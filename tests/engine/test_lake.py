@@ -41,6 +41,20 @@ def test_tables_in_folders() -> None:
     assert lake.checkpoints("p") == Path("/lake/_lakestreams/checkpoints/p")
 
 
+def test_a_small_lake_is_a_folder_of_few_bytes(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    assert not lake.is_small, "nothing is known of it: it may be a place that is no folder, such as s3://lake"
+    folder = tmp_path / "lake" / "bronze" / "p__views"
+    folder.mkdir(parents=True)
+    (folder / "part-0").write_bytes(b"rows")
+    assert lake.is_small
+    assert not Lake(lake.root, "main").is_small
+    for number in (1, 2):
+        with (folder / f"part-{number}").open("wb") as file:
+            file.truncate(16 << 20)
+    assert not lake.is_small
+
+
 def test_tables_in_a_catalog() -> None:
     lake = Lake("/Volumes/main/x/y", catalog="main", bronze_schema="raw")
     assert lake.bronze("p", "users") == Table("raw.p__users", "`main`.`raw`.`p__users`", None)

@@ -21,7 +21,8 @@ def run(
     """Verifies the pipelines; returns the exit code: 1 if anything differs."""
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
-        spark = open_session(quick=options.quick, progress=screen.say)
+        small = lake.is_small
+        spark = open_session(quick=options.quick or small, small=small, progress=screen.say)
     from lakestreams.audit.verify import verify  # noqa: PLC0415 - needs pyspark
 
     verdicts = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 CONTROL_SCHEMA = "_lakestreams"
 _GONE = "_gone"
+_SMALL = 32 << 20
 # How Delta says that another statement has committed to the table in between.
 _CONFLICT = re.compile(r"DELTA_CONCURRENT_|Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception")
 _ATTEMPTS, _PAUSE_S, _LONGEST_PAUSE_S = 12, 0.05, 2.0
@@ -237,6 +239,25 @@ class Lake:
     root: str
     catalog: str | None = None
     bronze_schema: str = "bronze"
+
+    @property
+    def is_small(self) -> bool:
+        """Whether this is a local folder whose files have 32 MiB at most, all together.
+
+        Worked on as a few rows are (`tuning`), such a lake answers sooner: nothing is compiled for it.
+        """
+        if self.catalog is not None or not Path(self.root).is_dir():
+            return False
+        left = _SMALL
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                with contextlib.suppress(
+                    FileNotFoundError
+                ):  # a job that runs meanwhile removes what it no longer needs
+                    left -= Path(folder, name).stat().st_size
+            if left < 0:
+                return False
+        return True
 
     def control(self, name: str) -> Table:
         """One of lakestreams' own tables, shared by the pipelines of the lake."""

@@ -178,8 +178,15 @@ def locate(error: LakestreamsError, pipeline: Pipeline) -> LakestreamsError:
 _started: list[SparkSession] = []  # at most one: the local session, if it was started here
 
 
-def open_session(*, quick: bool = False, progress: Callable[[str], None] | None = None) -> SparkSession:
+def open_session(
+    *, quick: bool = False, small: bool = False, progress: Callable[[str], None] | None = None
+) -> SparkSession:
     """The runtime's session where one runs us, else the local one.
+
+    Args:
+        quick: of a local one that is started: compile less.
+        small: of a local one that is started: set it for few rows, as all tables have (`Lake.is_small`).
+        progress: receives a line for each slow step.
 
     Raises:
         LocalPartsMissing: without a runtime, and pyspark or delta-spark is not installed.
@@ -189,10 +196,11 @@ def open_session(*, quick: bool = False, progress: Callable[[str], None] | None 
 
         if on_databricks():
             return SparkSession.builder.getOrCreate()
+        from lakestreams.engine.tuning import SETTINGS  # noqa: PLC0415 - beside its use
         from lakestreams.local.session import spark_session  # noqa: PLC0415 - a local part
 
         there = SparkSession.getActiveSession()
-        session = spark_session(quick=quick, progress=progress)
+        session = spark_session(quick=quick, extra_conf=SETTINGS if small else None, progress=progress)
     except ModuleNotFoundError as error:
         raise missing(error) from error
     if session is not there and session not in _started:
