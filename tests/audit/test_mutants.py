@@ -131,7 +131,9 @@ def shelf(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shel
     return Shelf(spark, tmp_path_factory.mktemp("mutants"))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=pytest.mark.soak) if shape == "tables" else shape for shape in SHAPES]
+)
 def test_without_a_fault_nothing_is_found(shelf: Shelf, tmp_path: Path, shape: str) -> None:
     assert shelf.planned(shape).copied(tmp_path / "sound").published().differing() == {}
 
@@ -224,7 +226,7 @@ def _subscribers_never_leave(patch: pytest.MonkeyPatch) -> None:
         pytest.param("windows", _pairs_in_one_place, marks=pytest.mark.soak),
         pytest.param("windows", _clock_of_own_times, marks=pytest.mark.soak),
         pytest.param("tables", _right_deletions_unheard, marks=pytest.mark.soak),
-        ("tables", _subscribers_never_leave),
+        pytest.param("tables", _subscribers_never_leave, marks=pytest.mark.soak),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__.strip("_"),
 )
@@ -278,7 +280,7 @@ def _publishes_first(patch: pytest.MonkeyPatch) -> None:
     [
         pytest.param("windows", _drops_a_partition, marks=pytest.mark.soak),
         ("lookups", _publishes_twice),
-        ("tables", _publishes_first),
+        pytest.param("tables", _publishes_first, marks=pytest.mark.soak),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__.strip("_"),
 )
@@ -330,6 +332,7 @@ def test_a_fault_of_settling_is_found_in_the_plans(
     assert found <= set(laid.published().differing(ask_second=False))
 
 
+@pytest.mark.soak
 def test_a_stream_time_that_is_not_carried_on_is_found_in_bronze(spark: SparkSession, tmp_path: Path) -> None:
     """A batch begins with no stream time instead of the one that its partition has reached."""
     topology, topics = windows()

@@ -103,7 +103,7 @@ def _small(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.usefixtures("_small")
 def test_every_shape_agrees_and_a_row_too_many_is_noticed(spark: SparkSession) -> None:
     topology = every_shape()

@@ -133,29 +133,18 @@ def _passed_by(job: str) -> list[str]:
     return [name for name in NAMES if not name.startswith(others)]
 
 
-def _from_publishing(job: str) -> list[str]:
-    """What differs from job to job: its outputs, and what it remembers. Up to its plan all jobs run the same lines."""
-    names = _passed_by(job)
-    return names[names.index("publish.before") :]
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("job", "names"),
-    [
-        pytest.param("enrichment", _passed_by("enrichment"), id="enrichment"),
-        pytest.param("fk_join", _from_publishing("fk_join"), id="fk_join, from publishing"),
-        *(pytest.param(job, _passed_by(job), id=job, marks=pytest.mark.soak) for job in ("correlation", "fk_join")),
-    ],
+    "job", [job if job == "enrichment" else pytest.param(job, marks=pytest.mark.soak) for job in JOBS]
 )
 def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
-    spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any, job: str, names: list[str]
+    spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any, job: str
 ) -> None:
     """Each run goes on where the one before failed, and fails a step further on; behind a finished cycle with new data."""
     log = Log(spark, broker, tmp_path, JOBS[job])
     bench = log.bench(tmp_path / "failing")
-    pieces = iter(log.in_pieces(sum(name.startswith(LAST) for name in names)))
-    for name in names:
+    pieces = iter(log.in_pieces(sum(name.startswith(LAST) for name in _passed_by(job))))
+    for name in _passed_by(job):
         if name.startswith(LAST):
             log.produce(next(pieces))
         armed(f"{log.point(name)}:1:raise")
