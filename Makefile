@@ -23,14 +23,15 @@ check:  ## the fast lane, under 5 minutes: lint, types, and the tests that need 
 test:  ## all that must hold for a change: lint, types, every test but the long ones
 	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy \
 	&& $$py -m lakestreams.local.cds \
-	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak" \
+	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak and not slow" \
 	&& $$py -m pytest -m "not soak" $(TWO)
 
 test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel on the Spark of the long-term runtime
 	@export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "(connect and not soak) or lts"
 
 soak:  ## the long tests; seeds are printed
-	@$(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m soak -s
+	@$(START) && $$py -m lakestreams.local.cds \
+	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and slow" && exec $$py -m pytest -m soak -s
 
 bench:  ## measures lakestreams beside Kafka Streams and Spark's own operators; BENCH="--scale 0.1" and more
 	@$(START) && exec $$py -m bench.versus $(BENCH)

@@ -32,7 +32,7 @@ def spark() -> Iterator[SparkSession]:
     """The session of this run: two cores, classic or Connect.
 
     `quick`, though it runs for many minutes: beside the other workers of a run there is no core that the JVM's optimising
-    compiler could use for itself; it took 40 % of all CPU, and the tests were a quarter slower with it than without.
+    compiler could use for itself (docs/benchmarks.md).
 
     The unions of hundreds of histories that the properties run in one plan leave the usual heap all but full, and the
     JVM then collects garbage more than it works: hence twice as much.

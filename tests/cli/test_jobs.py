@@ -18,6 +18,7 @@ from lakestreams.errors import (
     Fenced,
     InvalidOption,
     LakestreamsError,
+    LocalPartsMissing,
 )
 from lakestreams.jobs import command, enrichment, entry, runner
 from lakestreams.jobs.runner import Job, Outcome, RunOptions
@@ -165,16 +166,47 @@ def test_a_runtime_brings_its_own_session(monkeypatch):
     assert runner.open_session() == "the runtime's"
 
 
-def test_a_session_for_a_small_lake_is_set_for_few_rows(monkeypatch):
+def test_a_session_for_a_small_lake_is_set_for_few_rows(monkeypatch, tmp_path):
+    from pyspark.sql import SparkSession
+
+    from lakestreams.engine.lake import Lake
     from lakestreams.engine.tuning import SETTINGS
     from lakestreams.local import session
 
     given = []
-    monkeypatch.setattr(session, "spark_session", lambda **how: given.append(how["extra_conf"]))
+    monkeypatch.setattr(session, "spark_session", lambda **how: given.append((how["quick"], how["extra_conf"])))
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr(runner, "_started", [None])
     runner.open_session(quick=True)
-    runner.open_session(quick=True, small=True)
-    assert given == [None, SETTINGS]
+    runner.open_session(lake=Lake(str(tmp_path / "nothing")))
+    runner.open_session(lake=Lake(str(tmp_path)))
+    assert given == [(True, None), (False, None), (True, SETTINGS)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["why", "--key", "k"], ["verify"], ["status"], ["report"], ["quarantine", "list"]],
+    ids=lambda words: words[0],
+)
+def test_commands_that_look_at_a_lake_open_a_session_for_it(monkeypatch, tmp_path, words):
+    from importlib import import_module
+
+    from typer.testing import CliRunner
+
+    from lakestreams.cli.app import app
+
+    asked = []
+
+    def opened(**how):
+        asked.append(how["lake"].root)
+        raise LocalPartsMissing("no session here")
+
+    monkeypatch.setattr(import_module(f"lakestreams.cli.{words[0]}"), "open_session", opened)
+    monkeypatch.setenv("KAFKA_BOOTSTRAP", "localhost:9092")
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, [*words, "conf/enrichment.yml", "--root", str(tmp_path)])
+    assert "no session here" in found.stderr
+    assert asked == [str(tmp_path)]
 
 
 # --- the job ---------------------------------------------------------------------------------------------------------

@@ -43,11 +43,11 @@ def sample(rules: Rules) -> list[Case]:
 
 
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("rules", ["kafka", pytest.param("strict", marks=pytest.mark.soak)])
-def test_a_sample_through_the_engine(spark: SparkSession, broker: Broker, rules: Rules) -> None:
+def test_a_sample_through_the_engine(spark: SparkSession, broker: Broker) -> None:
+    """Under Kafka's rules; strict ones differ in kernels, which other tests look at."""
     del spark  # the executor takes the session that is there
-    chosen = sample(rules)
-    report = run(chosen, Stream(broker), rules)
+    chosen = sample("kafka")
+    report = run(chosen, Stream(broker), "kafka")
     assert report.failed == {}, "\n".join(report.lines())
     assert len(report.passed) == len(chosen) > 8
 

@@ -131,7 +131,8 @@ def bench(spark: SparkSession, broker: Broker, tmp_path: Path) -> Iterator[Bench
         yield Bench(spark, broker, tmp_path, topology)
 
 
-@pytest.mark.lts
+@pytest.mark.connect
+@pytest.mark.slow  # behind Connect it is in `make soak`
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 def test_results_are_written_in_order_with_their_ids_and_repeated_after_a_crash(

@@ -43,16 +43,22 @@ def test_tables_in_folders() -> None:
 
 def test_a_small_lake_is_a_folder_of_few_bytes(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
-    assert not lake.is_small, "nothing is known of it: it may be a place that is no folder, such as s3://lake"
+    assert not lake.is_small(), "nothing is known of it: it may be a place that is no folder, such as s3://lake"
     folder = tmp_path / "lake" / "bronze" / "p__views"
     folder.mkdir(parents=True)
     (folder / "part-0").write_bytes(b"rows")
-    assert lake.is_small
-    assert not Lake(lake.root, "main").is_small
+    assert lake.is_small()
+    assert not Lake(lake.root, "main").is_small()
+    (tmp_path / "lake" / "silver").symlink_to(tmp_path)
+    assert not lake.is_small(), "what is linked is not looked at"
+    (tmp_path / "lake" / "silver").unlink()
+    (folder / "part-1").symlink_to(folder / "part-1")
+    assert not lake.is_small(), "nor what cannot be"
+    (folder / "part-1").unlink()
     for number in (1, 2):
         with (folder / f"part-{number}").open("wb") as file:
-            file.truncate(16 << 20)
-    assert not lake.is_small
+            file.truncate(4 << 20)
+    assert not lake.is_small()
 
 
 def test_tables_in_a_catalog() -> None:

@@ -113,6 +113,8 @@ def test_classes_and_methods_are_asked_for_once(spark, monkeypatch):
     assert functions.lit(4).toString() == "4"
     assert jvm.PythonUtils.toSeq(["b"]).apply(0) == "b"
     monkeypatch.undo()
+    assert spark.range(1).collect()
+    assert spark.sparkContext.getLocalProperty("callSite.short") == "lakestreams", "pyspark leaves it alone"
     assert jvm.java.lang.Integer.MAX_VALUE == 2**31 - 1
     with pytest.raises(Exception, match="does not exist in the JVM"):
         functions.no_such_function  # noqa: B018 - looking it up is what fails

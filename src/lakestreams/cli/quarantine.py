@@ -111,7 +111,7 @@ def moment_ms(text: str, now: datetime) -> int:
 def _open(screen: Screen, options: RunOptions, wanted: Wanted) -> Opened:
     lake, (pipeline,) = open_lake(options), load(options)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, small=lake.is_small, progress=screen.say)
+        spark = open_session(quick=True, lake=lake, progress=screen.say)
     from lakestreams.engine import quarantine  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.ledger import Ledger  # noqa: PLC0415 - needs pyspark
 

@@ -30,7 +30,7 @@ def run(screen: Screen, options: RunOptions, *, out: Path, cycles: int, values: 
     topology = pipeline.topology
     _probe(out)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, small=lake.is_small, progress=screen.say)
+        spark = open_session(quick=True, lake=lake, progress=screen.say)
     from lakestreams.jobs.event_log import read_events, read_quarantine  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the event log"):

@@ -88,7 +88,7 @@ def run(screen: Screen, options: RunOptions, *, broker: bool) -> int:
     """Shows where the pipelines stand (all of the lake if none is named); returns the exit code."""
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, small=lake.is_small, progress=screen.say)
+        spark = open_session(quick=True, lake=lake, progress=screen.say)
     with screen.working("reading the ledger"):
         if pipelines:
             found = [read(spark, lake, one.topology.name, one if broker else None) for one in pipelines]

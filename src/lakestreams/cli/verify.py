@@ -21,8 +21,7 @@ def run(
     """Verifies the pipelines; returns the exit code: 1 if anything differs."""
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
-        small = lake.is_small
-        spark = open_session(quick=options.quick or small, small=small, progress=screen.say)
+        spark = open_session(lake=lake, progress=screen.say)
     from lakestreams.audit.verify import verify  # noqa: PLC0415 - needs pyspark
 
     verdicts = []

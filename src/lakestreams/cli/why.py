@@ -25,7 +25,7 @@ def run(screen: Screen, options: RunOptions, key: str | None, place: str | None)
         raise InvalidOption(msg, hint="--key alice, or --at PageViews-0@17")
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, small=lake.is_small, progress=screen.say)
+        spark = open_session(quick=True, lake=lake, progress=screen.say)
     from lakestreams.audit.why import at, why  # noqa: PLC0415 - needs pyspark
 
     wanted = at(place) if place is not None else None

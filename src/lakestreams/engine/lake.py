@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CONTROL_SCHEMA = "_lakestreams"
 _GONE = "_gone"
-_SMALL = 32 << 20
+_SMALL = 8 << 20
 # How Delta says that another statement has committed to the table in between.
 _CONFLICT = re.compile(r"DELTA_CONCURRENT_|Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception")
 _ATTEMPTS, _PAUSE_S, _LONGEST_PAUSE_S = 12, 0.05, 2.0
@@ -240,23 +240,24 @@ class Lake:
     catalog: str | None = None
     bronze_schema: str = "bronze"
 
-    @property
     def is_small(self) -> bool:
-        """Whether this is a local folder whose files have 32 MiB at most, all together.
+        """Whether this is a local folder whose files have 8 MiB at most, all together.
 
-        Worked on as a few rows are (`tuning`), such a lake answers sooner: nothing is compiled for it.
+        Worked on as a few rows are (`tuning`), such a lake answers sooner: nothing is compiled for it. What cannot be
+        looked at, or is linked from elsewhere, may be large.
         """
         if self.catalog is not None or not Path(self.root).is_dir():
             return False
         left = _SMALL
-        for folder, _, names in os.walk(self.root):
-            for name in names:
-                with contextlib.suppress(
-                    FileNotFoundError
-                ):  # a job that runs meanwhile removes what it no longer needs
-                    left -= Path(folder, name).stat().st_size
-            if left < 0:
-                return False
+        try:
+            for folder, folders, names in os.walk(self.root):
+                if any(Path(folder, name).is_symlink() for name in folders):
+                    return False
+                left -= sum(Path(folder, name).stat().st_size for name in names)
+                if left < 0:
+                    return False
+        except OSError:  # a job that runs meanwhile removes what it no longer needs: it is not that small then
+            return False
         return True
 
     def control(self, name: str) -> Table:

@@ -179,13 +179,13 @@ _started: list[SparkSession] = []  # at most one: the local session, if it was s
 
 
 def open_session(
-    *, quick: bool = False, small: bool = False, progress: Callable[[str], None] | None = None
+    *, quick: bool = False, lake: Lake | None = None, progress: Callable[[str], None] | None = None
 ) -> SparkSession:
     """The runtime's session where one runs us, else the local one.
 
     Args:
         quick: of a local one that is started: compile less.
-        small: of a local one that is started: set it for few rows, as all tables have (`Lake.is_small`).
+        lake: of a local one that is started: what it will look at; if that is small, the session is set for few rows.
         progress: receives a line for each slow step.
 
     Raises:
@@ -200,7 +200,8 @@ def open_session(
         from lakestreams.local.session import spark_session  # noqa: PLC0415 - a local part
 
         there = SparkSession.getActiveSession()
-        session = spark_session(quick=quick, extra_conf=SETTINGS if small else None, progress=progress)
+        few = there is None and lake is not None and lake.is_small()
+        session = spark_session(quick=quick or few, extra_conf=SETTINGS if few else None, progress=progress)
     except ModuleNotFoundError as error:
         raise missing(error) from error
     if session is not there and session not in _started:

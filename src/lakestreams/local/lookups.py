@@ -40,12 +40,17 @@ def remember(session: SparkSession) -> None:
     """Lets a classic session's process keep what it has looked up; nothing else of the session is changed.
 
     Args:
-        session: of this process, without a UI.
+        session: of this process. One with a UI keeps its call sites.
     """
+    from pyspark.traceback_utils import SCCallSiteSync  # noqa: PLC0415  # beside its use
+
     context = session.sparkContext
     context._jvm.__class__ = _View
-    for form in ("short", "long"):
-        context.setLocalProperty(f"callSite.{form}", "lakestreams")
+    if context.uiWebUrl is None:
+        # pyspark sets its own around each `collect` and takes it away afterwards, unless one is set further out
+        SCCallSiteSync._spark_stack_depth = max(1, SCCallSiteSync._spark_stack_depth)
+        for form in ("short", "long"):
+            context.setLocalProperty(f"callSite.{form}", "lakestreams")
 
 
 __all__ = ["remember"]

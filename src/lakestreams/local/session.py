@@ -142,7 +142,7 @@ def _classic_session(conf: Mapping[str, str], cores: int) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    if conf["spark.ui.enabled"] == "false":
+    if not hasattr(session, "is_stopped"):  # else Connect's after all: the environment may say so
         from lakestreams.local import lookups  # noqa: PLC0415  # see above
 
         lookups.remember(session)
