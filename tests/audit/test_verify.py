@@ -139,7 +139,7 @@ def _reads_only_one_partition(patch: pytest.MonkeyPatch) -> None:
         pytest.param("fk_join", _forgets, marks=pytest.mark.soak),
         pytest.param("fk_join", _publishes_first, marks=pytest.mark.soak),
         pytest.param("fk_join", _loses_deletions, marks=pytest.mark.soak),
-        ("enrichment", _reads_only_one_partition),
+        pytest.param("enrichment", _reads_only_one_partition, marks=pytest.mark.soak),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
@@ -159,6 +159,7 @@ def told(fates: list[Fate]) -> str:
     return "\n".join(sentence for fate in fates for sentence in fate.told)
 
 
+@pytest.mark.soak
 def test_why_tells_the_fate_of_each_record(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     bench = ran(spark, broker, tmp_path, "correlation")
     orders, payments = (source.topic for source in bench.topology.sources)

@@ -139,7 +139,7 @@ def ready() -> list[Topology]:
     return [*(load_pipeline(file).topology for file in READY), *jobs, every_way_of_keeping(), lookup("global_table")]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_nodes_keep_the_frames_that_are_predicted_and_refuse_what_is_predicted(spark: SparkSession) -> None:
     asked = set()
     for topology in ready():

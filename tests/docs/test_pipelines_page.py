@@ -93,7 +93,7 @@ def test_every_ready_pipeline_is_listed() -> None:
     assert all(f"| `{name}` |" in text for name in ready)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_every_expression_of_examples_and_ready_pipelines_binds(folder: Path, spark: SparkSession) -> None:
     ready = [path for path in (ROOT / "conf").glob("*.yml") if path.name not in ("sources.yml", "deployment.yml")]
     for path in [*(folder / f"{name}.yml" for name in NAMES), *ready]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.broker
+@pytest.mark.soak
 def test_rounds_write_now_and_then_and_the_last_of_them_all(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
