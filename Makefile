@@ -27,7 +27,7 @@ test:  ## all that must hold for a change: lint, types, every test but the long 
 	&& $$py -m pytest -m "not soak" $(TWO)
 
 test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel on the Spark of the long-term runtime
-	@export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "(connect and not soak) or lts"
+	@export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "(connect and not soak) or lts" $(TWO)
 
 soak:  ## the long tests; seeds are printed
 	@$(START) && $$py -m lakestreams.local.cds \

@@ -132,7 +132,7 @@ def shelf(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shel
 
 
 @pytest.mark.parametrize(
-    "shape", [pytest.param(shape, marks=pytest.mark.soak) if shape == "tables" else shape for shape in SHAPES]
+    "shape", [shape if shape == "lookups" else pytest.param(shape, marks=pytest.mark.soak) for shape in SHAPES]
 )
 def test_without_a_fault_nothing_is_found(shelf: Shelf, tmp_path: Path, shape: str) -> None:
     assert shelf.planned(shape).copied(tmp_path / "sound").published().differing() == {}
@@ -222,7 +222,7 @@ def _subscribers_never_leave(patch: pytest.MonkeyPatch) -> None:
         pytest.param("lookups", _tombstones_end_nothing, marks=pytest.mark.soak),
         pytest.param("windows", _bound_exclusive, marks=pytest.mark.soak),
         pytest.param("windows", _no_grace, marks=pytest.mark.soak),
-        ("windows", _drops_unmatched),
+        pytest.param("windows", _drops_unmatched, marks=pytest.mark.soak),
         pytest.param("windows", _pairs_in_one_place, marks=pytest.mark.soak),
         pytest.param("windows", _clock_of_own_times, marks=pytest.mark.soak),
         pytest.param("tables", _right_deletions_unheard, marks=pytest.mark.soak),

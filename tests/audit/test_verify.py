@@ -48,7 +48,7 @@ def ran(spark: SparkSession, broker: Broker, root: Path, name: str) -> Bench:
 
 @pytest.fixture(
     scope="module",
-    params=[job if job == "fk_join" else pytest.param(job, marks=pytest.mark.soak) for job in JOBS],
+    params=[job if job == "enrichment" else pytest.param(job, marks=pytest.mark.soak) for job in JOBS],
 )
 def bench(
     spark: SparkSession, broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest

@@ -141,6 +141,7 @@ def test_an_update_between_two_views_and_a_tombstone(bench: Bench) -> None:
     assert_ledger_sound(bench)
 
 
+@pytest.mark.soak
 def test_a_profile_is_found_across_runs_snapshots_and_their_loss(bench: Bench) -> None:
     views, users = topics(bench)
     expected = []
@@ -247,6 +248,7 @@ def _remove(path: str | None) -> None:
     shutil.rmtree(path)
 
 
+@pytest.mark.soak
 def test_silver_does_not_depend_on_how_the_log_is_read(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """One fixed log on the broker, read four records a trigger and all at once: the same silver rows."""
     rng = random.Random(20261121)

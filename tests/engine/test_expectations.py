@@ -232,6 +232,7 @@ def test_invariants_hold_and_are_violated_and_counted(paid_twice: tuple[Bench, s
             assert found["orders", "lateness"][1] == late
 
 
+@pytest.mark.soak
 def test_each_invariant_ends_the_run_by_its_name_and_nothing_is_published(paid_twice: tuple[Bench, str, str]) -> None:
     bench, orders, payments = paid_twice
     for part, one in _all("fail", tight=True):
@@ -260,6 +261,7 @@ def test_a_key_in_two_partitions_is_found_across_cycles(spark: SparkSession, bro
         bench.run()
 
 
+@pytest.mark.soak
 def test_orphans_are_listed_until_their_row_comes(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     orders, customers = fresh_topics(broker, 1, ("orders", "customers"))
 

@@ -298,6 +298,7 @@ def test_a_repaired_row_of_a_compared_delta_table_is_not_undone_by_the_next_comp
     assert_equal(bench)
 
 
+@pytest.mark.soak
 def test_a_mended_reader_reads_records_as_they_are_and_discarded_ones_stay_where_they_are(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

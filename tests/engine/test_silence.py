@@ -141,6 +141,7 @@ def told(bench: Bench, output: str) -> list[tuple[str, str | None, str]]:
     return [tuple(row) for row in rows.select("page", "region", "_lineage.kind").collect()]
 
 
+@pytest.mark.soak
 def test_by_event_time_the_tail_waits_for_the_slower_topic(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     orders, payments = fresh_topics(broker, 1, ("Orders", "Payments"))
     bench = Bench(spark, broker, tmp_path, unruled(orders, payments))
