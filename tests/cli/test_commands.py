@@ -200,7 +200,6 @@ def nothing_left(tmp_path):
     assert list((tmp_path / "tmp").glob("lakestreams-*")) == []
 
 
-@pytest.mark.timeout(600)
 def test_the_demo_tells_its_whole_story_and_leaves_nothing(tmp_path):
     process = start_demo(tmp_path)
     out, err = process.communicate(timeout=540)

@@ -134,7 +134,6 @@ def bench(spark: SparkSession, broker: Broker, tmp_path: Path) -> Iterator[Bench
 @pytest.mark.connect
 @pytest.mark.slow  # behind Connect it is in `make soak`
 @pytest.mark.broker
-@pytest.mark.timeout(600)
 def test_results_are_written_in_order_with_their_ids_and_repeated_after_a_crash(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +260,6 @@ def test_a_topic_alone_is_an_output_that_must_exist_and_take_the_records(
 
 @pytest.mark.broker
 @pytest.mark.soak
-@pytest.mark.timeout(300)
 def test_a_topic_that_takes_little_ends_the_write_where_nobody_can_say_so(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
