@@ -203,6 +203,7 @@ def test_why_tells_of_each_output_that_lacks_a_record(spark: SparkSession, broke
     assert len(told_of["/b"]) == 2
 
 
+@pytest.mark.soak
 def test_a_pipeline_is_opened_for_notebooks(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     bench = ran(spark, broker, tmp_path, "enrichment")
     opened = lakestreams.open(bench.topology, root=str(tmp_path))

@@ -120,6 +120,7 @@ def test_a_mended_record_gives_its_row_once_and_a_table_keeps_what_is_newer(
     assert_equal(bench)
 
 
+@pytest.mark.soak
 def test_an_attempt_meets_the_windows_that_are_open_at_the_clock_it_finds(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

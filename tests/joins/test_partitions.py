@@ -52,7 +52,10 @@ def settings_of(kind: str, seed: object) -> tuple[list[Setting], Wild]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ["moved", "unequal counts", "key in two partitions"])
+@pytest.mark.parametrize(
+    "kind",
+    ["unequal counts", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("moved", "key in two partitions"))],
+)
 def test_no_partition_matters_but_by_its_clock(spark: SparkSession, kind: str) -> None:
     settings, wild = settings_of(kind, SEED)
     lots = [(one, wild.histories(COUNT, f"{SEED}/{one.name}")) for one in settings]
