@@ -1,4 +1,4 @@
-"""Recorded and random cases through the real engine: one a shape and setting in `make test`, all in `make soak`."""
+"""Recorded and random cases through the real engine: a topology of each join in `make test`, all in `make soak`."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ DAMAGE: dict[str, Callable[[Bench], None]] = {
 }
 OF_ALL_JOBS = ("deleted", "snapshots and state deleted")
 BETWEEN = "killed between two appends, checkpoint deleted"
-IN_MAKE_TEST = ("deleted", "snapshots and state deleted", BETWEEN)
+IN_MAKE_TEST = (*OF_ALL_JOBS, BETWEEN)
 
 
 class Aged:
