@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.bundle.planted import Mistake, plant
 
+from lakestreams.bundle.dbx import deployment
 from lakestreams.bundle.read import load, targets
 from lakestreams.bundle.template import Project, render
 from lakestreams.jobs.catalogue import parsers
@@ -61,6 +63,19 @@ def test_dbx_deploys_the_bundles_jobs(target: str) -> None:
         assert as_named(wheel["parameters"], bundle.config["workspace"]["file_path"]) == leading["named_parameters"]
         assert mine["job_cluster_key"] in {one["job_cluster_key"] for one in workflow["job_clusters"]}
         assert "environment_key" not in mine
+
+
+def test_every_job_has_the_cluster_that_the_targets_variables_say(tmp_path: Path) -> None:
+    root = plant(
+        Mistake("databricks.yml", "      catalog: prod\n", "      catalog: prod\n      node_type: m5d.large\n", ""),
+        tmp_path,
+    )
+    environments = deployment(root, None)["environments"]
+    nodes = {
+        target: {one["job_clusters"][0]["new_cluster"]["node_type_id"] for one in made["workflows"]}
+        for target, made in environments.items()
+    }
+    assert nodes == {"dev": {"i3.xlarge"}, "staging": {"i3.xlarge"}, "prod": {"m5d.large"}}
 
 
 @pytest.mark.parametrize("target", TARGETS)

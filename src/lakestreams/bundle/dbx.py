@@ -20,11 +20,11 @@ _HEAD: Final = """\
 # dbx has no serverless compute, so here every task runs on a job cluster; and no schemas: resources/storage.yml says
 # which ones must be there. dbx uploads a file of conf/ where a parameter begins with file:fuse://, so those stand alone.
 """
+# What the bundle's variables say of job clusters; a bundle without such clusters need not have them.
 _CLUSTER: Final = {
-    "spark_version": "17.3.x-scala2.13",
-    "node_type_id": "i3.xlarge",
-    "num_workers": 2,
-    "data_security_mode": "SINGLE_USER",
+    "spark_version": ("runtime", "17.3.x-scala2.13"),
+    "node_type_id": ("node_type", "i3.xlarge"),
+    "num_workers": ("workers", 2),
 }
 _DROPPED: Final = ("environments", "lifecycle", "permissions", "queue", "run_as")
 _TASK_DROPPED: Final = ("environment_key", "libraries", "disable_auto_optimization", "python_wheel_task")
@@ -68,7 +68,7 @@ def _workflow(bundle: Bundle, key: str) -> dict[str, Any]:
     if bundle.config.get("mode") == "development":
         dropped.add("email_notifications")
     made = {name: part for name, part in job.items() if name not in dropped}
-    clusters = job.get("job_clusters") or [{"job_cluster_key": "default", "new_cluster": dict(_CLUSTER)}]
+    clusters = job.get("job_clusters") or [{"job_cluster_key": "default", "new_cluster": _cluster(bundle)}]
     tags = {name: value for name, value in job.get("tags", {}).items() if name != "dev"}
     return {
         "name": job["name"].rpartition("] ")[2],
@@ -77,6 +77,12 @@ def _workflow(bundle: Bundle, key: str) -> dict[str, Any]:
         "job_clusters": clusters,
         "tasks": [_task(bundle, key, task, clusters[0]["job_cluster_key"]) for task in job["tasks"]],
     }
+
+
+def _cluster(bundle: Bundle) -> dict[str, Any]:
+    """What takes the place of serverless compute: as the target's other job clusters are."""
+    made = {name: bundle.variables.get(variable, default) for name, (variable, default) in _CLUSTER.items()}
+    return made | {"data_security_mode": "SINGLE_USER"}
 
 
 def _task(bundle: Bundle, key: str, task: Mapping[str, Any], cluster: str) -> dict[str, Any]:
