@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import venv
 import zipfile
 from configparser import ConfigParser
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
+
+import pyspark
+import pytest
+
+from lakestreams.jobs.catalogue import parsers
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,3 +67,35 @@ def test_it_tells_what_it_is(wheel: Path) -> None:
     found = metadata(wheel)
     assert (found["Name"], found["License-Expression"]) == ("lakestreams", "Apache-2.0")
     assert "# lakestreams" in found.get_payload()
+
+
+@pytest.mark.soak  # installs what the wheel requires from the package index
+def test_what_it_requires_is_enough_beside_spark(wheel: Path, tmp_path: Path) -> None:
+    """In an environment that has the wheel and what it names, and of this one Spark's Python, as a runtime has: no more.
+
+    Every entry point reads its arguments, and the commands before a deployment run. Nothing starts Spark.
+    """
+    venv.create(tmp_path / "clean", with_pip=True)
+    tools = tmp_path / "clean" / "bin"
+    install = ["install", "--quiet", "--disable-pip-version-check", str(wheel)]
+    done = subprocess.run([tools / "python", "-m", "pip", *install], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    of_spark = Path(pyspark.__file__).parents[1]
+    (tmp_path / "spark").mkdir()
+    for package in ("pyspark", "py4j"):
+        (tmp_path / "spark" / package).symlink_to(of_spark / package)
+    ours = ("LAKESTREAMS_", "PYTHON", "DATABRICKS_", "BUNDLE_VAR_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    environment |= {"PYTHONPATH": str(tmp_path / "spark"), "LAKESTREAMS_LOG_DIR": str(tmp_path / "logs")}
+
+    def said(*command: str) -> str:
+        line = [tools / command[0], *command[1:]]
+        done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    for entry in parsers():
+        assert "--checkpoint-root" in said(entry, "--help")
+    said("lakestreams", "init", "my-streams", "--wheel", str(wheel))
+    told = said("lakestreams", "check", "--target", "prod", "--bundle", "my-streams", "--no-workspace")
+    assert "ok  target prod: jobs correlation, enrichment, fk_join, maintenance, verify" in told
