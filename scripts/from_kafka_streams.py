@@ -84,6 +84,8 @@ VERBS: Final[Sequence[tuple[str, str, str]]] = (
     ("KStream", "groupByKey", "group_by_key"),
     ("KStream", "groupBy", "group_by"),
     ("KStream", "to", "to_delta"),
+    ("KTable", "filter", "filter"),
+    ("KTable", "mapValues", "map_values"),
     ("KTable", "toStream", "to_stream"),
     ("KTable", "groupBy", "group_by"),
     ("KTable", "suppress", "suppress"),
@@ -92,6 +94,11 @@ VERBS: Final[Sequence[tuple[str, str, str]]] = (
     ("KGroupedStream", "count", "count"),
     ("KGroupedStream", "reduce", "reduce"),
     ("KGroupedTable", "aggregate", "aggregate"),
+    ("KGroupedTable", "count", "count"),
+    ("KGroupedTable", "reduce", "reduce"),
+    ("TimeWindowedKStream", "aggregate", "aggregate"),
+    ("TimeWindowedKStream", "count", "count"),
+    ("TimeWindowedKStream", "reduce", "reduce"),
 )
 
 

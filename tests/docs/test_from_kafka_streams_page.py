@@ -14,14 +14,16 @@ import lakestreams
 from lakestreams import StreamsBuilder
 from lakestreams.errors import CoPartitioningRequired
 from lakestreams.topology import nodes
-from lakestreams.topology.grouped import KGroupedStream, KGroupedTable
+from lakestreams.topology.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
 from lakestreams.topology.partitions import co_partitioning
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import KTable
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "from-kafka-streams.md"
-CLASSES = {one.__name__: one for one in (StreamsBuilder, KStream, KTable, KGroupedStream, KGroupedTable)}
+CLASSES = {
+    one.__name__: one for one in (StreamsBuilder, KStream, KTable, KGroupedStream, KGroupedTable, TimeWindowedKStream)
+}
 _SHAPES = {"WindowedJoin", "StreamTableJoin", "StreamGlobalJoin", "TableTableJoin", "ForeignKeyJoin"}
 
 
