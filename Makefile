@@ -29,9 +29,10 @@ test:  ## all that must hold for a change: lint, types, every test but the long 
 test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel on the Spark of the long-term runtime
 	@export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "(connect and not soak) or lts" $(TWO)
 
-soak:  ## the long tests; seeds are printed
+soak:  ## the long tests; seeds are printed; then every other test on the Spark of the long-term runtime
 	@$(START) && $$py -m lakestreams.local.cds \
-	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and slow" && exec $$py -m pytest -m soak -s
+	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and slow" && $$py -m pytest -m soak -s \
+	&& export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "not soak" $(TWO)
 
 bench:  ## measures lakestreams beside Kafka Streams and Spark's own operators; BENCH="--scale 0.1" and more
 	@$(START) && exec $$py -m bench.versus $(BENCH)
