@@ -72,6 +72,7 @@ def test_every_case_cut(spark: SparkSession, how: Any) -> None:
     recorded.compare({number: cached(cases[number], rows) for number, rows in found.items()}, cases)
 
 
+@pytest.mark.lts
 @pytest.mark.parametrize("how", HOWS)
 def test_a_cycle_that_changes_one_side_alone(spark: SparkSession, how: Any) -> None:
     """Without changes a side is its state: shorter plans, same results."""

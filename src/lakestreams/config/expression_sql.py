@@ -401,7 +401,11 @@ class Renderer:
         written.extend(self.render(argument) for argument in arguments)
         if self._tolerant and plain in allowed.CASTS and len(written) == 1:
             return f"TRY_CAST({written[0]} AS {plain})"
-        return f"{allowed.TOLERANT.get(plain, plain) if self._tolerant else plain}({', '.join(written)})"
+        called = allowed.TOLERANT.get(plain, plain) if self._tolerant else plain
+        if called == "try_to_date":  # which Spark 4.0 does not have
+            time = f"try_to_timestamp({', '.join(written)})"
+            return f"TRY_CAST({written[0] if len(written) == 1 else time} AS date)"
+        return f"{called}({', '.join(written)})"
 
     def _check_size(self, name: str, arguments: Sequence[exp.Expr]) -> None:
         place = allowed.REPEATING.get(name)

@@ -35,6 +35,7 @@ from lakestreams.joins.order import (
     MATCHED,
     OLD,
     ORDER,
+    ORDER_TYPE,
     PLACE,
     RIGHT_KEY,
     RIGHT_VALUE,
@@ -170,7 +171,8 @@ def _left_rows(left: TableSide, how: JoinKind, since: int, *, with_old: bool) ->
         F.col(VALUE).isNotNull().alias("there"), named.alias(FOREIGN_KEY), *([F.col(VALUE)] if with_old else [])
     )
     if left.changes is None:
-        was, until = F.lit(None).cast(left.all().select(was.alias(_WAS)).schema[_WAS].dataType), F.lit(None)
+        was = F.lit(None).cast(left.all().select(was.alias(_WAS)).schema[_WAS].dataType)
+        until = F.lit(None).cast(ORDER_TYPE)  # Spark 4.0 takes no field of a null without a type
     else:
         by_key = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
         was, until = F.lag(was).over(by_key), F.lead(ORDER).over(by_key)
