@@ -83,7 +83,7 @@ class Workspace:
     """What is in it; tests fill the public attributes and look at them.
 
     Attributes:
-        user: who calls.
+        user: who calls; `host`: the address at which it is served.
         principals: application ids of service principals.
         catalogs, schemas, volumes, credentials: full name to its fields.
         grants: full name to principal to privileges.
@@ -98,7 +98,7 @@ class Workspace:
     """
 
     def __init__(self, disk: Path, user: str = "ada@example.com") -> None:
-        self.disk, self.user = disk, user
+        self.disk, self.user, self.host = disk, user, ""
         self.ids = itertools.count(1001)
         self.lock = threading.RLock()  # the CLI deploys with several calls at a time
         self.principals: set[str] = set()
@@ -136,7 +136,7 @@ class Workspace:
         raise Refused(404, "ENDPOINT_NOT_FOUND", f"No API found for '{method} {path}'")
 
     def about(self, _query: Any, _body: Any) -> Any:
-        return {"workspace_id": "1"}
+        return {"workspace_id": "1", "oidc_endpoint": f"{self.host}/oidc"}
 
     def measured(self, _query: Any, body: dict[str, Any]) -> Any:
         return {"numProtoSuccess": len(body.get("protoLogs", [])), "errors": []}
@@ -226,7 +226,7 @@ class Workspace:
             held = self.grants.setdefault(full, {}).setdefault(who, set())
             held -= set(held) if "ALL_PRIVILEGES" in removed else removed
             held |= added
-        return self.effective(None, None, kind, full)
+        return self.granted(None, None, kind, full)
 
     def granted(self, _query: Any, _body: Any, kind: str, full: str) -> Any:
         self.read(None, None, f"{kind}s", full)
@@ -789,8 +789,9 @@ def serving(workspace: Workspace) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    workspace.host = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield workspace.host
     finally:
         server.shutdown()
         server.server_close()
