@@ -71,3 +71,15 @@ def broker() -> Iterator[Broker]:
 
     with Broker() as running:
         yield running
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # last of all, below the reasons of skipped tests
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Says at the end what stood for the Databricks CLI, if tests of the bundle ran: it is not on every machine."""
+    from tests.bundle.cli import how_it_was_shown
+
+    yield
+    passed, failed, errors = map(terminalreporter.getreports, ("passed", "failed", "error"))
+    told = how_it_was_shown(passed, [*failed, *errors])
+    if told:
+        terminalreporter.write_line(told)

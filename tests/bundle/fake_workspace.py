@@ -1,10 +1,11 @@
-"""A workspace in memory, on loopback, for databricks-sdk: it takes what a workspace takes and refuses what one refuses.
+"""A workspace in memory, on loopback, for databricks-sdk and the Databricks CLI: it takes what a workspace takes and
+refuses what one refuses.
 
 It knows nothing of `lakestreams.bundle`: what it refuses, it refuses by rules of its own, over bodies as they arrive. Jobs
 are run for real, by the entry points of the wheel that was uploaded, in processes of their own; volumes and workspace
 files are folders below `disk`, and a catalog's tables lie in its volume's folder.
 
-Routes are those that the SDK calls for what we do; any other is 404.
+Routes are those that the SDK and the CLI call for what we do; any other is 404, and is remembered.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import io
 import itertools
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -46,6 +48,14 @@ RIGHTS = {
         "ALL_PRIVILEGES",
     },
 }
+LEVELS = {  # of the permissions API, by kind of object
+    "jobs": ("CAN_VIEW", "CAN_MANAGE_RUN", "CAN_MANAGE", "IS_OWNER"),
+    "directories": ("CAN_READ", "CAN_RUN", "CAN_EDIT", "CAN_MANAGE"),
+    "dashboards": ("CAN_READ", "CAN_RUN", "CAN_EDIT", "CAN_MANAGE"),
+}
+GROUPS = ("users", "admins")
+NOTEBOOK = b"# Databricks notebook source"
+NOW = "2026-11-22T12:00:00Z"
 CRON = re.compile(r"[\d*/,L#W?A-Za-z-]+")
 RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (1, 7), (1970, 2099))
 
@@ -73,7 +83,7 @@ class Workspace:
     """What is in it; tests fill the public attributes and look at them.
 
     Attributes:
-        user: who calls.
+        user: who calls; `host`: the address at which it is served.
         principals: application ids of service principals.
         catalogs, schemas, volumes, credentials: full name to its fields.
         grants: full name to principal to privileges.
@@ -81,13 +91,16 @@ class Workspace:
         warehouses: ids of SQL warehouses.
         dashboards: id to the draft as the API shows it; `published`: id to what was published of it.
         jobs, runs: id to what the API shows of it.
-        asked: every call, `GET /api/...`.
+        objects: path of a file or folder to its id.
+        permissions: `jobs/1001` to the access control list.
+        asked: every call, `GET /api/...`; `unknown`: those that no route answers.
         broken: route prefixes that answer 403.
     """
 
     def __init__(self, disk: Path, user: str = "ada@example.com") -> None:
-        self.disk, self.user = disk, user
+        self.disk, self.user, self.host = disk, user, ""
         self.ids = itertools.count(1001)
+        self.lock = threading.RLock()  # the CLI deploys with several calls at a time
         self.principals: set[str] = set()
         self.catalogs: dict[str, dict[str, Any]] = {}
         self.schemas: dict[str, dict[str, Any]] = {}
@@ -101,8 +114,11 @@ class Workspace:
         self.published: dict[str, dict[str, Any]] = {}
         self.jobs: dict[int, dict[str, Any]] = {}
         self.runs: dict[int, dict[str, Any]] = {}
+        self.tasks: dict[int, dict[str, Any]] = {}
+        self.objects: dict[str, int] = {}
         self.permissions: dict[str, list[Any]] = {}
         self.asked: list[str] = []
+        self.unknown: list[str] = []
         self.broken: tuple[str, ...] = ()
 
     # --- routing
@@ -116,10 +132,14 @@ class Workspace:
             if known == method and match:
                 found: Callable[..., Any] = getattr(self, name)
                 return found(query, body, *(unquote(group) for group in match.groups()))
+        self.unknown.append(f"{method} {path}")
         raise Refused(404, "ENDPOINT_NOT_FOUND", f"No API found for '{method} {path}'")
 
     def about(self, _query: Any, _body: Any) -> Any:
-        return {"workspace_id": "1"}
+        return {"workspace_id": "1", "oidc_endpoint": f"{self.host}/oidc"}
+
+    def measured(self, _query: Any, body: dict[str, Any]) -> Any:
+        return {"numProtoSuccess": len(body.get("protoLogs", [])), "errors": []}
 
     def me(self, _query: Any, _body: Any) -> Any:
         return {"id": "1", "userName": self.user, "active": True}
@@ -157,6 +177,26 @@ class Workspace:
             raise no_such(f"{kind[:-1]} '{full}'")
         return there[full]
 
+    def alter(self, _query: Any, body: dict[str, Any], kind: str, full: str) -> Any:
+        there = self.read(None, None, kind, full)
+        demand(set(body) <= {"comment"}, f"of {full} nothing but the comment is changed here: {sorted(body)}")
+        there |= body
+        return there
+
+    def drop(self, query: dict[str, str], _body: Any, kind: str, full: str) -> Any:
+        self.read(None, None, kind, full)
+        inside = [name for name in self.volumes if kind == "schemas" and name.startswith(f"{full}.")]
+        if inside and query.get("force") != "true":
+            raise Refused(400, "INVALID_STATE", f"Cannot drop schema '{full}': it is not empty")
+        for name in inside:
+            self.drop({}, None, "volumes", name)
+        there: dict[str, dict[str, Any]] = getattr(self, kind)
+        del there[full]
+        self.grants.pop(full, None)
+        if kind == "volumes":
+            shutil.rmtree(self.disk / "Volumes" / full.replace(".", "/"))
+        return {}
+
     def create_credential(self, _query: Any, body: dict[str, Any]) -> Any:
         known = CredentialInfo.from_dict(json.loads(json.dumps(body))).as_dict()
         demand(known == body, f"unknown fields or values: {_difference(body, known)}")
@@ -181,8 +221,17 @@ class Workspace:
             demand(fitting, f"Privilege is not applicable to this entity: {change}")
             who = change["principal"]
             demand("@" in who or who in self.principals or who == "account users", f"no principal {who}")
-            self.grants.setdefault(full, {}).setdefault(who, set()).update(change.get("add", []))
-        return self.effective(None, None, kind, full)
+            added, removed = set(change.get("add", [])), set(change.get("remove", []))
+            demand(not added & removed, f"Duplicate privileges to add and delete for principal {who}.")
+            held = self.grants.setdefault(full, {}).setdefault(who, set())
+            held -= set(held) if "ALL_PRIVILEGES" in removed else removed
+            held |= added
+        return self.granted(None, None, kind, full)
+
+    def granted(self, _query: Any, _body: Any, kind: str, full: str) -> Any:
+        self.read(None, None, f"{kind}s", full)
+        held = {who: rights for who, rights in self.grants.get(full, {}).items() if rights}
+        return {"privilege_assignments": [{"principal": who, "privileges": sorted(held[who])} for who in sorted(held)]}
 
     def effective(self, _query: Any, _body: Any, kind: str, full: str) -> Any:
         self.read(None, None, f"{kind}s", full)
@@ -250,6 +299,9 @@ class Workspace:
             "dashboard_id": name,
             "path": path,
             "lifecycle_state": "ACTIVE",
+            "etag": str(next(self.ids)),
+            "create_time": NOW,
+            "update_time": NOW,
             "serialized_dashboard": json.dumps(board),
         }
         self.dashboards[name] = body | kept
@@ -260,6 +312,27 @@ class Workspace:
             raise no_such(f"Dashboard {name}")
         return self.dashboards[name]
 
+    def update_dashboard(self, query: dict[str, str], body: dict[str, Any], name: str) -> Any:
+        there = self.get_dashboard(None, None, name)
+        if body.get("etag", there["etag"]) != there["etag"]:
+            raise Refused(409, "CONFLICT", f"The dashboard {name} was changed by somebody else.")
+        demand(body.get("parent_path", there["parent_path"]) == there["parent_path"], "a dashboard stays in its folder")
+        del self.dashboards[name]
+        try:
+            made = self.create_dashboard(query, {key: value for key, value in body.items() if key != "etag"})
+        except Refused:
+            self.dashboards[name] = there
+            raise
+        del self.dashboards[made["dashboard_id"]]
+        self.dashboards[name] = there | made | {"dashboard_id": name}
+        return self.dashboards[name]
+
+    def trash_dashboard(self, _query: Any, _body: Any, name: str) -> Any:
+        self.get_dashboard(None, None, name)
+        del self.dashboards[name]
+        self.published.pop(name, None)
+        return {}
+
     def publish_dashboard(self, _query: Any, body: dict[str, Any], name: str) -> Any:
         draft = self.get_dashboard(None, None, name)
         warehouse = body.get("warehouse_id", draft.get("warehouse_id"))
@@ -267,7 +340,7 @@ class Workspace:
         told = {"display_name": draft["display_name"], "warehouse_id": warehouse}
         told |= {
             "embed_credentials": body.get("embed_credentials", True),
-            "revision_create_time": "2026-11-22T12:00:00Z",
+            "revision_create_time": NOW,
         }
         self.published[name] = told
         return told
@@ -277,33 +350,129 @@ class Workspace:
             raise no_such(f"Published dashboard {name}")
         return self.published[name]
 
-    def get_status(self, query: dict[str, str], _body: Any) -> Any:
-        for one in self.dashboards.values():
-            if one["path"] == query["path"]:
-                return {"object_type": "DASHBOARD", "path": one["path"], "resource_id": one["dashboard_id"]}
-        raise no_such(f"Path ({query['path']})")
-
     # --- files
 
     def import_(self, _query: Any, body: dict[str, Any]) -> Any:
-        data, path = base64.b64decode(body["content"]), body["path"]
-        if path.endswith(".py") and data.startswith(b"# Databricks notebook source"):
+        self.put(body["path"], base64.b64decode(body["content"]), overwrite=bool(body.get("overwrite")))
+        return {}
+
+    def import_file(self, query: dict[str, str], body: bytes, path: str) -> Any:
+        self.put(f"/{path}", body, overwrite=query.get("overwrite") == "true")
+        return {}
+
+    def put(self, path: str, data: bytes, *, overwrite: bool) -> None:
+        if path.endswith(".py") and data.startswith(NOTEBOOK):
             path = path.removesuffix(".py")
-        file = self.disk / path.lstrip("/")
-        if file.exists() and not body.get("overwrite"):
+        file = self.place(path)
+        demand(not file.is_dir(), f"{path} is a folder")
+        if file.exists() and not overwrite:
             raise Refused(409, "RESOURCE_ALREADY_EXISTS", f"{path} already exists.")
         if not file.parent.is_dir():
             raise no_such(f"The parent folder of {path}")
         file.write_bytes(data)
-        return {}
 
     def mkdirs(self, _query: Any, body: dict[str, Any]) -> Any:
-        (self.disk / body["path"].lstrip("/")).mkdir(parents=True, exist_ok=True)
+        try:
+            self.place(body["path"]).mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise Refused(400, "RESOURCE_ALREADY_EXISTS", f"{body['path']} is a file") from None
         return {}
 
+    def place(self, path: str) -> Path:
+        demand(path.startswith("/") and ".." not in path.split("/"), f"Path ({path}) is not absolute")
+        return self.disk / path.lstrip("/")
+
+    def get_status(self, query: dict[str, str], _body: Any) -> Any:
+        path = query["path"]
+        for one in self.dashboards.values():
+            if one["path"] == path:
+                return {"object_type": "DASHBOARD", "path": path, "resource_id": one["dashboard_id"]}
+        file = self.place(path)
+        if not file.exists():
+            raise no_such(f"Path ({path})")
+        number = self.objects.setdefault(path.rstrip("/"), next(self.ids))
+        told = {"path": path, "object_id": number, "resource_id": str(number)}
+        if file.is_dir():
+            return told | {"object_type": "DIRECTORY"}
+        told |= {"size": file.stat().st_size, "modified_at": int(file.stat().st_mtime * 1_000)}
+        if not file.suffix and file.read_bytes().startswith(NOTEBOOK):
+            return told | {"object_type": "NOTEBOOK", "language": "PYTHON"}
+        return told | {"object_type": "FILE"}
+
+    def inside(self, folder: str) -> list[str]:
+        files = [f"{folder}/{one.name}" for one in sorted(self.place(folder).iterdir())]
+        return files + [one["path"] for one in self.dashboards.values() if one["parent_path"] == folder]
+
+    def list_objects(self, query: dict[str, str], _body: Any) -> Any:
+        folder = query["path"].rstrip("/")
+        there = self.get_status({"path": folder}, None)
+        found = self.inside(folder) if there["object_type"] == "DIRECTORY" else [folder]
+        return {"objects": [self.get_status({"path": path}, None) for path in found]}
+
+    def export(self, query: dict[str, str], _body: Any) -> Any:
+        there = self.get_status(query, None)
+        demand(there["object_type"] in ("FILE", "NOTEBOOK"), f"a {there['object_type']} cannot be exported")
+        data = self.place(query["path"]).read_bytes()
+        return data if query.get("direct_download") == "true" else {"content": base64.b64encode(data).decode()}
+
+    def delete(self, _query: Any, body: dict[str, Any]) -> Any:
+        path = body["path"].rstrip("/")
+        if self.get_status({"path": path}, None)["object_type"] != "DIRECTORY":
+            self.place(path).unlink()
+        elif self.inside(path) and not body.get("recursive"):
+            raise Refused(400, "DIRECTORY_NOT_EMPTY", f"Folder ({path}) is not empty")
+        else:
+            for one in [one for one in self.dashboards.values() if one["path"].startswith(f"{path}/")]:
+                self.trash_dashboard(None, None, one["dashboard_id"])
+            shutil.rmtree(self.place(path))
+        self.objects = {
+            known: number
+            for known, number in self.objects.items()
+            if known != path and not known.startswith(f"{path}/")
+        }
+        return {}
+
+    # --- who may do what with jobs, folders and dashboards
+
+    def guarded(self, kind: str, name: str) -> None:
+        demand(kind in LEVELS, f"no such kind of objects: {kind}")
+        there: dict[str, list[str]] = {
+            "jobs": [str(one) for one in self.jobs],
+            "directories": [str(one) for one in self.objects.values()],
+            "dashboards": list(self.dashboards),
+        }
+        if name not in there[kind]:
+            raise no_such(f"{kind}/{name}")
+
     def permit(self, _query: Any, body: dict[str, Any], kind: str, name: str) -> Any:
-        self.permissions[f"{kind}/{name}"] = body["access_control_list"]
-        return {"object_id": f"/{kind}/{name}", "access_control_list": []}
+        self.guarded(kind, name)
+        wanted, seen = body["access_control_list"], []
+        for one in wanted:
+            who = [one[key] for key in ("user_name", "group_name", "service_principal_name") if key in one]
+            demand(len(who) == 1 and len(one) == 2, f"one principal and one permission_level: {one}")
+            demand(one.get("permission_level") in LEVELS[kind], f"{one.get('permission_level')} is none of {kind}")
+            demand("@" in one.get("user_name", "@"), f"no user {who[0]}")
+            demand(one.get("group_name", "users") in GROUPS, f"no group {who[0]}")
+            service = one.get("service_principal_name")
+            demand(service is None or service in self.principals, f"no service principal {service}")
+            seen += who
+        demand(len(seen) == len(set(seen)), f"Permissions being set for {seen} are ambiguous")
+        owners = sum(one["permission_level"] == "IS_OWNER" for one in wanted)
+        demand(kind != "jobs" or owners == 1, "The job must have exactly one owner.")
+        self.permissions[f"{kind}/{name}"] = wanted
+        return self.permitted(None, None, kind, name)
+
+    def permitted(self, _query: Any, _body: Any, kind: str, name: str) -> Any:
+        self.guarded(kind, name)
+        first = [{"user_name": self.user, "permission_level": "IS_OWNER" if kind == "jobs" else "CAN_MANAGE"}]
+        held = [
+            {key: value for key, value in one.items() if key != "permission_level"}
+            | {"all_permissions": [{"permission_level": one["permission_level"], "inherited": False}]}
+            for one in self.permissions.get(f"{kind}/{name}", first)
+        ]
+        above = {"permission_level": "CAN_MANAGE", "inherited": True, "inherited_from_object": [f"/{kind}/"]}
+        held.append({"group_name": "admins", "all_permissions": [above]})
+        return {"object_id": f"/{kind}/{name}", "access_control_list": held}
 
     # --- jobs
 
@@ -312,6 +481,19 @@ class Workspace:
         job_id = next(self.ids)
         self.jobs[job_id] = {"job_id": job_id, "creator_user_name": self.user, "settings": body}
         return {"job_id": job_id}
+
+    def reset_job(self, _query: Any, body: dict[str, Any]) -> Any:
+        job = self.get_job({"job_id": str(body["job_id"])}, None)
+        demand(set(body) == {"job_id", "new_settings"}, f"job_id and new_settings: {sorted(body)}")
+        self.check_job(body["new_settings"])
+        job["settings"] = body["new_settings"]
+        return {}
+
+    def delete_job(self, _query: Any, body: dict[str, Any]) -> Any:
+        self.get_job({"job_id": str(body["job_id"])}, None)
+        del self.jobs[body["job_id"]]
+        self.permissions.pop(f"jobs/{body['job_id']}", None)
+        return {}
 
     def get_job(self, query: dict[str, str], _body: Any) -> Any:
         if int(query["job_id"]) not in self.jobs:
@@ -388,6 +570,9 @@ class Workspace:
 
     def run_now(self, _query: Any, body: dict[str, Any]) -> Any:
         job = self.get_job({"job_id": str(body["job_id"])}, None)["settings"]
+        demand(
+            set(body) <= {"job_id", "python_named_params"}, f"parameters that the fake has no use for: {sorted(body)}"
+        )
         run_id = next(self.ids)
         self.runs[run_id] = {
             "run_id": run_id,
@@ -396,25 +581,36 @@ class Workspace:
             "state": {"life_cycle_state": "RUNNING"},
             "start_time": int(time.time() * 1_000),
             "run_page_url": f"http://127.0.0.1/runs/{run_id}",
+            "tasks": [],
         }
-        threading.Thread(target=self.finish, args=(self.runs[run_id], job), daemon=True).start()
+        named = body.get("python_named_params", {})
+        threading.Thread(target=self.finish, args=(self.runs[run_id], job, named), daemon=True).start()
         return {"run_id": run_id}
 
-    def finish(self, run: dict[str, Any], job: dict[str, Any]) -> None:
+    def finish(self, run: dict[str, Any], job: dict[str, Any], named: dict[str, str]) -> None:
         result, log = "SUCCESS", ""
-        try:
-            for task in job["tasks"]:
-                code, log = self.execute(
-                    task, {one["environment_key"]: one["spec"] for one in job.get("environments", [])}
-                )
-                if code:
-                    result = "FAILED"
-                    break
-        except Exception as error:  # noqa: BLE001 - a run that nobody ends would be waited for
-            result, log = "FAILED", repr(error)
+        environments = {one["environment_key"]: one["spec"] for one in job.get("environments", [])}
+        for task in job["tasks"]:
+            try:
+                code, log = self.execute(task, environments, named)
+            except Exception as error:  # noqa: BLE001 - a run that nobody ends would be waited for
+                code, log = 1, repr(error)
+            result = "FAILED" if code else "SUCCESS"
+            state = {"life_cycle_state": "TERMINATED", "result_state": result, "state_message": log[-300:]}
+            told = {"run_id": next(self.ids), "task_key": task["task_key"], "state": state}
+            self.tasks[told["run_id"]] = {"metadata": told, "logs": log} | ({"error": log[-300:]} if code else {})
+            run["tasks"].append(told)
+            if code:
+                break
         ended = int(time.time() * 1_000)
         run |= {"log": log, "end_time": ended, "run_duration": ended - run["start_time"]}
         run["state"] = {"life_cycle_state": "TERMINATED", "result_state": result, "state_message": log[-300:]}
+
+    def get_output(self, query: dict[str, str], _body: Any) -> Any:
+        demand(int(query["run_id"]) not in self.runs, "Retrieving the output of runs with tasks is not supported")
+        if int(query["run_id"]) not in self.tasks:
+            raise no_such(f"Run {query['run_id']}")
+        return self.tasks[int(query["run_id"])]
 
     def get_run(self, query: dict[str, str], _body: Any) -> Any:
         return self.runs[int(query["run_id"])]
@@ -423,12 +619,15 @@ class Workspace:
         found = [run for run in self.runs.values() if run["job_id"] == int(query["job_id"])]
         return {"runs": sorted(found, key=lambda run: -run["run_id"]), "has_more": False}
 
-    def execute(self, task: dict[str, Any], environments: dict[str, Any]) -> tuple[int, str]:
+    def execute(self, task: dict[str, Any], environments: dict[str, Any], named: dict[str, str]) -> tuple[int, str]:
         wheel = task["python_wheel_task"]
         site = self.disk / "site" / str(next(self.ids))
         for path in self.wheels(task, environments):
             zipfile.ZipFile(path).extractall(site)
-        tokens = [*wheel.get("parameters", []), *(f"--{k}={v}" for k, v in wheel.get("named_parameters", {}).items())]
+        tokens = [
+            *wheel.get("parameters", []),
+            *(f"--{k}={v}" for k, v in (wheel.get("named_parameters", {}) | named).items()),
+        ]
         # This machine has no Unity Catalog: tables lie in the folder of the checkpoints.
         tokens = [token for token in tokens if not token.startswith("--catalog=")]
         tokens = [re.sub(r"(?<==)/(Volumes|Workspace)|(?<=,)/(Workspace)", self.on_disk, token) for token in tokens]
@@ -509,13 +708,17 @@ def _read_wheel(path: Path) -> tuple[str, set[str]]:
 _UC = r"/api/2\.1/unity-catalog"
 ROUTES = [
     ("GET", r"/\.well-known/databricks-config", "about"),
+    ("POST", r"/telemetry-ext", "measured"),
     ("GET", r"/api/2\.0/preview/scim/v2/Me", "me"),
     ("GET", r"/api/2\.0/preview/scim/v2/ServicePrincipals", "service_principals"),
     ("POST", _UC + r"/(catalogs|schemas|volumes)", "create"),
     ("GET", _UC + r"/(catalogs|schemas|volumes)/([^/]+)", "read"),
+    ("PATCH", _UC + r"/(schemas|volumes)/([^/]+)", "alter"),
+    ("DELETE", _UC + r"/(schemas|volumes)/([^/]+)", "drop"),
     ("POST", _UC + r"/credentials", "create_credential"),
     ("GET", _UC + r"/credentials/([^/]+)", "read_credential"),
     ("PATCH", _UC + r"/permissions/(catalog|schema|volume|credential)/([^/]+)", "grant"),
+    ("GET", _UC + r"/permissions/(catalog|schema|volume|credential)/([^/]+)", "granted"),
     ("GET", _UC + r"/effective-permissions/(catalog|schema|volume|credential)/([^/]+)", "effective"),
     ("GET", r"/api/2\.0/secrets/scopes/list", "list_scopes"),
     ("GET", r"/api/2\.0/secrets/list", "list_secrets"),
@@ -525,17 +728,27 @@ ROUTES = [
     ("GET", r"/api/2\.0/sql/warehouses/([^/]+)", "warehouse"),
     ("POST", r"/api/2\.0/lakeview/dashboards", "create_dashboard"),
     ("GET", r"/api/2\.0/lakeview/dashboards/([^/]+)", "get_dashboard"),
+    ("PATCH", r"/api/2\.0/lakeview/dashboards/([^/]+)", "update_dashboard"),
+    ("DELETE", r"/api/2\.0/lakeview/dashboards/([^/]+)", "trash_dashboard"),
     ("POST", r"/api/2\.0/lakeview/dashboards/([^/]+)/published", "publish_dashboard"),
     ("GET", r"/api/2\.0/lakeview/dashboards/([^/]+)/published", "get_published"),
     ("GET", r"/api/2\.0/workspace/get-status", "get_status"),
+    ("GET", r"/api/2\.0/workspace/list", "list_objects"),
+    ("GET", r"/api/2\.0/workspace/export", "export"),
+    ("POST", r"/api/2\.0/workspace/delete", "delete"),
     ("POST", r"/api/2\.0/workspace/import", "import_"),
+    ("POST", r"/api/2\.0/workspace-files/import-file/(.+)", "import_file"),
     ("POST", r"/api/2\.0/workspace/mkdirs", "mkdirs"),
+    ("GET", r"/api/2\.0/permissions/([a-z-]+)/([^/]+)", "permitted"),
     ("PUT", r"/api/2\.0/permissions/([a-z-]+)/([^/]+)", "permit"),
     ("POST", r"/api/2\.2/jobs/create", "create_job"),
+    ("POST", r"/api/2\.2/jobs/reset", "reset_job"),
+    ("POST", r"/api/2\.2/jobs/delete", "delete_job"),
     ("GET", r"/api/2\.2/jobs/get", "get_job"),
     ("GET", r"/api/2\.2/jobs/list", "list_jobs"),
     ("POST", r"/api/2\.2/jobs/run-now", "run_now"),
     ("GET", r"/api/2\.2/jobs/runs/get", "get_run"),
+    ("GET", r"/api/2\.2/jobs/runs/get-output", "get_output"),
     ("GET", r"/api/2\.2/jobs/runs/list", "list_runs"),
 ]
 
@@ -555,27 +768,30 @@ def serving(workspace: Workspace) -> Iterator[str]:
                 open_to_all = place.path == "/.well-known/databricks-config"
                 if not open_to_all and self.headers.get("Authorization") != "Bearer token-of-the-fake":
                     raise Refused(401, "UNAUTHENTICATED", "Credential was not sent or was of an unsupported type")
-                status, told = 200, workspace.answer(self.command, place.path, query, json.loads(raw or b"{}"))
+                body = raw if "/import-file/" in place.path else json.loads(raw or b"{}")
+                with workspace.lock:
+                    status, told = 200, workspace.answer(self.command, place.path, query, body)
             except Refused as refused:
                 status, told = refused.status, {"error_code": refused.code, "message": str(refused)}
             except Exception as error:  # noqa: BLE001 - a fault of the fake is told as one, and not retried
                 status, told = 400, {"error_code": "FAULT_OF_THE_FAKE", "message": repr(error)}
-            data = json.dumps(told).encode()
+            data = told if isinstance(told, bytes) else json.dumps(told).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", "application/json" if data is not told else "application/octet-stream")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PUT = do_PATCH = one  # noqa: N815 - http.server looks for these names
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = one  # noqa: N815 - http.server looks for these names
 
         def log_message(self, *_: Any) -> None:
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    workspace.host = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield workspace.host
     finally:
         server.shutdown()
         server.server_close()

@@ -1,6 +1,6 @@
 """The bundle, resolved for every target without a workspace: no fault, the job bodies that are written down, one template.
 
-Nothing here is the Databricks CLI. What it would send was compared with `job_bodies` once, for a sample bundle.
+Nothing here is the Databricks CLI. What it sends is compared with the same files in test_cli.py, where there is one.
 """
 
 from __future__ import annotations
