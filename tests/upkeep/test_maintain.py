@@ -213,6 +213,28 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
 
 @pytest.mark.broker
 @pytest.mark.soak
+def test_a_record_that_waits_is_trimmed_only_when_it_cannot_be_refused_any_more(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    views, users = fresh_topics(broker, 1)
+    builder = StreamsBuilder("waiting")
+    stream = builder.stream(views, key=Text("user"), value=Text("page"))
+    stream.join(builder.table(users, key=Text("user"), value=Text("region")), wait="100 ms").to_delta("silver.waited")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(users, [("known", "EU", ZERO)])
+    broker.produce(views, [("known", "/1", ZERO + 10), ("never", "/2", ZERO + 60), ("known", "/3", ZERO + 130)])
+    bench.run(snapshot_every=1)
+    assert trimming(bench).run(ANY_TIME).rows[views] == 1
+    assert places(bench, views) == {(0, 1), (0, 2)}
+    bench.run(drain=True, snapshot_every=1)
+    (refused,) = bench.quarantine().select("code", F.col("value").cast("string"), "offset").collect()
+    assert tuple(refused) == ("NO_PARTNER", "/2", 1)
+    assert trimming(bench).run(ANY_TIME).rows[views] == 2
+    assert places(bench, views) == set()
+
+
+@pytest.mark.broker
+@pytest.mark.soak
 def test_what_a_running_driver_builds_on_is_not_trimmed(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     job = JOBS["correlation"]
     bench = ran(spark, broker, tmp_path, job)

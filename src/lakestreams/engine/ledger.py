@@ -265,7 +265,7 @@ class Ledger:
             seq_from=plan.seq_from,
             fingerprint=plan.fingerprint,
             ranges=[_as_row(part) for part in plan.ranges],
-            clocks=[{"task": task, "clock_ms": clock} for task, clock in sorted(plan.clocks.items())],
+            clocks=_clocks(plan),
             attempts=[],
             topic_ids=dict(plan.topic_ids),
             ticks=[{"topic": at[0], "partition": at[1], "time_ms": ms} for at, ms in sorted(plan.ticks.items())],
@@ -300,7 +300,8 @@ class Ledger:
         """
         kind = "trimmed" if done else "trim"
         ranges = [_as_row(part) for part in whole.ranges]
-        row = self._row(kind, cycle=whole.cycle, seq=whole.seq, seq_from=whole.seq_from, fingerprint="", ranges=ranges)
+        row = self._row(kind, cycle=whole.cycle, seq=whole.seq, seq_from=whole.seq_from, fingerprint="", ranges=ranges,
+                        clocks=_clocks(whole))  # fmt: skip
         self._append(spark, row, kind, whole.cycle)
 
     def record_base(self, spark: SparkSession, state: StoredState) -> None:
@@ -370,6 +371,10 @@ def schema(spark: SparkSession) -> StructType:
 
 def _as_row(part: Range) -> dict[str, Any]:
     return {name: value for name, value in asdict(part).items() if name not in _TOLD}
+
+
+def _clocks(plan: Plan) -> list[dict[str, int]]:
+    return [{"task": task, "clock_ms": clock} for task, clock in sorted(plan.clocks.items())]
 
 
 def _details(ranges: Sequence[Range], closing: Mapping[str, Any] | None = None) -> str | None:

@@ -28,7 +28,8 @@ from lakestreams.engine.plans import History, Plan, StoredState
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import dropped
 from lakestreams.flow import dataflow
-from lakestreams.topology.graph import only_looks_up
+from lakestreams.topology.graph import longest_wait_ms, only_looks_up
+from lakestreams.topology.nodes import StreamTableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -136,7 +137,7 @@ class Trimming:
         begun = tuple(
             replace(part, from_offset=0, records=0, bad=0, null_keys=0, null_values=0) for part in last.ranges
         )
-        return Plan(last.cycle, "", begun, {}, 0, last.seq)
+        return Plan(last.cycle, "", begun, last.clocks, 0, last.seq)
 
     def _same_configuration(self, history: History) -> bool:
         """Whether what ran last is what the files say now, as far as it decides what may go."""
@@ -226,7 +227,7 @@ class Trimming:
             table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
             try:
                 if source.kind == "stream":
-                    deleted = table.delete(self.spark, _taken(source, target))
+                    deleted = table.delete(self.spark, self._gone(source, target))
                 else:
                     outdated = self._outdated(source, history, target)
                     deleted = table.delete_these(self.spark, outdated, _PLACE, _taken(source, target, of="t."))
@@ -241,9 +242,9 @@ class Trimming:
     def _outdated(self, source: Source, history: History, target: Plan) -> DataFrame:
         """The bronze rows that nothing after the target's cycle needs."""
         rows = self.ledger.lake.bronze(self.ledger.pipeline, source.topic).read(self.spark)
-        taken = rows.where(_taken(source, target))
         if source.kind == "stream":
-            return taken.select(*_PLACE)
+            return rows.where(self._gone(source, target)).select(*_PLACE)
+        taken = rows.where(_taken(source, target))
         plans = past.tables_before(self.spark, self.ledger, self.topology, replace(history, trim=target))
         broken = dropped(source, self.topology.expectations)
         readable = F.col("error").isNull() & F.col("k").isNotNull()
@@ -252,6 +253,33 @@ class Trimming:
         placed = taken.where(readable).withColumn("_cycle", _cycle_of(source, plans))
         judged = placed.withColumn("_needed", _is_live() | _is_history(source))
         return taken.where(~readable).select(*_PLACE).unionByName(judged.where("not _needed").select(*_PLACE))
+
+    def _gone(self, source: Source, target: Plan) -> str:
+        """Which of a stream's records nothing needs any more, as SQL: all that were taken, but for what may be refused yet.
+
+        A record that is refused only when its time is over goes to quarantine with its raw bytes, and bronze has them.
+        """
+        waits = _refusable_ms(self.topology)
+        if not (waits and target.clocks):
+            return _taken(source, target)
+        over = min(target.clocks.values()) - waits
+        return f"({_taken(source, target)}) AND (`event_time_ms` IS NULL OR `event_time_ms` < {over})"
+
+
+def _refusable_ms(topology: Topology) -> int:
+    """How far a clock must pass a record's time, at most, until no step can refuse it any more; 0: none does so later.
+
+    What gives up waiting for a row does, and so do rules over a step's rows, of which some come out long after their records.
+    """
+    sources = {source.name for source in topology.sources}
+    ruled = any(
+        rule.action == "drop"
+        for node in topology.nodes
+        if node.name not in sources
+        for rule in topology.expectations.rules_of(node.name)
+    )
+    waits = any(isinstance(node, StreamTableJoin) and node.wait_ms is not None for node in topology.nodes)
+    return longest_wait_ms(topology.nodes) if ruled or waits else 0
 
 
 def _is_live() -> Column:
