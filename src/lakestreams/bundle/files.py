@@ -50,6 +50,12 @@ def _named(bundle: Bundle) -> Iterator[tuple[Path, Path | None]]:
 
 
 def _parameters(bundle: Bundle) -> Iterator[Mapping[str, Any]]:
+    """The named parameters of all tasks; what has another shape than a job's is a fault that `fields` tells."""
     for job in bundle.jobs.values():
-        for task in job.get("tasks", []):
-            yield task.get("python_wheel_task", {}).get("named_parameters") or {}
+        tasks = _mapping(job).get("tasks")
+        for task in tasks if isinstance(tasks, list) else []:
+            yield _mapping(_mapping(_mapping(task).get("python_wheel_task")).get("named_parameters"))
+
+
+def _mapping(part: Any) -> Mapping[str, Any]:
+    return part if isinstance(part, Mapping) else {}

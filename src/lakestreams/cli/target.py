@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from lakestreams.bundle import files, rules, workspace
+from lakestreams.bundle import fields, files, rules, workspace
 from lakestreams.bundle.read import Bundle, User, load
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, WorkspaceLacks
@@ -92,6 +92,8 @@ def check(screen: Screen, root: Path, target: str, variables: Mapping[str, str],
     found.faults = [*rules.faults(bundle), *unusable]
     for fault in found.faults:
         screen.failure(fault)
+    if not fields.known():
+        found.unchecked.append("names and types of the jobs' fields: pip install 'lakestreams[databricks]'")
     if not ask:
         found.unchecked.append("the workspace: --no-workspace")
     elif found.faults:
