@@ -93,7 +93,7 @@ def check(
     bundle: BundleFolder = Path(),
     var: Variables = None,
     workspace: Annotated[
-        bool, typer.Option("--workspace/--no-workspace", help="With --target: whether the workspace is asked.")
+        bool, typer.Option("--workspace/--no-workspace", help="With --target: whether workspace and broker are asked.")
     ] = True,
     as_json: AsJson = False,
 ) -> int:
@@ -114,7 +114,8 @@ def check(
         from lakestreams.cli.target import check as check_target  # noqa: PLC0415
         from lakestreams.cli.target import variables_of  # noqa: PLC0415
 
-        found = check_target(Screen(as_json=as_json), bundle, target, variables_of(var or ()), ask=workspace)
+        given = variables_of(var or ())
+        found = check_target(Screen(as_json=as_json), bundle, target, given, ask=workspace, broker=broker)
         if not pipeline:
             Screen(as_json=as_json).result({"ok": found.ok, "target": found.as_dict()})
             return 0 if found.ok else 1
