@@ -396,6 +396,24 @@ def init(
 
 @app.command()
 @command
+def dbx(
+    bundle: Annotated[
+        Path, typer.Option("--bundle", metavar="FOLDER", help="Where databricks.yml is; here by default.")
+    ] = Path(),
+    as_json: AsJson = False,
+) -> int:
+    """Writes conf/deployment.yml, a bundle's jobs for dbx, anew from databricks.yml and what it includes.
+
+    Exit codes: 0 written, or up to date, 1 it could not be.
+    """
+    from lakestreams.cli.dbx import run  # noqa: PLC0415
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+
+    return run(Screen(as_json=as_json), bundle)
+
+
+@app.command()
+@command
 def schema(
     file: Annotated[Literal["pipeline", "sources", "cases"], typer.Argument(help="Which file's schema.")] = "pipeline",
     as_json: AsJson = False,  # noqa: ARG001 - it is JSON either way

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from lakestreams.bundle import fields, files, rules, topics, workspace
+from lakestreams.bundle import dbx, fields, files, rules, topics, workspace
 from lakestreams.bundle.read import Bundle, User, load
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, TopicMissing, WorkspaceLacks
@@ -101,6 +101,7 @@ def check(
     found.faults = [*rules.faults(bundle), *unusable]
     for fault in found.faults:
         screen.failure(fault)
+    differing = None if found.faults else dbx.drift(root)
     if not fields.known():
         found.unchecked.append("names and types of the jobs' fields: pip install 'lakestreams[databricks]'")
     if not ask:
@@ -113,6 +114,9 @@ def check(
             _look_at_topics(screen, found, bundle, pipelines)
         else:
             found.unchecked.append("topics and their partition counts: --no-broker")
+    if differing is not None:  # which keeps nobody from looking at the workspace
+        screen.failure(differing)
+        found.faults.append(differing)
     _show(screen, found, bundle)
     return found
 
