@@ -56,6 +56,11 @@ LEVELS = {  # of the permissions API, by kind of object
 GROUPS = ("users", "admins")
 NOTEBOOK = b"# Databricks notebook source"
 NOW = "2026-11-22T12:00:00Z"
+TYPED = (  # of these the SDK's dataclasses take any value
+    *((name, r"-?\d+", "Number") for name in ("max_concurrent_runs", "max_retries", "num_workers", "timeout_seconds")),
+    ("min_retry_interval_millis", r"\d+", "Number"),
+    *((name, "True|False", "Boolean") for name in ("enabled", "retry_on_timeout", "no_alert_for_canceled_runs")),
+)
 CRON = re.compile(r"[\d*/,L#W?A-Za-z-]+")
 RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (1, 7), (1970, 2099))
 
@@ -507,7 +512,13 @@ class Workspace:
 
     def check_job(self, body: dict[str, Any]) -> None:
         # Typed and back: a key or value that the Jobs API does not know is lost on the way.
-        known = JobSettings.from_dict(json.loads(json.dumps(body))).as_dict()
+        try:
+            known = JobSettings.from_dict(json.loads(json.dumps(body))).as_dict()
+        except (AttributeError, TypeError) as error:  # a list for a mapping, or the other way round
+            raise invalid(f"Could not parse request object: {error}") from None
+        for name, pattern, what in TYPED:
+            wrong = [one for one in _named(body, name) if not re.fullmatch(pattern, str(one))]
+            demand(not wrong, f"Could not parse request object: {name} is {wrong}, Expected {what}")
         demand(known == body, f"unknown fields or values: {_difference(body, known)}")
         demand("${" not in json.dumps(body), "a reference that nobody has resolved")
         demand(body.get("name"), "a job has a name")
@@ -670,6 +681,15 @@ def _difference(sent: Any, known: Any, where: str = "") -> str:
     if isinstance(sent, list) and isinstance(known, list) and len(sent) == len(known):
         return ", ".join(_difference(a, b, f"{where}[]") for a, b in zip(sent, known, strict=True) if a != b)
     return f"{where} = {sent!r}"
+
+
+def _named(part: Any, name: str) -> Iterator[Any]:
+    """What stands under a name, however deep."""
+    if isinstance(part, dict):
+        yield from ([part[name]] if name in part else [])
+    if isinstance(part, dict | list):
+        for one in part.values() if isinstance(part, dict) else part:
+            yield from _named(one, name)
 
 
 def _is_cron(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import venv
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 import yaml
 from tests.bundle.planted import Mistake, plant
+from typer.testing import CliRunner
 
-from lakestreams.bundle.dbx import deployment
+from lakestreams.bundle.dbx import PLACE, build_of, deployment, drift, write
 from lakestreams.bundle.read import load, targets
-from lakestreams.bundle.template import Project, render
+from lakestreams.bundle.template import JOBS, OWN, Project, init, render
+from lakestreams.cli.app import app
 from lakestreams.jobs.catalogue import parsers
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +92,107 @@ def test_entry_points_read_what_dbx_sends_and_its_files_are_there(target: str) -
         assert all(token.startswith(SYNCED) for token in files), "dbx replaces a reference only where it stands alone"
         assert len(files) == len(given.pipeline) + 1
         assert all((ROOT / token.removeprefix(SYNCED)).is_file() for token in files)
+
+
+# --- a project whose bundle is changed -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path, shell_wheel: Path) -> Path:
+    init(tmp_path / "mine", Project("mine", jobs=JOBS), shell_wheel)
+    return tmp_path / "mine"
+
+
+def changed(root: Path, file: str, text: str, instead: str) -> None:
+    before = (root / file).read_text(encoding="utf-8")
+    assert text in before
+    (root / file).write_text(before.replace(text, instead, 1), encoding="utf-8")
+
+
+def run(command: str, root: Path, *more: str) -> Any:
+    return CliRunner().invoke(app, [command, *more, "--bundle", str(root)])
+
+
+def test_what_init_and_this_project_write_does_not_differ(project: Path) -> None:
+    assert drift(project) is None
+    assert drift(ROOT) is None
+    assert (build_of(project), build_of(ROOT)) == (None, OWN.build)
+    assert not write(project), "nothing to change"
+
+
+def test_the_check_names_what_differs_and_the_command_that_mends_it(project: Path) -> None:
+    check = ("check", project, "-t", "prod", "--no-workspace")
+    assert run(*check).exit_code == 0
+    changed(project, "resources/enrichment.job.yml", "max_retries: 2", "max_retries: 5")
+    changed(project, "databricks.yml", "      catalog: prod\n", "      catalog: main\n")
+    told = run(*check)
+    assert told.exit_code == 1
+    assert "LS701 BUNDLE_INVALID   conf/deployment.yml\n  conf/deployment.yml differs from the bundle" in told.stderr
+    named = "dev: enrichment, staging: enrichment, prod: correlation, prod: enrichment, prod: fk_join, prod: maintenance, prod: verify"
+    assert f"made from: {named}\n" in told.stderr
+    mends = re.search(r"Fix: lakestreams (dbx) --bundle (.*); without dbx: delete it", told.stderr)
+    assert mends is not None
+    assert mends[2] == str(project)
+    done = run("dbx", project)
+    assert (done.exit_code, done.stdout.startswith("written")) == (0, True)
+    assert run(*check).exit_code == 0
+    assert run("dbx", project).stdout.startswith("up to date")
+
+
+def test_a_file_of_ones_own_is_left_alone(project: Path) -> None:
+    (project / PLACE).write_text("build: {no_build: true}\nenvironments: {}\n", encoding="utf-8")
+    assert drift(project) is None
+    refused = run("dbx", project)
+    assert (refused.exit_code, "LS704" in refused.stderr) == (1, True)
+    assert "environments: {}" in (project / PLACE).read_text(encoding="utf-8")
+    (project / PLACE).unlink()
+    assert drift(project) is None, "a project without dbx"
+    assert json.loads(run("dbx", project, "--json").stdout)["changed"]
+
+
+def test_jobs_that_somebody_adds_are_taken_over(project: Path) -> None:
+    """Tasks of other kinds, listed parameters, and what serverless compute installs from an index."""
+    (project / "resources" / "more.job.yml").write_text(
+        """
+resources:
+  jobs:
+    more:
+      name: more
+      tasks:
+        - {task_key: look, notebook_task: {notebook_path: /Shared/look}, environment_key: default}
+        - {task_key: own, existing_cluster_id: 1-2-3, notebook_task: {notebook_path: /Shared/own}}
+        - task_key: run
+          environment_key: default
+          python_wheel_task: {package_name: lakestreams, entry_point: verify, parameters: [--pipeline=a.yml]}
+      environments:
+        - environment_key: default
+          spec:
+            environment_version: "4"
+            dependencies: [../wheels/lakestreams-0.1.0-py3-none-any.whl, requests>=2, /Volumes/a/b/c/d-1-py3-none-any.whl]
+""",
+        encoding="utf-8",
+    )
+    told = drift(project)
+    assert told is not None
+    assert told.message.endswith("dev: more, staging: more, prod: more")
+    workflows = deployment(project, None)["environments"]["prod"]["workflows"]
+    (more,) = [one for one in workflows if one["name"] == "more"]
+    look, own, ran = more["tasks"]
+    assert look == {
+        "task_key": "look",
+        "job_cluster_key": "default",
+        "notebook_task": {"notebook_path": "/Shared/look"},
+    }
+    assert "job_cluster_key" not in own
+    assert ran["python_wheel_task"]["parameters"] == ["--pipeline=a.yml"]
+    assert ran["libraries"] == [
+        {"whl": "file://wheels/lakestreams-0.1.0-py3-none-any.whl"},
+        {"pypi": {"package": "requests>=2"}},
+        {"whl": "/Volumes/a/b/c/d-1-py3-none-any.whl"},
+    ]
+
+
+# --- dbx itself ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.soak  # installs dbx from the package index: half a minute or more

@@ -20,7 +20,7 @@ from lakestreams.jobs import report
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    "demo", "check", "run", "test", "status", "init", "maintain", "report", "schema", "version", "local up", "local down",
+    "demo", "check", "run", "test", "status", "init", "dbx", "maintain", "report", "schema", "version", "local up", "local down",
     "quarantine list", "quarantine show", "quarantine replay", "quarantine discard",
 ]  # fmt: skip
 

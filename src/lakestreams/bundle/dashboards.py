@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
-from lakestreams.expectations.events import SCHEMA
+from lakestreams.expectations.log_columns import SCHEMA
 
 DIALECT: Final = "databricks"
 COLUMNS: Final = 12

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.bundle.read import Bundle
 from lakestreams.config.compile import load_pipeline
 from lakestreams.errors import LakestreamsError, unfold
+from lakestreams.jobs.catalogue import READERS
 
 if TYPE_CHECKING:
     from lakestreams.config.compile import Pipeline
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A task that reads Kafka.
+
+    Attributes:
+        pipeline: what it runs, with Kafka's address and the scope of secrets that the task's parameters say.
+        where: the job, for messages.
+    """
+
+    pipeline: Pipeline
+    where: str
 
 
 def pipelines(bundle: Bundle) -> tuple[list[Pipeline], list[LakestreamsError]]:
@@ -39,17 +54,64 @@ def credentials(used: list[Pipeline]) -> list[str]:
     return list(dict.fromkeys(one for one in found if one is not None))
 
 
+def readings(bundle: Bundle, used: list[Pipeline]) -> tuple[list[Reading], list[LakestreamsError]]:
+    """The tasks that read Kafka, one for each of their pipelines, and the faults of Kafka addresses that are none.
+
+    Args:
+        bundle: for the target.
+        used: its pipelines, as `pipelines` found them.
+    """
+    found: list[Reading] = []
+    faults: list[LakestreamsError] = []
+    for key, wheel in _wheel_tasks(bundle):
+        if wheel.get("entry_point") not in READERS:
+            continue
+        named, where = _mapping(wheel.get("named_parameters")), bundle.where(f"jobs.{key}")
+        for pipeline in (one for file, sources in _files(bundle, named) for one in used if _is(one, file, sources)):
+            kafka = pipeline.kafka
+            try:
+                if named.get("bootstrap-servers"):
+                    kafka = replace(kafka, bootstrap_servers=named["bootstrap-servers"])
+            except LakestreamsError as error:
+                error.where = where
+                faults.append(error)
+                continue
+            if named.get("secret-scope"):
+                kafka = kafka.with_scope(named["secret-scope"])
+            found.append(Reading(replace(pipeline, kafka=kafka), where))
+    return found, faults
+
+
+def _is(pipeline: Pipeline, file: Path, sources: Path | None) -> bool:
+    return pipeline.path == file and sources in (None, pipeline.sources_path)
+
+
 def _named(bundle: Bundle) -> Iterator[tuple[Path, Path | None]]:
-    synced = f"{bundle.config['workspace']['file_path']}/"
     for named in _parameters(bundle):
-        sources = str(named.get("sources", ""))
-        shared = bundle.root / sources.removeprefix(synced) if sources.startswith(synced) else None
-        for one in str(named.get("pipeline", "")).split(","):
-            if one.startswith(synced):
-                yield bundle.root / one.removeprefix(synced), shared
+        yield from _files(bundle, named)
+
+
+def _files(bundle: Bundle, named: Mapping[str, Any]) -> Iterator[tuple[Path, Path | None]]:
+    synced = f"{bundle.config['workspace']['file_path']}/"
+    sources = str(named.get("sources", ""))
+    shared = bundle.root / sources.removeprefix(synced) if sources.startswith(synced) else None
+    for one in str(named.get("pipeline", "")).split(","):
+        if one.startswith(synced):
+            yield bundle.root / one.removeprefix(synced), shared
 
 
 def _parameters(bundle: Bundle) -> Iterator[Mapping[str, Any]]:
-    for job in bundle.jobs.values():
-        for task in job.get("tasks", []):
-            yield task.get("python_wheel_task", {}).get("named_parameters") or {}
+    for _, wheel in _wheel_tasks(bundle):
+        yield _mapping(wheel.get("named_parameters"))
+
+
+def _wheel_tasks(bundle: Bundle) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Job and `python_wheel_task` of all tasks; what has another shape than a job's is a fault that `fields` tells."""
+    for key, job in bundle.jobs.items():
+        tasks = _mapping(job).get("tasks")
+        for task in tasks if isinstance(tasks, list) else []:
+            yield key, _mapping(_mapping(task).get("python_wheel_task"))
+
+
+def _mapping(part: Any) -> Mapping[str, Any]:
+    return part if isinstance(part, Mapping) else {}

@@ -1,8 +1,8 @@
 """What can be wrong with a resolved bundle and seen without a workspace.
 
-The CLI's own validation looks at fields and their types. These rules look at what refers to what, at what the wheel's
-entry points accept, and at how streaming jobs must be started; most of what they find would otherwise show when a job
-runs, or never (a task that is declared twice is silently one).
+Fields of jobs and their types are looked at by `fields`, as the CLI's own validation does. These rules look at what refers
+to what, at what the wheel's entry points accept, and at how streaming jobs must be started; most of what they find would
+otherwise show when a job runs, or never (a task that is declared twice is silently one).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from lakestreams.bundle import dashboards, quartz
+from lakestreams.bundle import dashboards, fields, quartz
 from lakestreams.bundle.bodies import dashboard_file, is_local, wheel_file
 from lakestreams.bundle.presets import TRIGGERS
 from lakestreams.bundle.read import FILE, Bundle, read_yaml
@@ -26,72 +26,9 @@ from lakestreams.jobs.catalogue import PACKAGE, READERS, parsers
 
 COMPUTE: Final = ("environment_key", "existing_cluster_id", "job_cluster_key", "new_cluster")
 _CODE: Final = ("python_wheel_task", "spark_python_task")
+_MODES: Final = ("development", "production")
 _ENVIRONMENT_VERSIONS: Final = ("1", "2", "3", "4", "5")
 _NOTEBOOK: Final = "# Databricks notebook source"
-# The keys that the Jobs API knows of: it drops others without a word.
-_JOB_KEYS: Final = frozenset(
-    [
-        "budget_policy_id",
-        "continuous",
-        "description",
-        "email_notifications",
-        "environments",
-        "git_source",
-        "health",
-        "job_clusters",
-        "lifecycle",
-        "max_concurrent_runs",
-        "name",
-        "notification_settings",
-        "parameters",
-        "parent_path",
-        "performance_target",
-        "permissions",
-        "queue",
-        "run_as",
-        "schedule",
-        "tags",
-        "tasks",
-        "timeout_seconds",
-        "trigger",
-        "usage_policy_id",
-        "webhook_notifications",
-    ]
-)
-_TASK_KEYS: Final = frozenset(
-    [
-        "condition_task",
-        "dashboard_task",
-        "dbt_task",
-        "depends_on",
-        "description",
-        "disable_auto_optimization",
-        "disabled",
-        "email_notifications",
-        "environment_key",
-        "existing_cluster_id",
-        "for_each_task",
-        "health",
-        "job_cluster_key",
-        "libraries",
-        "max_retries",
-        "min_retry_interval_millis",
-        "new_cluster",
-        "notebook_task",
-        "notification_settings",
-        "pipeline_task",
-        "python_wheel_task",
-        "retry_on_timeout",
-        "run_if",
-        "run_job_task",
-        "spark_jar_task",
-        "spark_python_task",
-        "sql_task",
-        "task_key",
-        "timeout_seconds",
-        "webhook_notifications",
-    ]
-)
 _DASHBOARD_KEYS: Final = frozenset(
     [
         "dataset_catalog",
@@ -131,8 +68,11 @@ def faults(bundle: Bundle, wheels: Wheels | None = None) -> list[BundleInvalid]:
     """
     known = wheels or known_wheels(bundle.root)
     found = [*_whole_faults(bundle)]
-    for key in bundle.jobs:
-        found += _Job(bundle, key, known).faults()
+    for key, job in bundle.jobs.items():
+        wrong = list(fields.mistakes(job))
+        found += [BundleInvalid(one.message, one.hint, bundle.where(f"jobs.{key}")) for one in wrong]
+        if not any(one.shape for one in wrong):  # else there is nothing to hold on to
+            found += _Job(bundle, key, known).faults()
     for key in bundle.dashboards:
         found += _dashboard_faults(bundle, key)
     return found
@@ -154,6 +94,8 @@ def _whole_faults(bundle: Bundle) -> Iterator[BundleInvalid]:
     config = bundle.config
     mode, paused = config.get("mode"), (config.get("presets") or {}).get("trigger_pause_status")
     written = _written_root(bundle)
+    if mode not in (None, *_MODES):
+        yield BundleInvalid(f"the mode is {mode!r}", f"one of {', '.join(_MODES)}, or none", here)
     if mode == "production" and written is None:
         hint = "/Workspace/Users/${workspace.current_user.userName}/.bundle/${bundle.name}/${bundle.target}"
         yield BundleInvalid("mode production without workspace.root_path", hint, here)
@@ -259,8 +201,6 @@ class _Job:
             yield self._fault(f"the schedule's timezone_id is {zone!r}", "such as UTC or Europe/Berlin")
 
     def _shape(self) -> Iterator[BundleInvalid]:
-        for name in sorted(self.job.keys() - _JOB_KEYS):
-            yield self._fault(f"unknown key {name}", "see the Jobs API; keys it does not know are dropped")
         keys = [task.get("task_key") for task in self.tasks]
         for name in sorted({str(name) for name in keys if keys.count(name) > 1}):
             yield self._fault(f"task_key {name} stands twice, and the later task silently wins", "give it another name")
@@ -282,8 +222,6 @@ class _Job:
                 yield self._fault(f"parameter {parameter.get('name')} has no text as default", 'quote it: default: "1"')
 
     def _task(self, task: Mapping[str, Any], name: str) -> Iterator[BundleInvalid]:
-        for key in sorted(task.keys() - _TASK_KEYS):
-            yield self._fault(f"{name}: unknown key {key}", "see the Jobs API; keys it does not know are dropped")
         compute = [key for key in COMPUTE if key in task]
         for key, there in (("environment_key", self.environments), ("job_cluster_key", self.clusters)):
             if key in task and task[key] not in there:

@@ -93,7 +93,7 @@ def check(
     bundle: BundleFolder = Path(),
     var: Variables = None,
     workspace: Annotated[
-        bool, typer.Option("--workspace/--no-workspace", help="With --target: whether the workspace is asked.")
+        bool, typer.Option("--workspace/--no-workspace", help="With --target: whether workspace and broker are asked.")
     ] = True,
     as_json: AsJson = False,
 ) -> int:
@@ -114,7 +114,8 @@ def check(
         from lakestreams.cli.target import check as check_target  # noqa: PLC0415
         from lakestreams.cli.target import variables_of  # noqa: PLC0415
 
-        found = check_target(Screen(as_json=as_json), bundle, target, variables_of(var or ()), ask=workspace)
+        given = variables_of(var or ())
+        found = check_target(Screen(as_json=as_json), bundle, target, given, ask=workspace, broker=broker)
         if not pipeline:
             Screen(as_json=as_json).result({"ok": found.ok, "target": found.as_dict()})
             return 0 if found.ok else 1
@@ -391,6 +392,24 @@ def init(
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
 
     return run(Screen(as_json=as_json), folder, tuple(job or ()), wheel)
+
+
+@app.command()
+@command
+def dbx(
+    bundle: Annotated[
+        Path, typer.Option("--bundle", metavar="FOLDER", help="Where databricks.yml is; here by default.")
+    ] = Path(),
+    as_json: AsJson = False,
+) -> int:
+    """Writes conf/deployment.yml, a bundle's jobs for dbx, anew from databricks.yml and what it includes.
+
+    Exit codes: 0 written, or up to date, 1 it could not be.
+    """
+    from lakestreams.cli.dbx import run  # noqa: PLC0415
+    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+
+    return run(Screen(as_json=as_json), bundle)
 
 
 @app.command()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from lakestreams.bundle import files, rules, workspace
+from lakestreams.bundle import dbx, fields, files, rules, topics, workspace
 from lakestreams.bundle.read import Bundle, User, load
 from lakestreams.cli.screen import Screen, table
-from lakestreams.errors import LakestreamsError, WorkspaceLacks
+from lakestreams.errors import LakestreamsError, TopicMissing, WorkspaceLacks
 from lakestreams.jobs import report
 
 if TYPE_CHECKING:
@@ -29,14 +29,18 @@ class TargetReport:
 
     Attributes:
         target: its name.
-        faults: of the bundle and of the pipelines' files that it deploys, and what the workspace lacks.
+        faults: of the bundle and of the pipelines' files that it deploys, and what workspace and broker lack.
         findings: what its jobs need of the workspace.
+        topics: what they need of Kafka.
+        warnings: partition counts that are unequal where that is said to be no fault.
         unchecked: what could not be looked at.
     """
 
     target: str
     faults: list[LakestreamsError] = field(default_factory=list)
     findings: list[workspace.Finding] = field(default_factory=list)
+    topics: list[workspace.Finding] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
 
     @property
@@ -51,6 +55,8 @@ class TargetReport:
             "ok": self.ok,
             "faults": [fault.as_dict() for fault in self.faults],
             "workspace": [asdict(one) for one in self.findings],
+            "topics": [asdict(one) for one in self.topics],
+            "warnings": self.warnings,
             "unchecked": self.unchecked,
         }
 
@@ -73,7 +79,9 @@ def variables_of(given: Sequence[str], environment: Mapping[str, str] = os.envir
     return found
 
 
-def check(screen: Screen, root: Path, target: str, variables: Mapping[str, str], *, ask: bool = True) -> TargetReport:
+def check(
+    screen: Screen, root: Path, target: str, variables: Mapping[str, str], *, ask: bool = True, broker: bool = True
+) -> TargetReport:
     """Checks a target and tells what is wrong and what is lacking, each with its fix.
 
     Args:
@@ -81,7 +89,8 @@ def check(screen: Screen, root: Path, target: str, variables: Mapping[str, str],
         root: the folder of databricks.yml.
         target: its name.
         variables: of the bundle.
-        ask: whether the workspace is asked.
+        ask: whether anybody is asked: the workspace, and Kafka.
+        broker: whether Kafka is.
 
     Raises:
         ConfigUnreadable, BundleInvalid: if the bundle cannot be read, or has no such target.
@@ -92,12 +101,22 @@ def check(screen: Screen, root: Path, target: str, variables: Mapping[str, str],
     found.faults = [*rules.faults(bundle), *unusable]
     for fault in found.faults:
         screen.failure(fault)
+    differing = None if found.faults else dbx.drift(root)
+    if not fields.known():
+        found.unchecked.append("names and types of the jobs' fields: pip install 'lakestreams[databricks]'")
     if not ask:
-        found.unchecked.append("the workspace: --no-workspace")
+        found.unchecked.append("the workspace, topics and their partition counts: --no-workspace")
     elif found.faults:
-        found.unchecked.append("the workspace: mend the bundle first")
+        found.unchecked.append("the workspace, topics and their partition counts: mend the bundle first")
     else:
         _look(screen, found, bundle, variables, pipelines)
+        if broker:
+            _look_at_topics(screen, found, bundle, pipelines)
+        else:
+            found.unchecked.append("topics and their partition counts: --no-broker")
+    if differing is not None:  # which keeps nobody from looking at the workspace
+        screen.failure(differing)
+        found.faults.append(differing)
     _show(screen, found, bundle)
     return found
 
@@ -123,6 +142,17 @@ def _look(
     found.unchecked += [f"{one.what}: {one.note}" for one in found.findings if one.state == "unknown"]
 
 
+def _look_at_topics(screen: Screen, found: TargetReport, bundle: Bundle, pipelines: list[Pipeline]) -> None:
+    readings, faults = files.readings(bundle, pipelines)
+    with screen.working("asking Kafka"):
+        told = topics.examine(readings)
+    found.topics, found.warnings = told.findings, told.warnings
+    for fault in (*faults, *(one for one in told.faults if not isinstance(one, TopicMissing))):
+        screen.failure(fault)  # of a topic that is missing the table tells
+    found.faults += [*faults, *told.faults]
+    found.unchecked += told.unchecked
+
+
 def _connected(bundle: Bundle, variables: Mapping[str, str]) -> tuple[WorkspaceClient, Bundle]:
     """A client of the target's workspace, and the bundle once more, now that it is known who deploys."""
     place: Mapping[str, Any] = bundle.config["workspace"]
@@ -133,14 +163,17 @@ def _connected(bundle: Bundle, variables: Mapping[str, str]) -> tuple[WorkspaceC
 
 def _show(screen: Screen, found: TargetReport, bundle: Bundle) -> None:
     words = {"there": ("there", "green"), "lacking": ("LACKING", "bold red"), "unknown": ("not known", "yellow")}
-    if found.findings:
-        rows = [(one.what, Text(*words[one.state]), one.note) for one in found.findings]
+    needed = [*found.findings, *found.topics]
+    if needed:
+        rows = [(one.what, Text(*words[one.state]), one.note) for one in needed]
         screen.show(table("needed", "found", "note", title=f"target {found.target}", rows=rows))
-    mended = [one for one in found.findings if one.state == "lacking"]
+    mended = [one for one in needed if one.state == "lacking"]
     if mended:
         screen.say(Text("What brings it", style="bold"))
         for fix in dict.fromkeys(one.fix for one in mended):
             screen.say(f"  {fix}")
+    for warning in found.warnings:
+        screen.say(Text.assemble(("warning", "yellow"), f"  {warning}"))
     for what in found.unchecked:
         screen.say(Text.assemble(("not checked", "dim"), f"  {what}"))
     if found.ok:

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from sqlglot import exp
 
 from lakestreams.config.expression_sql import Parts, Renderer, Resolve, quoted
 from lakestreams.config.expression_text import leaves_of, parse, short, tokens_of
 from lakestreams.errors import ExpressionRefused, InvalidExpression, UnknownColumn
+from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -112,7 +112,7 @@ def connect(spark: SparkSession, options: Mapping[str, str], scratch: Path) -> C
         options: of Spark's Kafka source; those of Kafka's clients have `kafka.` in front.
         scratch: a folder that Spark can write to, for the probe's checkpoint.
     """
-    if options.keys() <= _SHARED:
+    if not of_spark_alone(options):
         try:
             import confluent_kafka  # noqa: F401, PLC0415
         except ImportError:
@@ -122,22 +122,49 @@ def connect(spark: SparkSession, options: Mapping[str, str], scratch: Path) -> C
     return ProbeCluster(spark, options, scratch)
 
 
+def of_spark_alone(options: Iterable[str]) -> list[str]:
+    """Those options (by the names of Spark's Kafka source) that keep the admin client out, in order."""
+    return [name for name in options if name not in _SHARED]
+
+
 @dataclass(frozen=True)
 class AdminCluster:
     """Asks with an admin client."""
 
     bootstrap_servers: str
 
+    def partitions(self, timeout_s: float = _TIMEOUT_S) -> dict[str, int]:
+        """Every topic that is there, with its partition count, in one request.
+
+        Args:
+            timeout_s: how long to wait for an answer, in seconds.
+
+        Raises:
+            BrokerUnreachable: if no broker answers in time.
+        """
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        try:
+            known = self._client().list_topics(timeout=timeout_s).topics
+        except KafkaException as error:
+            raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
+        return {name: len(topic.partitions) for name, topic in known.items()}
+
+    def _client(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+        quiet: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "error_cb": _ignore}
+        return AdminClient(quiet)
+
     def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
         """Partition counts, offsets and ids in three requests; one more for topics that are written."""
         from confluent_kafka import IsolationLevel, KafkaException, TopicCollection  # noqa: PLC0415
         from confluent_kafka import TopicPartition as At  # noqa: PLC0415
-        from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
 
         outputs = sorted(set(written))
         names = sorted({*topics, *outputs})
-        quiet: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "error_cb": _ignore}
-        admin = AdminClient(quiet)
+        admin = self._client()
         try:
             known = admin.list_topics(timeout=_TIMEOUT_S).topics
             missing = [name for name in names if name not in known]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lakestreams.expectations import log_columns
 from lakestreams.expectations.tally import NodeTally, Tally
 from lakestreams.joins.order import TOMBSTONE
 from lakestreams.topology.nodes import Sink, StreamTableJoin, kind_of
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node
 
-SCHEMA: Final = (
-    "pipeline string, cycle bigint, id string, sequence bigint, event_type string, level string, maturity_level string, "
-    "timestamp timestamp, message string, origin string, details string"
-)
+SCHEMA: Final = log_columns.SCHEMA
 FLOW, CYCLE = "flow_progress", "cycle_progress"
 _EXPECTATION: Final = "EXPECTATION"
 # Events of one cycle are numbered within so many, so that numbers ascend over cycles.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
 from lakestreams.formats.base import Parsed, struct_type
 from lakestreams.formats.json import Declared, object_error, read_object, the_object
+from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

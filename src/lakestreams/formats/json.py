@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlglot
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from sqlglot import expressions as exp
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field, Parsed, struct_type
+from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
 from lakestreams.formats.json import Json
+from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -10,9 +10,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
 from lakestreams.errors import InvalidExpression, LakestreamsError, UnknownColumn
+from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict
 
-from pyspark.sql import Column
-
 from lakestreams.errors import InvalidOption, WrongKind
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.nodes import (
@@ -38,6 +36,8 @@ from lakestreams.topology.nodes import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from lakestreams.topology.fields import Fields
 
 On: TypeAlias = "str | Sequence[str] | Mapper"
@@ -139,6 +139,8 @@ class ForeignKey:
 
     def __call__(self, fields: Fields) -> Projection:
         """The columns of the key; one that came alone has a name that nobody reads."""
+        from pyspark.sql import Column  # noqa: PLC0415 - whoever declares a join needs no Spark
+
         made = self.function(fields)
         return {"key": made} if isinstance(made, Column) else made
 
