@@ -87,6 +87,7 @@ def deployed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     edit(
         root / "databricks.yml", "python3 -m build --wheel", "python3 -m build --wheel --no-isolation"
     )  # fetches nothing
+    assert CliRunner().invoke(app, ["dbx", "--bundle", str(root)]).exit_code == 0
     workspace = workspace_for(folder / "workspace")
     with serving(workspace) as host:
         cli = Cli(root, folder / "home", host)

@@ -34,7 +34,8 @@ def tree(tmp_path):
 
 def bootstrap(tree, **environment):
     python = getattr(sys, "_base_executable", sys.executable)
-    settings = {"LAKESTREAMS_CACHE": str(tree.parent / "cache"), "PYTHON": python, **environment}
+    cache = str(tree.parent / "cache")
+    settings = {"LAKESTREAMS_CACHE": cache, "LAKESTREAMS_SPARK": "", "PYTHON": python, **environment}
     kept = {**os.environ, **settings}
     return subprocess.run(
         ["sh", str(tree / "scripts" / "bootstrap.sh")],

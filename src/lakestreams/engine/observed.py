@@ -36,7 +36,7 @@ class Observed:
         return rows.observe(self._observation, *(column.alias(name) for name, column in self._counts.items()))
 
     def counts(self) -> dict[str, int] | None:
-        """What was counted; None if the write was skipped. To be asked after the write."""
+        """What was counted; None if the write was skipped, or Spark does not tell. To be asked after the write."""
         found: list[dict[str, int]] = []
 
         def ask() -> None:
@@ -47,4 +47,5 @@ class Observed:
         asking = threading.Thread(target=ask, daemon=True, name="lakestreams-observed")
         asking.start()
         asking.join(_PATIENCE_S)
-        return found[0] if found else None
+        # Spark Connect 4.0 has been seen to answer without what was counted
+        return found[0] if found and found[0].keys() >= self._counts.keys() else None
