@@ -3,7 +3,8 @@ refuses what one refuses.
 
 It knows nothing of `lakestreams.bundle`: what it refuses, it refuses by rules of its own, over bodies as they arrive. Jobs
 are run for real, by the entry points of the wheel that was uploaded, in processes of their own; volumes and workspace
-files are folders below `disk`, and a catalog's tables lie in its volume's folder.
+files are folders below `disk`, and a catalog's tables lie in its volume's folder. Nothing starts by itself, continuous
+jobs neither.
 
 Routes are those that the SDK and the CLI call for what we do; any other is 404, and is remembered.
 """
@@ -33,6 +34,7 @@ from databricks.sdk.service.catalog import CredentialInfo
 from databricks.sdk.service.dashboards import Dashboard
 from databricks.sdk.service.jobs import JobSettings
 
+WITHIN_S = 900  # a task that takes longer is ended
 RUNTIMES = ("16.4.x-scala2.12", "17.3.x-scala2.13")
 NODES = ("i3.xlarge", "m5d.large")
 PURPOSES = ("SERVICE", "STORAGE")
@@ -95,9 +97,12 @@ class Workspace:
         scopes: secret scope to keys; `acls`: scope to principal to permission.
         warehouses: ids of SQL warehouses.
         dashboards: id to the draft as the API shows it; `published`: id to what was published of it.
-        jobs, runs: id to what the API shows of it.
+        jobs: id to what the API shows of it.
+        runs: the same of runs, and what it does not show: the arguments that the last task was given, what its tasks have
+            said until now, its exit code.
         objects: path of a file or folder to its id.
         permissions: `jobs/1001` to the access control list.
+        install: puts wheels into an environment and gives its Python; without it they lie over this one's packages.
         asked: every call, `GET /api/...`; `unknown`: those that no route answers.
         broken: route prefixes that answer 403.
     """
@@ -121,6 +126,8 @@ class Workspace:
         self.runs: dict[int, dict[str, Any]] = {}
         self.tasks: dict[int, dict[str, Any]] = {}
         self.objects: dict[str, int] = {}
+        self.processes: dict[int, subprocess.Popen[str]] = {}
+        self.install: Callable[[tuple[Path, ...]], Path] | None = None
         self.permissions: dict[str, list[Any]] = {}
         self.asked: list[str] = []
         self.unknown: list[str] = []
@@ -593,29 +600,45 @@ class Workspace:
             "start_time": int(time.time() * 1_000),
             "run_page_url": f"http://127.0.0.1/runs/{run_id}",
             "tasks": [],
+            "log": "",
         }
         named = body.get("python_named_params", {})
         threading.Thread(target=self.finish, args=(self.runs[run_id], job, named), daemon=True).start()
         return {"run_id": run_id}
 
     def finish(self, run: dict[str, Any], job: dict[str, Any], named: dict[str, str]) -> None:
-        result, log = "SUCCESS", ""
+        result = "SUCCESS"
         environments = {one["environment_key"]: one["spec"] for one in job.get("environments", [])}
         for task in job["tasks"]:
+            before = len(run["log"])
             try:
-                code, log = self.execute(task, environments, named)
+                run["exit_code"] = self.execute(run, task, environments, named)
             except Exception as error:  # noqa: BLE001 - a run that nobody ends would be waited for
-                code, log = 1, repr(error)
-            result = "FAILED" if code else "SUCCESS"
+                run["exit_code"] = 1
+                run["log"] += repr(error)
+            log, canceled = run["log"][before:], run["state"]["life_cycle_state"] == "TERMINATING"
+            result = "CANCELED" if canceled else "FAILED" if run["exit_code"] else "SUCCESS"
             state = {"life_cycle_state": "TERMINATED", "result_state": result, "state_message": log[-300:]}
             told = {"run_id": next(self.ids), "task_key": task["task_key"], "state": state}
-            self.tasks[told["run_id"]] = {"metadata": told, "logs": log} | ({"error": log[-300:]} if code else {})
+            error = {"error": log[-300:]} if result == "FAILED" else {}
+            self.tasks[told["run_id"]] = {"metadata": told, "logs": log} | error
             run["tasks"].append(told)
-            if code:
+            if result != "SUCCESS":
                 break
         ended = int(time.time() * 1_000)
-        run |= {"log": log, "end_time": ended, "run_duration": ended - run["start_time"]}
-        run["state"] = {"life_cycle_state": "TERMINATED", "result_state": result, "state_message": log[-300:]}
+        run |= {"end_time": ended, "run_duration": ended - run["start_time"]}
+        run["state"] = {
+            "life_cycle_state": "TERMINATED",
+            "result_state": result,
+            "state_message": run["log"][-300:],
+        }
+
+    def cancel_run(self, _query: Any, body: dict[str, Any]) -> Any:
+        run = self.runs[body["run_id"]]
+        if run["state"]["life_cycle_state"] == "RUNNING":
+            run["state"] = {"life_cycle_state": "TERMINATING"}
+            self.processes[body["run_id"]].terminate()
+        return {}
 
     def get_output(self, query: dict[str, str], _body: Any) -> Any:
         demand(int(query["run_id"]) not in self.runs, "Retrieving the output of runs with tasks is not supported")
@@ -630,37 +653,55 @@ class Workspace:
         found = [run for run in self.runs.values() if run["job_id"] == int(query["job_id"])]
         return {"runs": sorted(found, key=lambda run: -run["run_id"]), "has_more": False}
 
-    def execute(self, task: dict[str, Any], environments: dict[str, Any], named: dict[str, str]) -> tuple[int, str]:
+    def execute(
+        self, run: dict[str, Any], task: dict[str, Any], environments: dict[str, Any], named: dict[str, str]
+    ) -> int:
         wheel = task["python_wheel_task"]
-        site = self.disk / "site" / str(next(self.ids))
-        for path in self.wheels(task, environments):
-            zipfile.ZipFile(path).extractall(site)
-        tokens = [
-            *wheel.get("parameters", []),
-            *(f"--{k}={v}" for k, v in (wheel.get("named_parameters", {}) | named).items()),
-        ]
+        given = wheel.get("named_parameters", {}) | named
+        tokens = [*wheel.get("parameters", []), *(f"--{k}={v}" for k, v in given.items())]
         # This machine has no Unity Catalog: tables lie in the folder of the checkpoints.
         tokens = [token for token in tokens if not token.startswith("--catalog=")]
         tokens = [re.sub(r"(?<==)/(Volumes|Workspace)|(?<=,)/(Workspace)", self.on_disk, token) for token in tokens]
+        python, place, environment = self.compute(self.wheels(task, environments))
         code = (
             "import sys, importlib.metadata as m\n"
             f"(one,) = [e for e in m.distribution({wheel['package_name']!r}).entry_points\n"
             f"          if e.name == {wheel['entry_point']!r} and e.group == 'console_scripts']\n"
-            "assert m.distribution('lakestreams').locate_file('').samefile(sys.path[1]), sys.path\n"
+            f"assert str(m.distribution('lakestreams').locate_file('')).startswith({str(place)!r}), sys.path\n"
             "one.load()()\n"
         )
-        environment = {**_environment(), "PYTHONPATH": str(site)}
-        done = subprocess.run(
-            [sys.executable, "-c", code, *tokens],
+        process = subprocess.Popen(
+            [python, "-c", code, *tokens],
             cwd=self.disk,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=500,
-            check=False,
         )
-        return done.returncode, done.stdout
+        run["argv"], self.processes[run["run_id"]] = tokens, process
+        too_long = threading.Timer(WITHIN_S, process.kill)
+        too_long.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            run["log"] += line
+        process.wait()
+        too_long.cancel()
+        return process.returncode
+
+    def compute(self, wheels: list[Path]) -> tuple[Path, Path, dict[str, str]]:
+        """The Python that a task is run by, below which folder it has the wheels, and its environment."""
+        if self.install is not None:
+            python = self.install(tuple(wheels))
+            return python, python.parents[1], _environment()
+        site = self.disk / "site" / str(next(self.ids))
+        for path in wheels:
+            zipfile.ZipFile(path).extractall(site)
+        return Path(sys.executable), site, _environment() | {"PYTHONPATH": str(site)}
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        for process in self.processes.values():
+            process.kill()
 
     def on_disk(self, found: re.Match[str]) -> str:
         return f"{self.disk}{found[0]}"
@@ -669,7 +710,8 @@ class Workspace:
 def _environment() -> dict[str, str]:
     import os
 
-    return {name: value for name, value in os.environ.items() if not name.startswith("DATABRICKS_")}
+    ours = ("DATABRICKS_", "BUNDLE_VAR_", "PYTHON", "PYSPARK_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def _difference(sent: Any, known: Any, where: str = "") -> str:
@@ -767,6 +809,7 @@ ROUTES = [
     ("GET", r"/api/2\.2/jobs/get", "get_job"),
     ("GET", r"/api/2\.2/jobs/list", "list_jobs"),
     ("POST", r"/api/2\.2/jobs/run-now", "run_now"),
+    ("POST", r"/api/2\.2/jobs/runs/cancel", "cancel_run"),
     ("GET", r"/api/2\.2/jobs/runs/get", "get_run"),
     ("GET", r"/api/2\.2/jobs/runs/get-output", "get_output"),
     ("GET", r"/api/2\.2/jobs/runs/list", "list_runs"),
@@ -814,4 +857,5 @@ def serving(workspace: Workspace) -> Iterator[str]:
         yield workspace.host
     finally:
         server.shutdown()
+        workspace.close()
         server.server_close()

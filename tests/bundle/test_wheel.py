@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import venv
 import zipfile
 from configparser import ConfigParser
 from email import message_from_string
 from email.message import Message
 from pathlib import Path
 
-import pyspark
 import pytest
+from tests.bundle.installing import installed
 
 from lakestreams.jobs.catalogue import parsers
 
@@ -71,22 +70,14 @@ def test_it_tells_what_it_is(wheel: Path) -> None:
 
 @pytest.mark.soak  # installs what the wheel requires from the package index
 def test_what_it_requires_is_enough_beside_spark(wheel: Path, tmp_path: Path) -> None:
-    """In an environment that has the wheel and what it names, and of this one Spark's Python, as a runtime has: no more.
+    """In an environment that has the wheel and what it names, and of this one what a runtime has: no more.
 
     Every entry point reads its arguments, and the commands before a deployment run. Nothing starts Spark.
     """
-    venv.create(tmp_path / "clean", with_pip=True)
-    tools = tmp_path / "clean" / "bin"
-    install = ["install", "--quiet", "--disable-pip-version-check", str(wheel)]
-    done = subprocess.run([tools / "python", "-m", "pip", *install], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    of_spark = Path(pyspark.__file__).parents[1]
-    (tmp_path / "spark").mkdir()
-    for package in ("pyspark", "py4j"):
-        (tmp_path / "spark" / package).symlink_to(of_spark / package)
+    tools = installed([wheel], tmp_path / "clean").parent
     ours = ("LAKESTREAMS_", "PYTHON", "DATABRICKS_", "BUNDLE_VAR_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    environment |= {"PYTHONPATH": str(tmp_path / "spark"), "LAKESTREAMS_LOG_DIR": str(tmp_path / "logs")}
+    environment |= {"LAKESTREAMS_LOG_DIR": str(tmp_path / "logs")}
 
     def said(*command: str) -> str:
         line = [tools / command[0], *command[1:]]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from datetime import timedelta
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ from databricks.sdk.errors import InvalidParameterValue
 from databricks.sdk.service.catalog import AwsIamRole, CredentialPurpose, VolumeType
 from tests.bundle.deploying import create, deploy, grant, show
 from tests.bundle.fake_workspace import Workspace, serving
+from tests.bundle.installing import installed
 from tests.bundle.planted import Mistake, plant
 from typer.testing import CliRunner
 
@@ -25,11 +29,11 @@ from lakestreams.bundle.workspace import SCHEMA_RIGHTS, VOLUME_RIGHTS
 from lakestreams.cli.app import app
 
 if TYPE_CHECKING:
-    from lakestreams.local.broker import Broker
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 SERVICE = "6f1c7d7e-0000-4000-8000-0123456789ab"
-LONG = timedelta(minutes=8)
+LONG = timedelta(minutes=16)  # the fake ends a task before
 TOKEN = "token-of-the-fake"
 WAREHOUSE = "0000000000000000"  # what the bundle says where nobody has put theirs
 runner = CliRunner()
@@ -340,44 +344,127 @@ def test_a_dashboard_is_made_published_and_found(bundle: Path, workspace: Worksp
 # --- for real --------------------------------------------------------------------------------------------------------
 
 
+MINUTE = 60_000
+TOPICS = {
+    "PageViews": [
+        ("alice", "/home", 2_000),
+        ("dave", "/home", 3_000),
+        ("alice", "/cart", 5_000),
+    ],
+    "UserProfiles": [("alice", "us-east", 1_000), ("alice", "eu-west", 4_000)],
+    "Customers": [
+        ("c1", '{"name": "Ada"}', 1_000),
+        ("c2", '{"name": "Grace"}', 2_000),
+        ("c1", '{"name": "Ada Lovelace"}', 5_000),
+    ],
+    "Orders": [
+        ("o1", '{"customer_id": "c1", "amount": 30.00}', 1_000),
+        ("o2", '{"customer_id": "c2", "amount": 45.00}', 2_000),
+        ("o3", '{"customer_id": "c9", "amount": 12.50}', 3_000),
+        ("o4", "no JSON", 4_000),
+    ],
+    "Payments": [
+        ("o1", '{"reference": "p1"}', 1_000 + 5 * MINUTE),
+        ("o2", '{"reference": "p2"}', 2_001 + 5 * MINUTE),  # one millisecond late
+        # of no order: in either partition they close the windows of the orders
+        ("o8", '{"reference": "p8"}', 7 * MINUTE, 0),
+        ("o9", '{"reference": "p9"}', 7 * MINUTE, 1),
+    ],
+}
+RESULTS = {
+    "enriched_page_views": [
+        ("alice", "/cart", "eu-west"),
+        ("alice", "/home", "us-east"),
+        ("dave", "/home", "<unknown>"),
+    ],
+    "orders_of_known_customers": [
+        ("o1", "c1", Decimal("30.00"), "Ada Lovelace"),
+        ("o2", "c2", Decimal("45.00"), "Grace"),
+    ],
+    "orders_with_names": [
+        ("o1", "c1", Decimal("30.00"), "Ada Lovelace"),
+        ("o2", "c2", Decimal("45.00"), "Grace"),
+        ("o3", "c9", Decimal("12.50"), None),
+    ],
+    "paid_orders": [("o1", Decimal("30.00"), "p1")],
+    "order_payments": [
+        ("o1", Decimal("30.00"), "p1"),
+        ("o2", Decimal("45.00"), "PENDING"),
+        ("o3", Decimal("12.50"), "PENDING"),
+    ],
+    "orders_and_payments": [
+        ("o1", Decimal("30.00"), "p1"),
+        ("o2", Decimal("45.00"), None),
+        ("o3", Decimal("12.50"), None),
+    ],
+}
+
+
+def contents(spark: SparkSession, lake: Path) -> dict[str, list[tuple[Any, ...]]]:
+    found = {}
+    for table in (lake / "silver").iterdir():
+        rows = spark.read.format("delta").load(str(table)).drop("_lineage", "event_time_ms").collect()
+        found[table.name] = sorted(map(tuple, rows), key=repr)
+    return found
+
+
 @pytest.mark.broker
 @pytest.mark.lts
 @pytest.mark.soak
+@pytest.mark.timeout(4 * 900)
 def test_the_wheels_jobs_run_as_the_bundle_starts_them(
-    broker: Broker, wheel: Path, workspace: Workspace, client: WorkspaceClient, tmp_path: Path
+    spark: SparkSession, wheel: Path, workspace: Workspace, client: WorkspaceClient, tmp_path: Path
 ) -> None:
-    """Deployed through the SDK, run by the uploaded wheel with the very parameters of the bundle, the broker's apart.
+    """Deployed through the SDK, each job run with the very parameters and files of the bundle, the broker's address apart.
 
-    This machine has no Unity Catalog, so the fake gives the tables a folder (see its `execute`).
+    They run in an environment into which the uploaded wheel was installed. This machine has no Unity Catalog, so the fake
+    gives the tables a folder (see its `execute`). The broker is the test's own: the topics have the names of the bundle.
     """
-    from tests.engine.harness import at, fresh_topics
+    from lakestreams.local.broker import Broker
 
+    def ended(key: str) -> dict[str, Any]:
+        run = workspace.runs[client.jobs.run_now(jobs[key]).result(timeout=LONG).run_id or 0]
+        assert (run["state"]["result_state"], run["exit_code"]) == ("SUCCESS", 0), run["log"]
+        return run
+
+    workspace.install = cache(lambda wheels: installed(wheels, tmp_path / "compute"))
     workspace.principals.add(SERVICE)
     workspace.warehouses.add(WAREHOUSE)
     workspace.catalogs["prod"] = {"name": "prod", "owner": workspace.user}
-    root = plant(Mistake("databricks.yml", "", "", ""), tmp_path / "bundle")
-    views, users = fresh_topics(broker, 2)
-    sources = (root / "conf" / "sources.yml").read_text(encoding="utf-8")
-    for name, topic in (("PageViews", views), ("UserProfiles", users)):
-        sources = re.sub(rf"(?m)^(  {name}:\n    kind: \w+\n)", rf"\1    topic: {topic}\n", sources)
-    (root / "conf" / "sources.yml").write_text(sources, encoding="utf-8")
-    broker.produce(users, at(("alice", "us-east", 0)))
-    broker.produce(views, at(("alice", "/home", 1), ("dave", "/home", 2)))
-    variables = {"runner": SERVICE, "kafka_bootstrap": broker.bootstrap_servers}
-    jobs = deploy(client, load(root, "prod", variables, User(workspace.user)), wheel)
-
-    client.jobs.run_now(jobs["enrichment"]).result(timeout=LONG)
-    (run,) = workspace.runs.values()
-    assert run["state"]["result_state"] == "SUCCESS", run["log"]
-    assert "page_views: 1 cycles, 3 records, 0 unreadable" in run["log"]
     lake = workspace.disk / "Volumes" / "prod" / "_lakestreams" / "checkpoints"
-    assert (lake / "silver" / "enriched_page_views" / "_delta_log").is_dir()
+    with Broker() as broker:
+        for topic, records in TOPICS.items():
+            broker.create_topic(topic, 2)
+            broker.produce(topic, records)
+        variables = {"runner": SERVICE, "kafka_bootstrap": broker.bootstrap_servers}
+        jobs = deploy(client, load(ROOT, "prod", variables, User(workspace.user)), wheel)
 
-    client.jobs.run_now(jobs["verify"]).result(timeout=LONG)  # two of its three pipelines have never run
-    run = list(workspace.runs.values())[-1]
-    assert run["state"]["result_state"] == "FAILED"
-    assert "LS508 NOTHING_TO_VERIFY" in run["log"]
-    assert {key: one["result"] for key, one in status(root, "prod").items() if one["result"]} == {
-        "enrichment": "SUCCESS",
-        "verify": "FAILED",
-    }
+        assert "page_views: 1 cycles, 5 records, 0 unreadable" in ended("enrichment")["log"]
+        assert "orders_by_customer: 1 cycles, 7 records, 1 unreadable" in ended("fk_join")["log"]
+
+        run_id = client.jobs.run_now(jobs["correlation"]).run_id
+        run = workspace.runs[run_id]
+        while "cycle 1 published" not in run["log"]:
+            assert run["state"]["life_cycle_state"] == "RUNNING", run["log"]
+            time.sleep(0.2)
+        client.jobs.cancel_run(run_id).result(timeout=LONG)
+        assert (run["state"]["result_state"], run["exit_code"]) == ("CANCELED", 0), run["log"]
+        assert "order_payments: 1 cycles, 8 records, 1 unreadable" in run["log"]
+        assert contents(spark, lake) == RESULTS
+
+    # the other two ask no broker
+    said = ended("maintenance")["log"]
+    for pipeline in ("page_views", "order_payments", "orders_by_customer"):
+        assert f"{pipeline}, bronze whole" in said
+    said = ended("verify")["log"]
+    for output, rows in RESULTS.items():
+        assert re.search(rf"(?m)silver\.{output}\b.*\b{len(rows)}\b.*\bequal\b", said), said
+    assert "differ" not in said
+    assert contents(spark, lake) == RESULTS
+    for run in workspace.runs.values():
+        (task,) = workspace.jobs[run["job_id"]]["settings"]["tasks"]
+        posted = task["python_wheel_task"]["named_parameters"]
+        given = [token.replace(str(workspace.disk), "") for token in run["argv"]]
+        assert sorted([*given, "--catalog=prod"]) == sorted(f"--{name}={value}" for name, value in posted.items())
+    told = {key: one["result"] for key, one in status(ROOT, "prod").items()}
+    assert told == dict.fromkeys(jobs, "SUCCESS") | {"correlation": "CANCELED"}
