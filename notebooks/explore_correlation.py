@@ -34,13 +34,14 @@ def parameter(name, default):
 
 
 catalog = parameter("catalog", "")
+schemas = parameter("schemas", "")
 root = parameter("root", "lake")
 conf = parameter("conf", os.path.join(os.path.dirname(here), "conf", "correlation.yml"))
 
 # The outputs of conf/correlation.yml: of the inner, the left and the outer join.
 PAID, ORDERS, BOTH = "silver.paid_orders", "silver.order_payments", "silver.orders_and_payments"
 
-opened = lakestreams.open(conf, root=root, catalog=catalog or None)
+opened = lakestreams.open(conf, root=root, catalog=catalog or None, schemas=schemas or None)
 spark, pipeline = opened.spark, opened.topology.name
 show = globals().get("display") or (lambda frame: frame.show(50, truncate=False))
 checked = []

@@ -23,6 +23,7 @@ if importlib.util.find_spec("lakestreams") is None:  # not installed: the bundle
     here = os.path.dirname(os.path.abspath(__file__)) if "__file__" in globals() else os.getcwd()
     sys.path.insert(0, os.path.join(os.path.dirname(here), "src"))
 
+from lakestreams.engine import schemas
 from lakestreams.engine.lake import Lake
 
 
@@ -35,6 +36,7 @@ def parameter(name, default):
 
 
 catalog = parameter("catalog", "")
+names = parameter("schemas", "")
 root = parameter("root", "lake")
 pipeline = parameter("pipeline", "page_views")
 
@@ -43,7 +45,7 @@ if "spark" not in globals():
 
     spark = spark_session("explore", quick=True)
 
-lake = Lake(root, catalog or None)
+lake = Lake(root, catalog or None, **schemas.parse(names))
 show = globals().get("display") or (lambda frame: frame.show(50, truncate=False))
 checked = []
 

@@ -35,6 +35,7 @@ def parameter(name, default):
 
 
 catalog = parameter("catalog", "")
+schemas = parameter("schemas", "")
 root = parameter("root", "lake")
 conf = parameter("conf", os.path.join(os.path.dirname(here), "conf", "fk_join.yml"))
 
@@ -42,7 +43,7 @@ conf = parameter("conf", os.path.join(os.path.dirname(here), "conf", "fk_join.ym
 KNOWN, NAMED = "silver.orders_of_known_customers", "silver.orders_with_names"
 ORDER, CUSTOMER, COLUMNS = "order_id", "customer_id", ["order_id", "customer_id", "amount", "name"]
 
-opened = lakestreams.open(conf, root=root, catalog=catalog or None)
+opened = lakestreams.open(conf, root=root, catalog=catalog or None, schemas=schemas or None)
 spark, pipeline = opened.spark, opened.topology.name
 show = globals().get("display") or (lambda frame: frame.show(50, truncate=False))
 checked = []

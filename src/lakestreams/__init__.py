@@ -24,6 +24,7 @@ def open(  # noqa: A001 - read as lakestreams.open
     *,
     root: str | None = None,
     catalog: str | None = None,
+    schemas: str | None = None,
     sources: str | Path | None = None,
 ) -> "Opened":
     """A pipeline's tables as DataFrames, and the fate of its records: for notebooks.
@@ -32,11 +33,12 @@ def open(  # noqa: A001 - read as lakestreams.open
         pipeline: its file, such as `conf/enrichment.yml`, or its topology.
         root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
         catalog: the Unity Catalog catalog.
+        schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.
         sources: the sources' file; by default `sources.yml` beside the pipeline's.
     """
     from lakestreams.jobs.opened import open_pipeline  # noqa: PLC0415 - what only runs pipelines need not pay for
 
-    return open_pipeline(pipeline, root=root, catalog=catalog, sources=sources)
+    return open_pipeline(pipeline, root=root, catalog=catalog, schemas=schemas, sources=sources)
 
 
 __all__ = [

@@ -157,7 +157,7 @@ class InvalidDuration(LakestreamsError):
 
 
 class InvalidName(LakestreamsError):
-    """A pipeline, table or column name has characters that tables and folders cannot carry."""
+    """A pipeline, schema, table or column name has characters that tables and folders cannot carry."""
 
     code = "LS108"
     name = "INVALID_NAME"

@@ -19,7 +19,8 @@ from lakestreams.bundle import files, quartz
 from lakestreams.bundle.bodies import dashboard_calls, job_bodies
 from lakestreams.bundle.read import Bundle, User, load, targets
 from lakestreams.bundle.rules import faults
-from lakestreams.engine.lake import CONTROL_SCHEMA, Lake
+from lakestreams.engine.lake import Lake
+from lakestreams.engine.schemas import CONTROL, parse
 from lakestreams.errors import BundleInvalid, ConfigUnreadable
 from lakestreams.jobs import catalogue
 
@@ -59,7 +60,7 @@ def test_calls_of_dashboards_are_those_that_are_written_down(bundle: Bundle) -> 
 
 def test_the_dashboard_reads_the_targets_own_event_log(bundle: Bundle) -> None:
     (calls,) = dashboard_calls(bundle).values()
-    assert calls["query"] == {"dataset_catalog": bundle.target, "dataset_schema": CONTROL_SCHEMA}
+    assert calls["query"] == {"dataset_catalog": bundle.target, "dataset_schema": CONTROL}
     assert calls["publish"] == {"embed_credentials": False, "warehouse_id": bundle.variables["warehouse_id"]}
     assert f"{bundle.target}." not in calls["body"]["serialized_dashboard"]
 
@@ -115,11 +116,8 @@ def test_the_schemas_that_the_engine_writes_to_are_deployed(bundle: Bundle) -> N
     """The engine makes tables and never schemas; in development mode a prefix would hide them from it."""
     lake = Lake(root="", catalog=bundle.target)
     schemas = bundle.resources["schemas"].values()
-    assert {one["name"] for one in schemas} == {
-        lake.bronze_schema,
-        lake.output("name").name.partition(".")[0],
-        CONTROL_SCHEMA,
-    }
+    assert {one["name"] for one in schemas} == {lake.bronze_schema, lake.silver_schema, lake.control_schema}
+    assert {Lake("", bundle.target, **parse(named(bundle, job)["schemas"])) for job in JOBS} == {lake}
     (volume,) = bundle.resources["volumes"].values()
     assert {one["catalog_name"] for one in (*schemas, volume)} == {bundle.target}
     place = "/".join(("/Volumes", volume["catalog_name"], volume["schema_name"], volume["name"]))
@@ -133,6 +131,39 @@ def test_variables_that_are_given_reach_whatever_refers_to_them() -> None:
     assert named(bundle, "enrichment")["catalog"] == "dev_ada"
     assert named(bundle, "verify")["checkpoint-root"] == "/Volumes/dev_ada/_lakestreams/checkpoints"
     assert named(bundle, "fk_join")["secret-scope"] == "ada"
+
+
+def test_schemas_that_are_given_reach_storage_jobs_and_dashboard() -> None:
+    names = {"bronze_schema": "raw", "silver_schema": "results", "control_schema": "_streams"}
+    bundle = load(ROOT, "prod", names)
+    assert {key: one["name"] for key, one in bundle.resources["schemas"].items()} == {
+        "bronze": "raw", "silver": "results", "control": "_streams",
+    }  # fmt: skip
+    for job in JOBS:
+        assert parse(named(bundle, job)["schemas"]) == names
+        assert named(bundle, job)["checkpoint-root"] == "/Volumes/prod/_streams/checkpoints"
+    (volume,) = bundle.resources["volumes"].values()
+    assert volume["schema_name"] == "_streams"
+    (calls,) = dashboard_calls(bundle).values()
+    assert calls["query"] == {"dataset_catalog": "prod", "dataset_schema": "_streams"}
+    assert faults(bundle) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ({"control_schema": "my-streams"}, "the schema of control is 'my-streams'"),
+        ({"silver_schema": ""}, "the schema of silver is ''"),
+        ({"control_schema": ""}, "the schema of control is ''"),
+        ({"bronze_schema": "silver"}, "bronze and silver are both to be in the schema silver"),
+    ],
+)
+def test_schemas_that_no_statement_could_name_are_found_before_they_are_deployed(
+    names: dict[str, str], told: str
+) -> None:
+    found = faults(load(ROOT, "prod", names))
+    assert len(found) == len(JOBS)
+    assert all(told in fault.message for fault in found), [fault.message for fault in found]
 
 
 def test_entry_points_are_the_wheels() -> None:

@@ -169,6 +169,16 @@ def test_a_catalog_needs_a_folder_for_checkpoints(conf):
     assert "/Volumes/" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("schemas", "told"),
+    [("control=my-streams", "LS108 INVALID_NAME\n  the schema of control is 'my-streams'"), ("gold=a", "LS112")],
+)
+def test_a_schema_that_cannot_be_is_refused_before_a_session_is_started(conf, schemas, told):
+    result = runner.invoke(app, ["run", str(conf / "enrichment.yml"), "--schemas", schemas])
+    assert result.exit_code == 1
+    assert told in result.stderr
+
+
 def test_the_unexpected_is_one_line_and_a_log_with_the_whole_trace(conf, logs, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("by nought")

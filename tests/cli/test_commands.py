@@ -15,6 +15,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+import lakestreams
 from lakestreams.cli import demo
 from lakestreams.cli.app import app
 from lakestreams.jobs import runner as jobs_runner
@@ -98,6 +99,23 @@ def test_check_run_status(spark, broker, place):
     text = invoke(place, "status").output
     assert "page_views  epoch 2, cycle 1 finished" in text
     assert "quarantine: MALFORMED_VALUE 1" in text
+
+
+def test_a_lake_whose_schemas_have_other_names(spark, broker, place):
+    """Whatever a command looks at, it finds it there, and nothing lies where the default names would put it."""
+    names = ("--schemas", "bronze=raw,silver=results,control=_streams")
+    (one,) = told(invoke(place, "run", "--json", *names))["pipelines"]
+    assert (one["epoch"], one["cycles"], one["records"], one["faults"]) == (1, 1, 8, [])
+    assert {folder.name for folder in (place / "lake").iterdir()} == {"raw", "results", "_streams"}
+    assert (place / "lake" / "results" / "enriched_page_views" / "_delta_log").is_dir()
+    (one,) = told(invoke(place, "status", "--json", *names))["pipelines"]
+    assert (one["epoch"], one["last_finished_cycle"]) == (1, 1)
+    (one,) = told(invoke(place, "verify", "--json", *names))["pipelines"]
+    assert one["equal"]
+    opened = lakestreams.open(place / "enrichment.yml", root=str(place / "lake"), schemas=names[1])
+    assert (opened.silver().count(), opened.quarantine().count()) == (4, 1)
+    (one,) = told(invoke(place, "status", "--json"))["pipelines"]
+    assert one["epoch"] == 0, "the lake of the default names is another one, and empty"
 
 
 def test_check_finds_unequal_partitions_and_wrong_columns_at_once(spark, broker, place):

@@ -63,6 +63,7 @@ def test_named_parameters_as_databricks_sends_them():
         "--pipeline=/w/conf/a.yml,/w/conf/b.yml",
         "--sources=/w/conf/sources.yml",
         "--catalog=main",
+        "--schemas=bronze=raw,control=_streams",
         "--checkpoint-root=/Volumes/main/ops/checkpoints",
         "--interval=30 seconds",
         "--max-bad-share=0.2",
@@ -74,6 +75,7 @@ def test_named_parameters_as_databricks_sends_them():
         sources=Path("/w/conf/sources.yml"),
         root="/Volumes/main/ops/checkpoints",
         catalog="main",
+        schemas="bronze=raw,control=_streams",
         interval_ms=30_000,
         max_bad_share=0.2,
         accept_data_loss=True,
@@ -82,13 +84,17 @@ def test_named_parameters_as_databricks_sends_them():
 
 
 def test_empty_values_count_as_not_given():
-    given = options("--catalog=", "--interval=", "--max-bad-share=", "--accept-data-loss=", "--pipeline=")
+    given = options("--catalog=", "--schemas=", "--interval=", "--max-bad-share=", "--accept-data-loss=", "--pipeline=")
     assert given == options()
 
 
 @pytest.mark.parametrize("text", ["none", "once"])
 def test_an_interval_can_be_none(text):
     assert options(f"--interval={text}").interval_ms is None
+
+
+def test_a_value_may_end_as_an_empty_argument_does():
+    assert options("--secret-scope=c2NvcGU=").secret_scope == "c2NvcGU="
 
 
 def test_pipelines_by_repetition():
@@ -103,7 +109,10 @@ def test_unknown_parameters_are_named_in_a_warning_without_their_values(capsys):
     assert "hunter2" not in told
 
 
-@pytest.mark.parametrize("token", ["--max-bad-share=much", "--accept-data-loss=perhaps"])
+@pytest.mark.parametrize(
+    "token",
+    ["--max-bad-share=much", "--accept-data-loss=perhaps", "--schemas=bronze=a-b", "--schemas=silver=a,control="],
+)
 def test_values_that_cannot_be_read_end_with_2(token):
     with pytest.raises(SystemExit) as ended:
         options(token)
@@ -354,12 +363,14 @@ def test_a_command_as_a_job_gets_the_arguments_of_the_command_line(monkeypatch, 
             "--pipeline=a.yml,b.yml",
             "--sources=s.yml",
             "--catalog=prod",
+            "--schemas=silver=results",
             "--checkpoint-root=/Volumes/x",
             "--token=canary",
             "--root=",
         ]
     )
     words = ["verify", "a.yml", "b.yml", "--sources", "s.yml", "--catalog", "prod", "--root", "/Volumes/x"]
+    words += ["--schemas", "silver=results"]
     assert seen == [("lakestreams", words)]
     told = capsys.readouterr().err
     assert "verify ignores parameters it does not know: --token" in told

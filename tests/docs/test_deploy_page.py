@@ -18,6 +18,8 @@ from lakestreams.bundle.read import load
 from lakestreams.bundle.template import Project
 from lakestreams.cli.app import app
 from lakestreams.config.compile import load_pipeline
+from lakestreams.costs import commits
+from lakestreams.engine.lake import Lake
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deploy.md"
@@ -82,3 +84,18 @@ def test_the_kafka_section_loads_and_its_secret_is_found(tmp_path: Path) -> None
     shutil.copy(ROOT / "conf" / "enrichment.yml", tmp_path)
     pipeline = load_pipeline(tmp_path / "enrichment.yml")
     assert pipeline.kafka.secrets() == [("kafka", "password")]
+
+
+def test_what_a_day_of_enrichment_costs_is_calculated_as_the_page_says() -> None:
+    """Commits are those that `check --explain` counts; the page says how CPU seconds come of its own three numbers."""
+    topology = load_pipeline(ROOT / "conf" / "enrichment.yml").topology
+    text = PAGE.read_text(encoding="utf-8")
+    (warm, most, million) = map(int, re.search(  # type: ignore[union-attr]
+        r"cycles times (\d+) or (\d+), and\n(\d+) for the million", text
+    ).group(2, 1, 3))  # fmt: skip
+    rows = re.findall(r"^\| (?:one|a) (run|round) .*? \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", text, re.MULTILINE)
+    assert len(rows) == 4
+    for what, *cells in rows:
+        cycles, committed, seconds = (int(cell.replace(",", "")) for cell in cells)
+        once = sum(commits.of_round(topology, Lake("lake"), commits.Round(starts=what == "run")).values())
+        assert (committed, seconds) == (cycles * once, cycles * (most if what == "run" else warm) + million)

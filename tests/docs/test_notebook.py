@@ -44,27 +44,27 @@ def from_cell(title: str, notebook: Path = NOTEBOOK) -> str:
 
 def test_widgets_say_where_the_tables_are_on_databricks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKESTREAMS_ROOT", "not-this-one")
-    given = {"catalog": "prod", "root": "/Volumes/prod/x/y", "pipeline": "orders"}
+    given = {"catalog": "prod", "schemas": "bronze=raw", "root": "/Volumes/prod/x/y", "pipeline": "orders"}
     made: list[str] = []
     widgets = SimpleNamespace(text=lambda name, _default: made.append(name), get=given.get)
     names: dict[str, Any] = {"dbutils": SimpleNamespace(widgets=widgets), "spark": None}
     exec(cells()[1], names)
-    assert made == ["catalog", "root", "pipeline"]
-    assert names["lake"] == Lake("/Volumes/prod/x/y", "prod")
+    assert made == ["catalog", "schemas", "root", "pipeline"]
+    assert names["lake"] == Lake("/Volumes/prod/x/y", "prod", bronze_schema="raw")
 
 
 @pytest.mark.parametrize("job", ["correlation", "fk_join"])
 def test_widgets_say_which_file_and_where_its_tables_are(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = ROOT / "notebooks" / f"explore_{job}.py"
-    given = {"catalog": "prod", "root": "/Volumes/prod/x/y", "conf": "conf/mine.yml"}
+    given = {"catalog": "prod", "schemas": "", "root": "/Volumes/prod/x/y", "conf": "conf/mine.yml"}
     made: dict[str, str] = {}
     widgets = SimpleNamespace(text=made.__setitem__, get=given.get)
     asked: list[Any] = []
     opened = SimpleNamespace(spark=None, topology=SimpleNamespace(name="p"))
     monkeypatch.setattr(lakestreams, "open", lambda *places, **named: asked.append((places, named)) or opened)
     exec(cells(notebook)[1], {"dbutils": SimpleNamespace(widgets=widgets), "__file__": str(notebook)})
-    assert made == {"catalog": "", "root": "lake", "conf": str(ROOT / "conf" / f"{job}.yml")}
-    assert asked == [(("conf/mine.yml",), {"root": "/Volumes/prod/x/y", "catalog": "prod"})]
+    assert made == {"catalog": "", "schemas": "", "root": "lake", "conf": str(ROOT / "conf" / f"{job}.yml")}
+    assert asked == [(("conf/mine.yml",), {"root": "/Volumes/prod/x/y", "catalog": "prod", "schemas": None})]
 
 
 @pytest.mark.broker

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from lakestreams.engine.lake import Lake, Table, fence_rows, plain, require_distinct
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, Range
-from lakestreams.errors import Fenced, LocationNotWritable, TableNameCollision, TableSchemaMismatch
+from lakestreams.errors import Fenced, InvalidName, LocationNotWritable, TableNameCollision, TableSchemaMismatch
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -68,6 +68,35 @@ def test_tables_in_a_catalog() -> None:
         "`main`.`silver`.`a`", "`main`.`gold`.`a`", "`dev`.`gold`.`a`",
     ]  # fmt: skip
     assert lake.checkpoints("p") == Path("/Volumes/main/x/y/p")
+
+
+def test_schemas_are_called_as_the_lake_says() -> None:
+    """A pipeline says silver, whatever it is called; a name of three parts is somebody else's to give."""
+    names = {"bronze_schema": "raw", "silver_schema": "results", "control_schema": "_streams"}
+    lake = Lake("/Volumes/main/x/y", "main", **names)
+    assert [lake.output(name).reference for name in ("a", "silver.a", "gold.a", "main.silver.a")] == [
+        "`main`.`results`.`a`", "`main`.`results`.`a`", "`main`.`gold`.`a`", "`main`.`silver`.`a`",
+    ]  # fmt: skip
+    own = (lake.control("ledger"), lake.snapshot("p", "users"), lake.state("p", "rows"), lake.bronze("p", "users"))
+    assert [table.reference for table in own] == [
+        "`main`.`_streams`.`ledger`", "`main`.`_streams`.`snapshot_p__users`", "`main`.`_streams`.`state_p__rows`",
+        "`main`.`raw`.`p__users`",
+    ]  # fmt: skip
+    folders = Lake("/lake", **names)
+    assert folders.output("silver.a").path == "/lake/results/a"
+    assert folders.checkpoints("p") == Path("/lake/_streams/checkpoints/p")
+
+
+def test_two_names_of_silver_are_one_table() -> None:
+    lake = Lake("/lake", silver_schema="results")
+    with pytest.raises(TableNameCollision, match=r"output silver\.a and output results\.a"):
+        require_distinct([(f"output {name}", lake.output(name)) for name in ("silver.a", "results.a")])
+
+
+@pytest.mark.parametrize("room", ["bronze", "silver", "control"])
+def test_a_schema_that_a_statement_could_not_name_is_refused(room: str) -> None:
+    with pytest.raises(InvalidName, match=f"the schema of {room} is 'a`; DROP'"):
+        Lake("/lake", **{f"{room}_schema": "a`; DROP"})
 
 
 def test_two_things_in_one_table_are_refused() -> None:

@@ -194,10 +194,12 @@ def _values(project: Project) -> dict[str, str]:
     }
 
 
-_STORING: Final = """\
-              sources: ${workspace.file_path}/conf/sources.yml
-              catalog: ${var.catalog}
-              checkpoint-root: /Volumes/${var.catalog}/${resources.schemas.control.name}/${var.checkpoint_volume}"""
+_SCHEMAS: Final = ",".join(f"{room}=${{resources.schemas.{room}.name}}" for room in ("bronze", "silver", "control"))
+_STORING: Final = f"""\
+              sources: ${{workspace.file_path}}/conf/sources.yml
+              catalog: ${{var.catalog}}
+              schemas: {_SCHEMAS}
+              checkpoint-root: /Volumes/${{var.catalog}}/${{resources.schemas.control.name}}/${{var.checkpoint_volume}}"""
 _READING: Final = f"""\
 {_STORING}
               bootstrap-servers: ${{var.kafka_bootstrap}}

@@ -21,6 +21,7 @@ from lakestreams.cli.arguments import (
     Catalog,
     Pipelines,
     Root,
+    Schemas,
     Servers,
     Sources,
     Target,
@@ -68,6 +69,7 @@ def check(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     bootstrap_servers: Servers = None,
     broker: AskBroker = True,
     interval: Annotated[
@@ -129,7 +131,7 @@ def check(
         raise typer.BadParameter(msg)
     apart = None if interval is None else to_ms(interval, "--interval")
     options = RunOptions(
-        tuple(pipeline), sources, root, catalog, interval_ms=apart, bootstrap_servers=bootstrap_servers
+        tuple(pipeline), sources, root, catalog, schemas, interval_ms=apart, bootstrap_servers=bootstrap_servers
     )
     return run(
         Screen(as_json=as_json),
@@ -151,6 +153,7 @@ def run_pipelines(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     interval: Annotated[
         str | None, typer.Option(help="Run round after round, this long apart, such as 5s, until Ctrl-C.")
     ] = None,
@@ -188,6 +191,7 @@ def run_pipelines(
         sources,
         root,
         catalog,
+        schemas,
         interval_ms=None if interval is None else to_ms(interval, "--interval"),
         max_bad_share=max_bad_share,
         idle_timeout_ms=None if idle_timeout is None else to_ms(idle_timeout, "--idle-timeout"),
@@ -230,6 +234,7 @@ def status(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     bootstrap_servers: Servers = None,
     broker: AskBroker = True,
     target: Target = None,
@@ -254,7 +259,7 @@ def status(
     from lakestreams.cli.status import run  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
-    options = RunOptions(tuple(pipeline or ()), sources, root, catalog, bootstrap_servers=bootstrap_servers)
+    options = RunOptions(tuple(pipeline or ()), sources, root, catalog, schemas, bootstrap_servers=bootstrap_servers)
     return run(Screen(as_json=as_json), options, broker=broker)
 
 
@@ -265,6 +270,7 @@ def verify(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     from_cycle: Annotated[int | None, typer.Option("--from", min=1, help="The first cycle to compare.")] = None,
     to_cycle: Annotated[int | None, typer.Option("--to", min=1, help="The last cycle to compare.")] = None,
     ask_second: Annotated[
@@ -281,7 +287,7 @@ def verify(
     from lakestreams.cli.verify import run  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
-    options = RunOptions(tuple(pipeline), sources, root, catalog)
+    options = RunOptions(tuple(pipeline), sources, root, catalog, schemas)
     return run(Screen(as_json=as_json), options, from_cycle, to_cycle, ask_second=ask_second)
 
 
@@ -292,6 +298,7 @@ def maintain(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     retention: Annotated[
         str | None,
         typer.Option(
@@ -316,7 +323,7 @@ def maintain(
 
     return run(
         Screen(as_json=as_json),
-        RunOptions(tuple(pipeline), sources, root, catalog),
+        RunOptions(tuple(pipeline), sources, root, catalog, schemas),
         retention_ms=None if retention is None else to_ms(retention, "--retention"),
         vacuum_ms=None if vacuum_retention is None else to_ms(vacuum_retention, "--vacuum-retention"),
         outputs=outputs,
@@ -333,6 +340,7 @@ def why(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     as_json: AsJson = False,
 ) -> int:
     """What became of a record, and where results come from.
@@ -343,7 +351,7 @@ def why(
     from lakestreams.cli.why import run  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
-    return run(Screen(as_json=as_json), RunOptions((pipeline,), sources, root, catalog), key, place)
+    return run(Screen(as_json=as_json), RunOptions((pipeline,), sources, root, catalog, schemas), key, place)
 
 
 @app.command()
@@ -353,6 +361,7 @@ def report(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page's file; what is there is replaced.")] = Path(
         "report.html"
     ),
@@ -370,7 +379,7 @@ def report(
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
 
-    options = RunOptions((pipeline,), sources, root, catalog)
+    options = RunOptions((pipeline,), sources, root, catalog, schemas)
     return run(Screen(as_json=as_json), options, out=out, cycles=cycles, values=show_values)
 
 

@@ -18,6 +18,13 @@ Sources = Annotated[
 ]
 Root = Annotated[str | None, typer.Option(help="Folder of all tables.", show_default="lake")]
 Catalog = Annotated[str | None, typer.Option(help="Unity Catalog catalog; --root is then its checkpoints' folder.")]
+Schemas = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ROOM=NAME,...",
+        help="Names of the lake's schemas: bronze=bronze,silver=silver,control=_lakestreams, or some of them.",
+    ),
+]
 Servers = Annotated[str | None, typer.Option(help="Kafka's address, instead of the one in the sources' file.")]
 AskBroker = Annotated[bool, typer.Option("--broker/--no-broker", help="Whether the broker is asked.")]
 

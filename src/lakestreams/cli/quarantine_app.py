@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakestreams.cli.arguments import AsJson, Catalog, Root, Sources, command
+from lakestreams.cli.arguments import AsJson, Catalog, Root, Schemas, Sources, command
 
 if TYPE_CHECKING:
     from lakestreams.cli.quarantine import Wanted
@@ -62,10 +62,12 @@ def _wanted(
     return Wanted(codes, rules, nodes, topics, states, partition, first, last, cycle, place, since)
 
 
-def _options(pipeline: Path, sources: Path | None, root: str | None, catalog: str | None) -> RunOptions:
+def _options(
+    pipeline: Path, sources: Path | None, root: str | None, catalog: str | None, schemas: str | None
+) -> RunOptions:
     from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415 - as above
 
-    return RunOptions((pipeline,), sources, root, catalog)
+    return RunOptions((pipeline,), sources, root, catalog, schemas)
 
 
 @app.command(name="list")
@@ -88,6 +90,7 @@ def list_records(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     as_json: AsJson = False,
 ) -> int:
     """What is in quarantine: counts by reason, node and rule, and the newest records without their content.
@@ -99,7 +102,7 @@ def list_records(
 
     numbers = (partition, offset, from_offset, to_offset, cycle)
     wanted = _wanted(code, rule, node, topic, state, numbers, place, since)
-    return show_list(Screen(as_json=as_json), _options(pipeline, sources, root, catalog), wanted, limit)
+    return show_list(Screen(as_json=as_json), _options(pipeline, sources, root, catalog, schemas), wanted, limit)
 
 
 @app.command()
@@ -125,6 +128,7 @@ def show(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     as_json: AsJson = False,
 ) -> int:
     """Records in quarantine, whole: reason, rules, coordinates, times, headers, key and value as text or hex.
@@ -136,7 +140,7 @@ def show(
 
     numbers = (partition, offset, from_offset, to_offset, cycle)
     wanted = _wanted(code, rule, node, topic, state, numbers, place, since)
-    options = _options(pipeline, sources, root, catalog)
+    options = _options(pipeline, sources, root, catalog, schemas)
     return show_records(Screen(as_json=as_json), options, wanted, limit, lines=lines)
 
 
@@ -168,6 +172,7 @@ def replay(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     as_json: AsJson = False,
 ) -> int:
     """Asks for a new attempt at records, as they are or repaired; the pipeline's next run takes it, once.
@@ -184,7 +189,7 @@ def replay(
     numbers = (partition, offset, from_offset, to_offset, cycle)
     wanted = _wanted(code, rule, node, topic, state, numbers, place, since)
     decision = Decision(again, dry_run, yes, reason, repair, set_value)
-    return run(Screen(as_json=as_json), _options(pipeline, sources, root, catalog), wanted, decision)
+    return run(Screen(as_json=as_json), _options(pipeline, sources, root, catalog, schemas), wanted, decision)
 
 
 @app.command()
@@ -210,6 +215,7 @@ def discard(
     sources: Sources = None,
     root: Root = None,
     catalog: Catalog = None,
+    schemas: Schemas = None,
     as_json: AsJson = False,
 ) -> int:
     """Notes that records need nothing: they stay in quarantine, and are no longer open.
@@ -223,4 +229,4 @@ def discard(
     numbers = (partition, offset, from_offset, to_offset, cycle)
     wanted = _wanted(code, rule, node, topic, state, numbers, place, since)
     decision = Decision(again, dry_run, yes, reason)
-    return run(Screen(as_json=as_json), _options(pipeline, sources, root, catalog), wanted, decision)
+    return run(Screen(as_json=as_json), _options(pipeline, sources, root, catalog, schemas), wanted, decision)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from lakestreams.engine import schemas
 from lakestreams.errors import LocationNotWritable, TableNameCollision, TableSchemaMismatch
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-CONTROL_SCHEMA = "_lakestreams"
 _GONE = "_gone"
 _SMALL = 8 << 20
 # How Delta says that another statement has committed to the table in between.
@@ -234,11 +234,25 @@ class Lake:
         root: the folder for tables; with a catalog, the volume folder for checkpoints alone.
         catalog: the catalog, or None for folders.
         bronze_schema: the schema (or folder) of bronze tables.
+        silver_schema: the schema of outputs that name none or `silver`.
+        control_schema: the schema of lakestreams' own tables.
     """
 
     root: str
     catalog: str | None = None
-    bronze_schema: str = "bronze"
+    bronze_schema: str = schemas.BRONZE
+    silver_schema: str = schemas.SILVER
+    control_schema: str = schemas.CONTROL
+
+    def __post_init__(self) -> None:
+        """Refuses schemas that statements cannot name, and one schema for two of them.
+
+        Raises:
+            InvalidName, InvalidOption
+        """
+        schemas.require_usable(
+            {"bronze": self.bronze_schema, "silver": self.silver_schema, "control": self.control_schema}
+        )
 
     def is_small(self) -> bool:
         """Whether this is a local folder whose files have 8 MiB at most, all together.
@@ -262,7 +276,7 @@ class Lake:
 
     def control(self, name: str) -> Table:
         """One of lakestreams' own tables, shared by the pipelines of the lake."""
-        return self._table(CONTROL_SCHEMA, name)
+        return self._table(self.control_schema, name)
 
     def bronze(self, pipeline: str, topic: str) -> Table:
         """The bronze table of a pipeline's topic."""
@@ -270,19 +284,21 @@ class Lake:
 
     def snapshot(self, pipeline: str, topic: str) -> Table:
         """The snapshot of a table source."""
-        return self._table(CONTROL_SCHEMA, f"snapshot_{pipeline}__{plain(topic)}")
+        return self._table(self.control_schema, f"snapshot_{pipeline}__{plain(topic)}")
 
     def state(self, pipeline: str, name: str) -> Table:
         """One frame of what a pipeline's nodes keep of the past."""
-        return self._table(CONTROL_SCHEMA, f"state_{pipeline}__{name}")
+        return self._table(self.control_schema, f"state_{pipeline}__{name}")
 
     def output(self, name: str) -> Table:
-        """An output by its declared name: `table`, `schema.table` or `catalog.schema.table`."""
-        parts = name.split(".")
-        if len(parts) == 1:
-            parts = ["silver", *parts]
-        schema, table = parts[-2:]
-        return self._table(schema, table, parts[0] if len(parts) > 2 else None)
+        """An output by its declared name: `table`, `schema.table` or `catalog.schema.table`.
+
+        Pipelines say `silver` whatever its schema is called here; a name of three parts is taken as it stands.
+        """
+        *catalog, schema, table = name.split(".") if "." in name else (schemas.SILVER, name)
+        if not catalog and schema == schemas.SILVER:
+            schema = self.silver_schema
+        return self._table(schema, table, catalog[0] if catalog else None)
 
     def source(self, spark: SparkSession, delta: str) -> Table:
         """A Delta table that a pipeline reads: by its path, or by the name that it would have as an output of this lake.
@@ -301,7 +317,7 @@ class Lake:
         """The folder of a pipeline's checkpoint generations (a local folder or a mounted volume)."""
         if self.catalog is not None:
             return Path(self.root) / pipeline
-        return Path(self.root) / CONTROL_SCHEMA / "checkpoints" / pipeline
+        return Path(self.root) / self.control_schema / "checkpoints" / pipeline
 
     def _table(self, schema: str, name: str, catalog: str | None = None) -> Table:
         shown = f"{schema}.{name}"

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from lakestreams.errors import LakestreamsError
+from lakestreams.jobs.entry import SCHEMAS_HELP, given_of, schemas_text
 from lakestreams.jobs.report import FAILED, OK, on_databricks
 
 
@@ -35,6 +36,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
     add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
     add("--catalog", help="Unity Catalog catalog of all tables")
+    add("--schemas", type=schemas_text, metavar="ROOM=NAME,...", help=SCHEMAS_HELP)
     if name == "maintain":
         add("--retention", metavar="TIME", help="trims records that were ingested longer ago, such as 30d")
         add("--vacuum-retention", metavar="TIME", help="how long files of old versions stay")
@@ -52,13 +54,13 @@ def run_command(name: str, argv: Sequence[str]) -> None:
         SystemExit: with the command's exit code, unless that is 0.
         LakestreamsError: the same on Databricks, which shows exceptions rather than exit codes.
     """
-    given, unknown = parser_of(name).parse_known_args([token for token in argv if not token.endswith("=")])
+    given, unknown = parser_of(name).parse_known_args(given_of(argv))
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
         sys.stderr.write(f"warning: {name} ignores parameters it does not know: {names}\n")
     files = [one.strip() for text in given.pipeline for one in text.split(",") if one.strip()]
     root = given.checkpoint_root or given.root
-    options = {"--sources": given.sources, "--catalog": given.catalog, "--root": root}
+    options = {"--sources": given.sources, "--catalog": given.catalog, "--root": root, "--schemas": given.schemas}
     options |= {f"--{more}": getattr(given, more.replace("-", "_"), None) for more in ("retention", "vacuum-retention")}
     code = _call([name, *files, *(part for option in options.items() if option[1] for part in option)])
     if code and on_databricks():

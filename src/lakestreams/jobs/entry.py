@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakestreams.errors import InvalidOption
+from lakestreams.engine import schemas
+from lakestreams.errors import InvalidOption, LakestreamsError
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import RunOptions, close_session, load, open_session, prepare
 from lakestreams.topology.durations import to_ms
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from lakestreams.engine.progress import Event
     from lakestreams.jobs.runner import Outcome
     from lakestreams.topology.builder import Topology
+
+SCHEMAS_HELP = "names of the lake's schemas: bronze=bronze,silver=silver,control=_lakestreams, or some of them"
 
 Shape = Callable[["Topology"], str | None]
 """Says what a topology lacks for a job, or None."""
@@ -80,7 +83,7 @@ def _run(name: str, shape: Shape, options: RunOptions) -> list[Outcome]:
 
 def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOptions:
     parser = parser_of(name, default_pipeline)
-    given, unknown = parser.parse_known_args([token for token in argv if not token.endswith("=")])
+    given, unknown = parser.parse_known_args(given_of(argv))
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
         sys.stderr.write(f"warning: {name} ignores parameters it does not know: {names}\n")
@@ -94,6 +97,7 @@ def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOption
         sources=given.sources,
         root=given.checkpoint_root or given.root,
         catalog=given.catalog,
+        schemas=given.schemas,
         interval_ms=interval,
         max_bad_share=given.max_bad_share,
         idle_timeout_ms=None if given.idle_timeout is None else to_ms(given.idle_timeout, "--idle-timeout"),
@@ -117,6 +121,7 @@ def parser_of(name: str, default_pipeline: str) -> argparse.ArgumentParser:
     add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
     add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
     add("--catalog", help="Unity Catalog catalog of all tables")
+    add("--schemas", type=schemas_text, metavar="ROOM=NAME,...", help=SCHEMAS_HELP)
     add("--interval", metavar="TIME", help="time between two rounds, such as 30s; none: one run over what is there")
     add("--max-bad-share", type=float, metavar="SHARE", help="unreadable records of a source at which a run fails")
     add("--idle-timeout", metavar="TIME", help="how long an input must be silent for its clock to go on by itself")
@@ -129,6 +134,21 @@ def parser_of(name: str, default_pipeline: str) -> argparse.ArgumentParser:
     add("--quick", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
         help="local only: a session that starts sooner and computes slower")  # fmt: skip
     return parser
+
+
+def given_of(argv: Sequence[str]) -> list[str]:
+    """The arguments without those that have no value: a bundle's variable may be empty."""
+    return [token for token in argv if token.partition("=")[1:] != ("=", "")]
+
+
+def schemas_text(text: str) -> str:
+    """The value of `--schemas`, once it is known to be one; also for the check of a bundle, which has no lake."""
+    try:
+        schemas.parse(text)
+    except LakestreamsError as error:
+        msg = f"{error.message} ({error.hint})"
+        raise argparse.ArgumentTypeError(msg) from None
+    return text
 
 
 def _yes(text: str) -> bool:

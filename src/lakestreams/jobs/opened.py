@@ -150,6 +150,7 @@ def open_pipeline(
     *,
     root: str | None = None,
     catalog: str | None = None,
+    schemas: str | None = None,
     sources: str | Path | None = None,
 ) -> Opened:
     """A pipeline's tables, to look at.
@@ -158,12 +159,13 @@ def open_pipeline(
         pipeline: its file, such as `conf/enrichment.yml`, or its topology.
         root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
         catalog: the Unity Catalog catalog.
+        schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.
         sources: the sources' file; by default `sources.yml` beside the pipeline's.
     """
     from lakestreams.topology.builder import Topology  # noqa: PLC0415 - as the others
 
     files = () if isinstance(pipeline, Topology) else (Path(pipeline),)
-    options = RunOptions(files, Path(sources) if sources else None, root, catalog)
+    options = RunOptions(files, Path(sources) if sources else None, root, catalog, schemas)
     topology = pipeline if isinstance(pipeline, Topology) else load(options)[0].topology
     return Opened(open_session(), open_lake(options), topology)
 

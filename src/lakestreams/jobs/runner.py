@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import lakestreams
 from lakestreams.config.compile import Pipeline, load_pipeline
 from lakestreams.config.load import Document, read
+from lakestreams.engine import schemas
 from lakestreams.errors import (
     ConfigUnreadable,
     DuplicateName,
@@ -50,6 +51,7 @@ class RunOptions:
         sources: the file of Kafka and topics; by default `sources.yml` beside each pipeline's file.
         root: folder of all tables; with a catalog the volume folder of checkpoints.
         catalog: Unity Catalog catalog, or None for folders.
+        schemas: names of the lake's schemas that are not the default ones, such as `bronze=raw,control=_streams`.
         interval_ms: time between two rounds; None for one run over what is there.
         max_bad_share: overrides the pipeline's setting.
         idle_timeout_ms: overrides the pipeline's setting.
@@ -65,6 +67,7 @@ class RunOptions:
     sources: Path | None = None
     root: str | None = None
     catalog: str | None = None
+    schemas: str | None = None
     interval_ms: int | None = None
     max_bad_share: float | None = None
     idle_timeout_ms: int | None = None
@@ -237,6 +240,7 @@ def open_lake(options: RunOptions) -> Lake:
 
     Raises:
         InvalidOption: if that cannot be told: a catalog without a checkpoint folder, a runtime without either.
+        InvalidName: for a schema that statements cannot name.
     """
     from lakestreams.engine.lake import Lake  # noqa: PLC0415 - needs pyspark
 
@@ -246,7 +250,7 @@ def open_lake(options: RunOptions) -> Lake:
     if on_databricks() and not options.root:
         msg = "neither a folder nor a catalog is given for the tables"
         raise InvalidOption(msg, hint="--catalog=... with --checkpoint-root=..., or --root=...")
-    return Lake(options.root or DEFAULT_ROOT, options.catalog)
+    return Lake(options.root or DEFAULT_ROOT, options.catalog, **schemas.parse(options.schemas))
 
 
 def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:

@@ -1,0 +1,61 @@
+"""The schemas of a lake: what they are called by default, and other names from one option.
+
+Pipelines, jobs and commands speak of three rooms, `bronze`, `silver` and `control`. A deployment may call their schemas
+otherwise: `bronze=raw,control=_streams`, the text of `--schemas` and of a job's parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from lakestreams.errors import InvalidName, InvalidOption
+
+BRONZE: Final = "bronze"
+SILVER: Final = "silver"
+CONTROL: Final = "_lakestreams"
+
+_ROOMS: Final = {"bronze": BRONZE, "silver": SILVER, "control": CONTROL}
+# They stand in statements and in paths, and Unity Catalog takes 255 characters.
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+
+
+def parse(text: str | None) -> dict[str, str]:
+    """What `--schemas` says, as arguments of `Lake`: `bronze=raw` is `{"bronze_schema": "raw"}`.
+
+    Raises:
+        InvalidOption: for a room that there is none of or that stands twice, and for two rooms in one schema.
+        InvalidName: for a name that is no plain identifier.
+    """
+    given: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        room, _, name = (one.strip() for one in part.partition("="))
+        if room not in _ROOMS or room in given:
+            msg = f"--schemas: {part.strip()!r}" + (" stands beside another one of its kind" if room in given else "")
+            raise InvalidOption(msg, hint="bronze=NAME,silver=NAME,control=NAME, or some of them")
+        given[room] = name
+    require_usable(_ROOMS | given)
+    return {f"{room}_schema": name for room, name in given.items()}
+
+
+def require_usable(names: Mapping[str, str]) -> None:
+    """Refuses names of schemas that are no plain identifiers, and two rooms in one schema.
+
+    Args:
+        names: room to schema.
+
+    Raises:
+        InvalidName, InvalidOption
+    """
+    taken: dict[str, str] = {}
+    for room, name in names.items():
+        if not _PLAIN.fullmatch(name):
+            msg = f"the schema of {room} is {name!r}"
+            raise InvalidName(msg, hint="letters, digits and _, not starting with a digit, 255 at most")
+        other = taken.setdefault(name.lower(), room)  # catalogs do not tell capitals apart
+        if other != room:
+            msg = f"{other} and {room} are both to be in the schema {name}"
+            raise InvalidOption(
+                msg, hint="a schema of its own for each: their tables' names are made without each other"
+            )
