@@ -142,7 +142,7 @@ holds("both are refused, with a reason", refused, [(7, "PageViews", "NULL_VALUE"
 builder = StreamsBuilder("order_payments")
 orders = builder.stream("Orders", key=Text("order_id"), value=Json("amount int"))
 payments = builder.stream("Payments", key=Text("order_id"), value=Json("reference string"))
-orders.left_join(payments, within=within, name="paid").to_delta("paid")
+orders.left_join(payments, within=within, name="paid").to_delta("order_payments")
 order_payments = builder.build()
 print(order_payments.describe())
 

@@ -125,17 +125,21 @@ def test_the_notebook_follows_every_view_to_its_fate(
     broker.produce(users, at(("alice", "us-east", 0), ("bob", "eu-west", 0), ("carol", "ap-south", 0)))
     broker.produce(views, at(("alice", "/home", 1), ("bob", "/products", 2), ("carol", "/checkout", 3)))
     broker.produce(views, at(("dave", "/home", 4), ("alice", None, 5), ("bob", "//elsewhere", 6)))
-    bench.run()
     monkeypatch.setenv("LAKESTREAMS_ROOT", str(tmp_path / "lake"))
     monkeypatch.setenv("LAKESTREAMS_CONF", str(conf))
     monkeypatch.delenv("LAKESTREAMS_CATALOG", raising=False)
-
-    found = runpy.run_path(str(explore("enrichment")))
+    with small(spark):
+        bench.run()
+        found = runpy.run_path(str(explore("enrichment")))
 
     assert found["counts"] == {"matched": 3, "unmatched": 1, "NULL_VALUE": 1, "EXPECTATION": 1}
     assert (found["streams"], found["outputs"]) == ([views], ["silver.enriched_page_views"])
-    assert found["expectations"] == {("PageViews", "short", "warn"): (2, 3), ("PageViews", "own", "drop"): (4, 1)}
-    assert [row["key"] for row in found["why"]] == ['{"user":"dave"}']
+    assert found["expectations"] == {
+        ("PageViews", "short", "warn"): (2, 3),
+        ("PageViews", "own", "drop"): (4, 1),
+        ("UserProfiles", "keys_not_null", "drop"): (3, 0),
+    }
+    assert [row["key"] for row in found["why"]] == ["dave"]
     assert f"{len(found['checked'])} statements hold for 6 views of page_views" in capsys.readouterr().out
 
     # a result that was lost is found, so the assertions are no decoration
@@ -227,7 +231,12 @@ EXPLORED = (
         {"Orders": {"expect_or_drop": {"positive": "amount > 0"}, "expect": {"large": "amount > 5"}}},
         {
             "counts": {"silver.orders_of_known_customers": 1, "silver.orders_with_names": 3},
-            "expectations": {("Orders", "positive", "drop"): (5, 1), ("Orders", "large", "warn"): (3, 3)},
+            "expectations": {
+                ("Orders", "positive", "drop"): (5, 1),
+                ("Orders", "large", "warn"): (3, 3),
+                ("Orders", "keys_not_null", "drop"): (6, 1),
+                ("Customers", "keys_not_null", "drop"): (5, 0),
+            },
         },
         (
             "silver.orders_with_names",
