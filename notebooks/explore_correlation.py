@@ -6,23 +6,29 @@
 # MAGIC take beside the window that they have, and the fate of each order and payment. The last cells assert what must hold,
 # MAGIC so that this notebook can be scheduled as a check.
 # MAGIC
-# MAGIC On Databricks the widgets above say where the tables are. On a laptop it runs as a script:
+# MAGIC On Databricks the widgets above say where the tables are, and the next cell installs the wheel that the jobs run; it
+# MAGIC changes nothing where the compute has that version already. On a laptop, where lakestreams is installed with its local
+# MAGIC parts, it runs as a script:
 # MAGIC `LAKESTREAMS_ROOT=lake python notebooks/explore_correlation.py`
 
 # COMMAND ----------
 
-import importlib.util
+# MAGIC %pip install --quiet ../../artifacts/.internal/lakestreams-0.1.0-py3-none-any.whl
+
+# COMMAND ----------
+
+# MAGIC %restart_python
+
+# COMMAND ----------
+
 import os
-import sys
 from functools import reduce
 
 from pyspark.sql import functions as F
 
-here = os.path.dirname(os.path.abspath(__file__)) if "__file__" in globals() else os.getcwd()
-if importlib.util.find_spec("lakestreams") is None:  # not installed: the bundle's files lie beside this one
-    sys.path.insert(0, os.path.join(os.path.dirname(here), "src"))
-
 import lakestreams
+
+here = os.path.dirname(os.path.abspath(__file__)) if "__file__" in globals() else os.getcwd()
 
 
 def parameter(name, default):
@@ -121,6 +127,21 @@ for name in (PAID, ORDERS, BOTH):
 
 quarantine = opened.quarantine()
 show(quarantine.groupBy("topic", "node", "code", "message").count().orderBy("topic", "code", "node"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Expectations: how often each one was met
+# MAGIC
+# MAGIC Those of the pipeline's file and of its topics (`expect`, `expect_or_drop`, `expect_or_fail`, `invariants`), over all
+# MAGIC finished cycles. Where none is declared there is `keys_not_null` of each table, or nothing.
+
+# COMMAND ----------
+
+expected_of = opened.expectations()
+sums = expected_of.groupBy("dataset", "name", "action").agg(F.sum("passed").alias("passed"), F.sum("failed").alias("failed"))
+expectations = {(row["dataset"], row["name"], row["action"]): (row["passed"], row["failed"]) for row in sums.collect()}
+show(sums.withColumn("failed_share", F.col("failed") / F.nullif(F.col("passed") + F.col("failed"), F.lit(0))).orderBy("dataset", "name"))
 
 # COMMAND ----------
 
@@ -254,5 +275,10 @@ clocks = positions.groupBy("partition").agg(F.max("stream_time_ms").alias("clock
 slack = F.when(F.col("stream") == left.name, F.lit(join.after_ms)).otherwise(F.lit(join.before_ms)) + join.grace_ms
 waiting = fates.where("fate = 'waits'").join(F.broadcast(clocks), "partition")
 holds("records that wait although their window is closed", waiting.where(F.col("event_time_ms") + slack < F.col("clock_ms")).count(), 0)
+
+holds("rows of finished cycles that break an expectation which is to fail", sum(failed for (*_, action), (_, failed) in expectations.items() if action == "fail"), 0)
+refusals = quarantine.select("cycle", F.col("node").alias("dataset"), F.explode("rules").alias("name")).groupBy("cycle", "dataset", "name").count()
+uneven = expected_of.where("action = 'drop'").join(refusals, ["cycle", "dataset", "name"], "left").where("failed != coalesce(count, 0)")
+holds("expectations that dropped other rows than quarantine has", uneven.count(), 0)
 
 print(f"{len(checked)} statements hold for {records} records of {pipeline}: {counts}")

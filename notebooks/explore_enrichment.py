@@ -2,29 +2,33 @@
 # MAGIC %md
 # MAGIC # What became of every page view
 # MAGIC
-# MAGIC Reads what a pipeline of lakestreams has left behind - bronze, silver, quarantine and the ledger - and follows each
-# MAGIC record of its streams to its fate. The last cells assert what must hold for any pipeline, so that this notebook can
-# MAGIC be scheduled as a check.
+# MAGIC Reads what the job `enrichment` has left behind: bronze, silver and quarantine, and follows each record of its stream to
+# MAGIC its fate. The last cells assert what must hold for any pipeline whose streams meet tables, so that this notebook can be
+# MAGIC scheduled as a check; the widget `conf` takes another pipeline's file.
 # MAGIC
-# MAGIC On Databricks the widgets above say where the tables are. On a laptop it runs as a script:
+# MAGIC On Databricks the widgets above say where the tables are, and the next cell installs the wheel that the jobs run; it
+# MAGIC changes nothing where the compute has that version already. On a laptop, where lakestreams is installed with its local
+# MAGIC parts, it runs as a script:
 # MAGIC `LAKESTREAMS_ROOT=lake python notebooks/explore_enrichment.py`
 
 # COMMAND ----------
 
-import importlib.util
+# MAGIC %pip install --quiet ../../artifacts/.internal/lakestreams-0.1.0-py3-none-any.whl
+
+# COMMAND ----------
+
+# MAGIC %restart_python
+
+# COMMAND ----------
+
 import os
-import re
-import sys
 from functools import reduce
 
 from pyspark.sql import functions as F
 
-if importlib.util.find_spec("lakestreams") is None:  # not installed: the bundle's files lie beside this one
-    here = os.path.dirname(os.path.abspath(__file__)) if "__file__" in globals() else os.getcwd()
-    sys.path.insert(0, os.path.join(os.path.dirname(here), "src"))
+import lakestreams
 
-from lakestreams.engine import schemas
-from lakestreams.engine.lake import Lake
+here = os.path.dirname(os.path.abspath(__file__)) if "__file__" in globals() else os.getcwd()
 
 
 def parameter(name, default):
@@ -36,16 +40,12 @@ def parameter(name, default):
 
 
 catalog = parameter("catalog", "")
-names = parameter("schemas", "")
+schemas = parameter("schemas", "")
 root = parameter("root", "lake")
-pipeline = parameter("pipeline", "page_views")
+conf = parameter("conf", os.path.join(os.path.dirname(here), "conf", "enrichment.yml"))
 
-if "spark" not in globals():
-    from lakestreams.local.session import spark_session
-
-    spark = spark_session("explore", quick=True)
-
-lake = Lake(root, catalog or None, **schemas.parse(names))
+opened = lakestreams.open(conf, root=root, catalog=catalog or None, schemas=schemas or None)
+spark, pipeline = opened.spark, opened.topology.name
 show = globals().get("display") or (lambda frame: frame.show(50, truncate=False))
 checked = []
 
@@ -60,84 +60,57 @@ def holds(what, found, expected):
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The ledger: what was decided
-# MAGIC
-# MAGIC Every `plan` row is a cycle: offset ranges and clocks, written down before anything was computed from them.
-# MAGIC A plan closes the cycle before it; `done` closes the last one of a run.
+# MAGIC ## The plan: what is joined with what, and how far it has come
 
 # COMMAND ----------
 
-assert lake.control("ledger").exists(spark), f"there are no tables under {catalog or root}: run a pipeline first"
-ledger = lake.control("ledger").read(spark).where(F.col("pipeline") == pipeline)
-show(
-    ledger.groupBy("kind")
-    .agg(F.count("*").alias("rows"), F.max("epoch").alias("epoch"), F.max("cycle").alias("cycle"), F.max("seq").alias("seq"))
-    .orderBy("kind")
-)
-
-plans = ledger.where("kind = 'plan'")
-newest = ledger.agg(
-    F.max(F.when(F.col("kind") == "plan", F.struct("cycle", "fingerprint"))).alias("plan"),
-    F.max(F.when(F.col("kind") == "done", F.col("cycle"))).alias("done"),
-).first()
-last_cycle, fingerprint = newest["plan"] or (0, "")
-finished = max(newest["done"] or 0, last_cycle - 1)
-ranges = plans.select(F.col("cycle"), F.explode("ranges").alias("r")).select("cycle", "r.*")
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ### Positions: how far each partition has come
-
-# COMMAND ----------
-
-show(
-    ranges.where(F.col("cycle") == last_cycle)
-    .select("topic", "partition", F.col("to_offset").alias("position"), "end_offset", F.timestamp_millis("stream_time_ms").alias("stream_time"))
-    .orderBy("topic", "partition")
-)
+print(opened.topology.describe())
+if "displayHTML" in globals():
+    displayHTML(opened.topology.svg())
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ### Cycles: how much each one took
+# MAGIC
+# MAGIC Every `plan` row of the ledger is a cycle: offset ranges and clocks, written down before anything was computed from
+# MAGIC them. A plan closes the cycle before it; `done` closes the last one of a run.
 
 # COMMAND ----------
 
+assert opened.lake.control("ledger").exists(spark), f"there are no tables under {catalog or root}: run the job first"
+show(opened.lag())
+
+ledger = opened.lake.control("ledger").read(spark).where(F.col("pipeline") == pipeline)
+newest = ledger.agg(
+    F.max(F.when(F.col("kind") == "plan", F.col("cycle"))).alias("plan"),
+    F.max(F.when(F.col("kind") == "done", F.col("cycle"))).alias("done"),
+).first()
+last_cycle = newest["plan"] or 0
+finished = max(newest["done"] or 0, last_cycle - 1)  # a plan closes the cycle before it
+ranges = ledger.where("kind = 'plan'").select("cycle", F.explode("ranges").alias("r")).select("cycle", "r.*")
 show(
     ranges.groupBy("cycle", "topic")
     .agg(F.sum("records").alias("records"), F.sum("bad").alias("unreadable"))
-    .orderBy("cycle", "topic")
+    .orderBy(F.desc("cycle"), "topic")
+    .limit(50)
 )
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ### The topology that the newest cycle ran under
+# MAGIC ## Bronze: the stream and its table
 
 # COMMAND ----------
 
-config = ledger.where((F.col("kind") == "config") & (F.col("fingerprint") == fingerprint)).select("config").first()
-topology = (config["config"] if config else "").partition("\n---\n")[0]
-print(topology)
-
-sources = re.findall(r"Source: \S+ \((stream|table), topic: (\S+)\)", topology)
-streams = [topic for kind, topic in sources if kind == "stream"]
-outputs = re.findall(r"Sink: (\S+) \(delta", topology)
-steps = set(re.findall(r"Processor: .* \((\w+)\)", topology))
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## Bronze, silver, quarantine
-
-# COMMAND ----------
-
+sources = opened.topology.sources
+streams = [source.topic for source in sources if source.kind == "stream"]
+outputs = [sink.name for sink in opened.topology.sinks]
 PLACE = ["topic", "partition", "offset", "attempt"]
 
 
-def bronze(topic):
-    return lake.bronze(pipeline, topic).read(spark).select(
+def bronze(source):
+    return opened.bronze(source.name).select(
         *PLACE, F.to_json("k").alias("key"), F.to_json("v").alias("value"), "event_time_ms", "stream_time_ms", "error"
     )
 
@@ -146,14 +119,45 @@ def union(frames):
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-every = union([bronze(topic) for _, topic in sources])
-show(every.orderBy("stream_time_ms", "topic", "partition", "offset").limit(50))
+every = union([bronze(source) for source in sources])
+show(every.groupBy("topic").agg(F.count("*").alias("records"), F.count("error").alias("unreadable"), F.timestamp_millis(F.max("event_time_ms")).alias("newest")))
+show(every.orderBy("stream_time_ms", "topic", "partition", "offset").limit(20))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Silver: the views with their regions
+
+# COMMAND ----------
 
 for name in outputs:
-    show(lake.output(name).read(spark).orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n").limit(20))
+    print(name)
+    show(opened.silver(name).orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n").limit(20))
 
-quarantine = lake.control("quarantine").read(spark).where(F.col("pipeline") == pipeline)
-show(quarantine.groupBy("topic", "node", "code", "message").count().orderBy("topic", "code"))
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Quarantine: what could not be read, or has no key or value
+
+# COMMAND ----------
+
+quarantine = opened.quarantine()
+show(quarantine.groupBy("topic", "node", "code", "message").count().orderBy("topic", "code", "node"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Expectations: how often each one was met
+# MAGIC
+# MAGIC Those of the pipeline's file and of its topics (`expect`, `expect_or_drop`, `expect_or_fail`, `invariants`), over all
+# MAGIC finished cycles. Where none is declared there is `keys_not_null` of each table, or nothing.
+
+# COMMAND ----------
+
+expected_of = opened.expectations()
+sums = expected_of.groupBy("dataset", "name", "action").agg(F.sum("passed").alias("passed"), F.sum("failed").alias("failed"))
+expectations = {(row["dataset"], row["name"], row["action"]): (row["passed"], row["failed"]) for row in sums.collect()}
+show(sums.withColumn("failed_share", F.col("failed") / F.nullif(F.col("passed") + F.col("failed"), F.lit(0))).orderBy("dataset", "name"))
 
 # COMMAND ----------
 
@@ -170,12 +174,10 @@ show(quarantine.groupBy("topic", "node", "code", "message").count().orderBy("top
 
 # COMMAND ----------
 
-views = union([bronze(topic) for topic in streams])
+views = union([bronze(source) for source in sources if source.kind == "stream"])
 results = union(
     [
-        lake.output(name)
-        .read(spark)
-        .select(
+        opened.silver(name).select(
             F.col("_lineage.trigger.source").alias("topic"),
             *(F.col(f"_lineage.trigger.{name}").alias(name) for name in PLACE[1:]),
             F.col("_lineage.cycle").alias("result_cycle"),
@@ -234,6 +236,19 @@ for row in by_fate:
 # COMMAND ----------
 
 # MAGIC %md
+# MAGIC ## Why: one view's story, from its record to its result
+
+# COMMAND ----------
+
+told = fates.where(F.col("fate").isin("matched", "unmatched", "no result")).orderBy(F.desc("fate"), "event_time_ms", *PLACE).limit(1)
+example = told.select(F.concat_ws("", "topic", F.lit("-"), "partition", F.lit("@"), "offset")).first()
+why = opened.why(at=example[0]).select("key", "value", F.explode("told").alias("told")).collect() if example else []
+for row in why:
+    print(f"{example[0]}  {row['key']} -> {row['value']}: {row['told']}")
+
+# COMMAND ----------
+
+# MAGIC %md
 # MAGIC ## What must hold
 
 # COMMAND ----------
@@ -247,7 +262,9 @@ holds("cycles are numbered without a gap", totals["cycles"], list(range(1, last_
 
 records = sum(counts.values())
 holds("every view has one fate", sum(row["places"] for row in by_fate), records)
-holds("the plans count as many views as bronze holds of them", sum(row["planned"] for row in by_fate), totals["records"])
+trimmed = ledger.where("kind = 'trim'").count() > 0  # by maintain: bronze no longer has what all plans took
+if not trimmed:
+    holds("the plans count as many views as bronze holds of them", sum(row["planned"] for row in by_fate), totals["records"])
 
 given = {"matched", "unmatched", "no result"}
 holds("unreadable views that are not in quarantine", sum(row["unreadable"] for row in by_fate if row["fate"] in given), 0)
@@ -260,9 +277,17 @@ holds("results of a cycle that is in no plan", unplanned, 0)
 cited = results.select(F.explode("contributors").alias("c")).select(
     F.col("c.source").alias("topic"), *(F.col(f"c.{name}").alias(name) for name in PLACE[1:])
 )
-holds("results whose records are not in bronze", cited.join(every.select(*PLACE), PLACE, "left_anti").count(), 0)
+if not trimmed:
+    holds("results whose records are not in bronze", cited.join(every.select(*PLACE), PLACE, "left_anti").count(), 0)
 
-if not steps & {"join", "filter"} and "null values: ignore" not in topology:
+drops = any(type(node).__name__ == "Filter" or getattr(node, "how", "") == "inner" for node in opened.topology.nodes)
+ignored = any(source.kind == "stream" and source.null_values == "ignore" for source in sources)
+if not drops and not ignored:
     holds("views without a result in a pipeline that drops none", counts.get("no result", 0), 0)
+
+holds("rows of finished cycles that break an expectation which is to fail", sum(failed for (*_, action), (_, failed) in expectations.items() if action == "fail"), 0)
+refusals = quarantine.select("cycle", F.col("node").alias("dataset"), F.explode("rules").alias("name")).groupBy("cycle", "dataset", "name").count()
+uneven = expected_of.where("action = 'drop'").join(refusals, ["cycle", "dataset", "name"], "left").where("failed != coalesce(count, 0)")
+holds("expectations that dropped other rows than quarantine has", uneven.count(), 0)
 
 print(f"{len(checked)} statements hold for {records} views of {pipeline}: {counts}")

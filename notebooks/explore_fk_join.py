@@ -7,23 +7,29 @@
 # MAGIC tables once more, in a few lines over bronze, and assert that they are equal, so that this notebook can be scheduled as
 # MAGIC a check.
 # MAGIC
-# MAGIC On Databricks the widgets above say where the tables are. On a laptop it runs as a script:
+# MAGIC On Databricks the widgets above say where the tables are, and the next cell installs the wheel that the jobs run; it
+# MAGIC changes nothing where the compute has that version already. On a laptop, where lakestreams is installed with its local
+# MAGIC parts, it runs as a script:
 # MAGIC `LAKESTREAMS_ROOT=lake python notebooks/explore_fk_join.py`
 
 # COMMAND ----------
 
-import importlib.util
+# MAGIC %pip install --quiet ../../artifacts/.internal/lakestreams-0.1.0-py3-none-any.whl
+
+# COMMAND ----------
+
+# MAGIC %restart_python
+
+# COMMAND ----------
+
 import os
-import sys
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-here = os.path.dirname(os.path.abspath(__file__)) if "__file__" in globals() else os.getcwd()
-if importlib.util.find_spec("lakestreams") is None:  # not installed: the bundle's files lie beside this one
-    sys.path.insert(0, os.path.join(os.path.dirname(here), "src"))
-
 import lakestreams
+
+here = os.path.dirname(os.path.abspath(__file__)) if "__file__" in globals() else os.getcwd()
 
 
 def parameter(name, default):
@@ -87,8 +93,8 @@ positions = ranges.where(F.col("cycle") <= finished).groupBy("topic", "partition
 # MAGIC %md
 # MAGIC ## Bronze: every change of both tables, and what they hold now
 # MAGIC
-# MAGIC A key's newest record is its row; one without a value has deleted it. Records that no finished cycle has taken, or that
-# MAGIC could not be read, change nothing.
+# MAGIC A key's newest record is its row; one without a value has deleted it. Records that no finished cycle has taken, that
+# MAGIC could not be read, or that an expectation of their topic has dropped, change nothing.
 
 # COMMAND ----------
 
@@ -105,7 +111,8 @@ for name, rows in changes.items():
 def now(name):
     """A table's rows as of the last finished cycle: the columns of key and value."""
     newest_first = Window.partitionBy("k").orderBy(F.desc("offset"), F.desc("attempt"))
-    readable = changes[name].where("error is null and k is not null").withColumn("place", F.row_number().over(newest_first))
+    dropped = opened.quarantine().where((F.col("node") == name) & (F.col("code") == "EXPECTATION")).select(*PLACE)
+    readable = changes[name].where("error is null and k is not null").join(dropped, PLACE, "left_anti").withColumn("place", F.row_number().over(newest_first))
     return readable.where("place = 1 and v is not null").select("k.*", "v.*")
 
 
@@ -129,6 +136,21 @@ for name in (KNOWN, NAMED):
 
 quarantine = opened.quarantine()
 show(quarantine.groupBy("topic", "node", "code", "message").count().orderBy("topic", "code", "node"))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Expectations: how often each one was met
+# MAGIC
+# MAGIC Those of the pipeline's file and of its topics (`expect`, `expect_or_drop`, `expect_or_fail`, `invariants`), over all
+# MAGIC finished cycles. Where none is declared there is `keys_not_null` of each table, or nothing.
+
+# COMMAND ----------
+
+expected_of = opened.expectations()
+sums = expected_of.groupBy("dataset", "name", "action").agg(F.sum("passed").alias("passed"), F.sum("failed").alias("failed"))
+expectations = {(row["dataset"], row["name"], row["action"]): (row["passed"], row["failed"]) for row in sums.collect()}
+show(sums.withColumn("failed_share", F.col("failed") / F.nullif(F.col("passed") + F.col("failed"), F.lit(0))).orderBy("dataset", "name"))
 
 # COMMAND ----------
 
@@ -199,5 +221,10 @@ holds("orders without their customer are what the two tables differ by", counts[
 unreadable = changes[orders].select(*PLACE, "error", "k").where("error is not null or k is null").select(*PLACE)
 unreadable = unreadable.unionByName(changes[customers].where("error is not null or k is null").select(*PLACE))
 holds("records without use that are not in quarantine", unreadable.join(quarantine.select(*PLACE), PLACE, "left_anti").count(), 0)
+
+holds("rows of finished cycles that break an expectation which is to fail", sum(failed for (*_, action), (_, failed) in expectations.items() if action == "fail"), 0)
+refusals = quarantine.select("cycle", F.col("node").alias("dataset"), F.explode("rules").alias("name")).groupBy("cycle", "dataset", "name").count()
+uneven = expected_of.where("action = 'drop'").join(refusals, ["cycle", "dataset", "name"], "left").where("failed != coalesce(count, 0)")
+holds("expectations that dropped other rows than quarantine has", uneven.count(), 0)
 
 print(f"{len(checked)} statements hold for {counts[NAMED]} orders of {pipeline}: {counts}")

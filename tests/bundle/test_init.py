@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -63,6 +64,19 @@ def test_its_cases_are_cases_of_its_pipelines(tmp_path: Path) -> None:
     init(tmp_path / "a")
     suites = load_cases(sorted((tmp_path / "a" / "tests" / "cases").glob("*.yml")))
     assert len(suites) == len(JOBS)
+
+
+@pytest.mark.parametrize("jobs", [JOBS, ("correlation",)])
+def test_its_notebooks_install_the_wheel_that_it_has(jobs: tuple[str, ...], tmp_path: Path, shell_wheel: Path) -> None:
+    folder = tmp_path / "a"
+    init(folder, *(token for job in jobs for token in ("--job", job)), "--wheel", str(shell_wheel))
+    notebooks = {file.stem: file.read_text(encoding="utf-8") for file in (folder / "notebooks").glob("*.py")}
+    assert set(notebooks) == {"tutorial_joins", *(f"explore_{job}" for job in jobs)}
+    for text in notebooks.values():
+        (wheel,) = re.findall(r"^# MAGIC %pip install --quiet (\S+)$", text, re.MULTILINE)
+        assert (folder / "notebooks" / wheel).is_file()
+    kept = (folder / ".gitignore").read_text(encoding="utf-8").split()
+    assert not [line for line in kept if "wheel" in line or ".whl" in line], "what git ignores is not deployed"
 
 
 def test_the_wheel_writes_the_same_project(tmp_path: Path, wheel: Path) -> None:

@@ -1,7 +1,8 @@
-"""The notebooks' code on lakes that their pipelines have just written, in this session."""
+"""The notebooks' code in this session: the tutorial, and the others on lakes that their pipelines have just written."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 import runpy
 import shutil
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from tests.docs.blocks import blocks, topology_of
-from tests.engine.harness import ZERO, Bench, at, fresh_topics, page_views
+from tests.engine.harness import ZERO, Bench, at, fresh_topics
 
 import lakestreams
+from lakestreams.bundle.bodies import job_bodies
+from lakestreams.bundle.read import load
+from lakestreams.bundle.template import OWN
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.lake import Lake
 from lakestreams.flow import dataflow
 from lakestreams.testing.small import small
 
@@ -28,43 +31,81 @@ if TYPE_CHECKING:
     from lakestreams.local.broker import Broker
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "notebooks" / "explore_enrichment.py"
+NOTEBOOKS = ROOT / "notebooks"
+TUTORIAL = NOTEBOOKS / "tutorial_joins.py"
+JOBS = ("enrichment", "correlation", "fk_join")
 
 
-def cells(notebook: Path = NOTEBOOK) -> list[str]:
+def explore(job: str) -> Path:
+    return NOTEBOOKS / f"explore_{job}.py"
+
+
+def cells(notebook: Path) -> list[str]:
     return notebook.read_text(encoding="utf-8").split("# COMMAND ----------\n")
 
 
-def from_cell(title: str, notebook: Path = NOTEBOOK) -> str:
+def from_cell(title: str, notebook: Path) -> str:
     """The code from the cell of this title to the end."""
     every = cells(notebook)
     first = next(number for number, cell in enumerate(every) if f"## {title}" in cell)
     return "".join(every[first:])
 
 
-def test_widgets_say_where_the_tables_are_on_databricks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAKESTREAMS_ROOT", "not-this-one")
-    given = {"catalog": "prod", "schemas": "bronze=raw", "root": "/Volumes/prod/x/y", "pipeline": "orders"}
-    made: list[str] = []
-    widgets = SimpleNamespace(text=lambda name, _default: made.append(name), get=given.get)
-    names: dict[str, Any] = {"dbutils": SimpleNamespace(widgets=widgets), "spark": None}
-    exec(cells()[1], names)
-    assert made == ["catalog", "schemas", "root", "pipeline"]
-    assert names["lake"] == Lake("/Volumes/prod/x/y", "prod", bronze_schema="raw")
+def first_code(notebook: Path) -> str:
+    """The cell with the imports and the widgets."""
+    return next(cell for cell in cells(notebook) if "def parameter" in cell)
 
 
-@pytest.mark.parametrize("job", ["correlation", "fk_join"])
+@pytest.mark.parametrize("job", JOBS)
 def test_widgets_say_which_file_and_where_its_tables_are(job: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    notebook = ROOT / "notebooks" / f"explore_{job}.py"
-    given = {"catalog": "prod", "schemas": "", "root": "/Volumes/prod/x/y", "conf": "conf/mine.yml"}
+    monkeypatch.setenv("LAKESTREAMS_ROOT", "not-this-one")
+    given = {"catalog": "prod", "schemas": "bronze=raw", "root": "/Volumes/prod/x/y", "conf": "conf/mine.yml"}
     made: dict[str, str] = {}
     widgets = SimpleNamespace(text=made.__setitem__, get=given.get)
     asked: list[Any] = []
     opened = SimpleNamespace(spark=None, topology=SimpleNamespace(name="p"))
     monkeypatch.setattr(lakestreams, "open", lambda *places, **named: asked.append((places, named)) or opened)
-    exec(cells(notebook)[1], {"dbutils": SimpleNamespace(widgets=widgets), "__file__": str(notebook)})
+    exec(first_code(explore(job)), {"dbutils": SimpleNamespace(widgets=widgets), "__file__": str(explore(job))})
     assert made == {"catalog": "", "schemas": "", "root": "lake", "conf": str(ROOT / "conf" / f"{job}.yml")}
-    assert asked == [(("conf/mine.yml",), {"root": "/Volumes/prod/x/y", "catalog": "prod", "schemas": None})]
+    assert asked == [(("conf/mine.yml",), {"root": "/Volumes/prod/x/y", "catalog": "prod", "schemas": "bronze=raw"})]
+
+
+def test_the_tutorials_widget_is_the_window() -> None:
+    made: list[Any] = []
+    widgets = SimpleNamespace(dropdown=lambda *told: made.append(told), get={"within": "1 minute"}.get)
+    names: dict[str, Any] = {"dbutils": SimpleNamespace(widgets=widgets), "spark": None}
+    exec(first_code(TUTORIAL), names)
+    assert names["within"] == "1 minute"
+    assert made == [("within", "5 minutes", ["1 minute", "5 minutes", "10 minutes"])]
+
+
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.py")), ids=lambda file: file.stem)
+def test_a_notebook_installs_the_wheel_that_its_bundle_deploys(notebook: Path) -> None:
+    """Before anything else, and only on Databricks: the lines are comments to Python."""
+    told, install, restart, code = cells(notebook)[:4]
+    assert told.startswith("# Databricks notebook source\n# MAGIC %md")
+    assert install.split() == ["#", "MAGIC", "%pip", "install", "--quiet", OWN.notebook_wheel]
+    assert restart.split() == ["#", "MAGIC", "%restart_python"]
+    assert "sys.path" not in code
+    bundle = load(ROOT, "prod")
+    (library,) = job_bodies(bundle)["correlation"]["tasks"][0]["libraries"]
+    seen = posixpath.normpath(f"{bundle.config['workspace']['file_path']}/notebooks/{OWN.notebook_wheel}")
+    assert seen == library["whl"]
+
+
+@pytest.mark.slow
+def test_the_tutorial_holds_with_its_window_and_with_another(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("LAKESTREAMS_WITHIN", raising=False)
+    with small(spark):
+        found = runpy.run_path(str(TUTORIAL), init_globals={"spark": spark})
+        assert found["rows"] == {"o1": ("payment of o1", 40_000), "o2": (None, 1_000), "o3": (None, 2_000)}
+        assert f"{len(found['checked'])} statements hold, with a window of 5 minutes" in capsys.readouterr().out
+
+        found["within"] = "10 minutes"
+        exec(from_cell("2. Two streams in a window", TUTORIAL).partition("## 3. ")[0], found)
+        assert found["rows"]["o2"] == ("payment of o2", 420_000)
 
 
 @pytest.mark.broker
@@ -76,27 +117,36 @@ def test_the_notebook_follows_every_view_to_its_fate(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     views, users = fresh_topics(broker, 4)
-    bench = Bench(spark, broker, tmp_path, page_views(views, users))
+    expected = {
+        "PageViews": {"expect": {"short": "length(page) < 6"}, "expect_or_drop": {"own": "page not like '//%'"}}
+    }
+    conf = ready("enrichment", {"PageViews": views, "UserProfiles": users}, tmp_path, expected)
+    bench = Bench(spark, broker, tmp_path / "lake", load_pipeline(conf).topology)
     broker.produce(users, at(("alice", "us-east", 0), ("bob", "eu-west", 0), ("carol", "ap-south", 0)))
     broker.produce(views, at(("alice", "/home", 1), ("bob", "/products", 2), ("carol", "/checkout", 3)))
-    broker.produce(views, at(("dave", "/home", 4), ("alice", None, 5)))
-    bench.run()
-    monkeypatch.setenv("LAKESTREAMS_ROOT", str(tmp_path))
+    broker.produce(views, at(("dave", "/home", 4), ("alice", None, 5), ("bob", "//elsewhere", 6)))
+    monkeypatch.setenv("LAKESTREAMS_ROOT", str(tmp_path / "lake"))
+    monkeypatch.setenv("LAKESTREAMS_CONF", str(conf))
     monkeypatch.delenv("LAKESTREAMS_CATALOG", raising=False)
-    monkeypatch.delenv("LAKESTREAMS_PIPELINE", raising=False)
+    with small(spark):
+        bench.run()
+        found = runpy.run_path(str(explore("enrichment")))
 
-    found = runpy.run_path(str(NOTEBOOK), init_globals={"spark": spark})
-
-    assert found["counts"] == {"matched": 3, "unmatched": 1, "NULL_VALUE": 1}
+    assert found["counts"] == {"matched": 3, "unmatched": 1, "NULL_VALUE": 1, "EXPECTATION": 1}
     assert (found["streams"], found["outputs"]) == ([views], ["silver.enriched_page_views"])
-    assert len(found["checked"]) == 8
-    assert "8 statements hold for 5 views of page_views" in capsys.readouterr().out
+    assert found["expectations"] == {
+        ("PageViews", "short", "warn"): (2, 3),
+        ("PageViews", "own", "drop"): (4, 1),
+        ("UserProfiles", "keys_not_null", "drop"): (3, 0),
+    }
+    assert [row["key"] for row in found["why"]] == ["dave"]
+    assert f"{len(found['checked'])} statements hold for 6 views of page_views" in capsys.readouterr().out
 
     # a result that was lost is found, so the assertions are no decoration
     spark.sql(f"delete from {bench.lake.output('silver.enriched_page_views').reference} where user = 'dave'")
     found["show"] = lambda _frame: None
     with pytest.raises(AssertionError, match="views without a result in a pipeline that drops none: 1, expected 0"):
-        exec(from_cell("The fate of each view"), found)
+        exec(from_cell("The fate of each view", explore("enrichment")), found)
 
 
 @dataclass(frozen=True)
@@ -105,12 +155,14 @@ class Explored:
 
     Attributes:
         records: by source: key, value and time.
+        expected: by source: what is declared to be expected of its records.
         finds: names of the notebook to what they hold in the end.
         lost: a row that is deleted (output, condition), and what the notebook says then.
     """
 
     job: str
     records: Mapping[str, Sequence[tuple[str | None, str | bytes | None, int]]]
+    expected: Mapping[str, Mapping[str, Mapping[str, str]]]
     finds: Mapping[str, Any]
     lost: tuple[str, str, str]
 
@@ -127,6 +179,7 @@ EXPLORED = (
                 ("broken", b"{", ZERO + 2 * MINUTE),
                 ("far", '{"customer_id": "c2", "amount": 2}', ZERO + 60 * MINUTE),
                 ("late", '{"customer_id": "c3", "amount": 3}', ZERO),
+                ("negative", '{"customer_id": "c3", "amount": -3}', ZERO + 60 * MINUTE),
             ],
             "Payments": [
                 ("paid", '{"reference": "p1"}', ZERO + MINUTE),
@@ -135,12 +188,14 @@ EXPLORED = (
                 ("nothing paid", None, ZERO + 8 * MINUTE),
             ],
         },
+        {"PlacedOrders": {"expect_or_drop": {"positive": "amount > 0"}, "expect_or_fail": {"named": "order_id <> ''"}}},
         {
             "counts": {
                 ("PlacedOrders", "matched"): 2,
                 ("PlacedOrders", "unmatched"): 1,
                 ("PlacedOrders", "MALFORMED_VALUE"): 1,
                 ("PlacedOrders", "LATE"): 1,
+                ("PlacedOrders", "EXPECTATION"): 1,
                 ("PlacedOrders", "waits"): 1,
                 ("Payments", "matched"): 2,
                 ("Payments", "unmatched"): 1,
@@ -148,6 +203,7 @@ EXPLORED = (
             },
             "unpaid": 1,
             "matched": 2,
+            "expectations": {("PlacedOrders", "positive", "drop"): (5, 1), ("PlacedOrders", "named", "fail"): (6, 0)},
         },
         ("silver.paid_orders", "order_id = 'paid'", "the inner join has the matched pairs: {'matched': 1}"),
     ),
@@ -169,9 +225,19 @@ EXPLORED = (
                 ("o4", '{"customer_id": "c9", "amount": 1}', ZERO + 8),
                 ("o4", b"{", ZERO + 9),
                 (None, '{"customer_id": "c1", "amount": 1}', ZERO + 9),
+                ("o1", '{"customer_id": "c1", "amount": -1}', ZERO + 10),
             ],
         },
-        {"counts": {"silver.orders_of_known_customers": 1, "silver.orders_with_names": 3}},
+        {"Orders": {"expect_or_drop": {"positive": "amount > 0"}, "expect": {"large": "amount > 5"}}},
+        {
+            "counts": {"silver.orders_of_known_customers": 1, "silver.orders_with_names": 3},
+            "expectations": {
+                ("Orders", "positive", "drop"): (5, 1),
+                ("Orders", "large", "warn"): (3, 3),
+                ("Orders", "keys_not_null", "drop"): (6, 1),
+                ("Customers", "keys_not_null", "drop"): (5, 0),
+            },
+        },
         (
             "silver.orders_with_names",
             "order_id = 'o2'",
@@ -193,7 +259,7 @@ def test_a_notebook_explains_what_its_job_has_made(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     topics = dict(zip(case.records, fresh_topics(broker, 2, topics=tuple(case.records)), strict=True))  # type: ignore[arg-type]
-    conf = ready(case.job, topics, tmp_path)
+    conf = ready(case.job, topics, tmp_path, case.expected)
     bench = Bench(spark, broker, tmp_path / "lake", load_pipeline(conf).topology)
     for source, records in case.records.items():
         # one partition, so that the records come in this order; the other one stays empty
@@ -201,7 +267,7 @@ def test_a_notebook_explains_what_its_job_has_made(
     monkeypatch.setenv("LAKESTREAMS_ROOT", str(tmp_path / "lake"))
     monkeypatch.setenv("LAKESTREAMS_CONF", str(conf))
     monkeypatch.delenv("LAKESTREAMS_CATALOG", raising=False)
-    notebook = ROOT / "notebooks" / f"explore_{case.job}.py"
+    notebook = explore(case.job)
     with small(spark):
         bench.run()
         found = runpy.run_path(str(notebook))
@@ -219,11 +285,13 @@ def test_a_notebook_explains_what_its_job_has_made(
             exec(from_cell("What must hold", notebook), found)
 
 
-def ready(job: str, topics: Mapping[str, str], folder: Path) -> Path:
-    """The ready pipeline of a job over topics of these names."""
+def ready(
+    job: str, topics: Mapping[str, str], folder: Path, expected: Mapping[str, Mapping[str, Mapping[str, str]]]
+) -> Path:
+    """The ready pipeline of a job over topics of these names, of whose records this is expected."""
     sources = yaml.safe_load((ROOT / "conf" / "sources.yml").read_text(encoding="utf-8"))
     for source, topic in topics.items():
-        sources["topics"][source]["topic"] = topic
+        sources["topics"][source] |= {"topic": topic, **expected.get(source, {})}
     (folder / "sources.yml").write_text(yaml.safe_dump(sources), encoding="utf-8")
     return Path(shutil.copy(ROOT / "conf" / f"{job}.yml", folder))
 

@@ -72,6 +72,15 @@ class Project:
         """The wheel as files in resources/ refer to it."""
         return "../dist/*.whl" if self.build else f"../wheels/{self.wheel_name}"
 
+    @property
+    def notebook_wheel(self) -> str:
+        """The wheel as notebooks install it, seen from their folder.
+
+        A wheel that is built is in no folder of the bundle: the deployment uploads it beside the files, into artifacts.
+        """
+        folder = "../../artifacts/.internal" if self.build else "../wheels"
+        return f"{folder}/{self.wheel_name}"
+
 
 OWN: Final = Project(
     "lakestreams",
@@ -104,7 +113,9 @@ def whole(project: Project) -> dict[str, str]:
     for job in project.jobs:
         made[f"conf/{job}.yml"] = _without_schema(shipped(f"conf/{job}.yml"))
         made[f"tests/cases/{job}.yml"] = _without_schema(shipped(f"tests/cases/{job}.yml"))
-        made[f"notebooks/explore_{job}.py"] = shipped(f"notebooks/explore_{job}.py")
+    for name in ("tutorial_joins", *(f"explore_{job}" for job in project.jobs)):
+        text = shipped(f"notebooks/{name}.py")
+        made[f"notebooks/{name}.py"] = text.replace(OWN.notebook_wheel, project.notebook_wheel)
     pipelines = "\n".join(made[f"conf/{job}.yml"] for job in project.jobs)
     made["conf/sources.yml"] = only_used(_without_schema(shipped("conf/sources.yml")), pipelines)
     return made | render(project)
