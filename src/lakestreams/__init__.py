@@ -30,7 +30,8 @@ def open(  # noqa: A001 - read as lakestreams.open
     """A pipeline's tables as DataFrames, and the fate of its records: for notebooks.
 
     Args:
-        pipeline: its file, such as `conf/enrichment.yml`, or its topology.
+        pipeline: its file, such as `conf/enrichment.yml`; its name, if a file `conf/*.yml` of the working directory has it;
+            or its topology.
         root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
         catalog: the Unity Catalog catalog.
         schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.

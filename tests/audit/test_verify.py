@@ -203,6 +203,40 @@ def test_why_tells_of_each_output_that_lacks_a_record(spark: SparkSession, broke
     assert len(told_of["/b"]) == 2
 
 
+def test_why_says_of_an_open_window_that_a_partner_may_still_come(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    orders, payments = fresh_topics(broker, 1, ("Orders", "Payments"))
+    builder = StreamsBuilder("open_windows")
+    ordered = builder.stream(orders, key=Text("order_id"), value=Text("amount"), name="orders")
+    paid = builder.stream(payments, key=Text("order_id"), value=Text("reference"), name="payments")
+    window = {"before": "20 ms", "after": "100 ms", "grace": "5 ms"}
+    ordered.join(paid, name="paired", **window).to_delta("silver.paired")
+    ordered.left_join(paid, name="settled", **window).to_delta("silver.settled")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+
+    def of(key: str) -> list[str]:
+        (fate,) = why(spark, bench.lake, bench.topology, key=key)
+        return fate.told
+
+    broker.produce(orders, [("o1", "1", ZERO)])
+    broker.produce(payments, [("o2", "2", ZERO + 10)])
+    bench.run()
+    now = f"the clock, now at {ZERO + 10}, passes"
+    assert of("o1") == [
+        f"has no partner in paired yet: one may come until {now} {ZERO + 105}",
+        f"waits in settled until {now} {ZERO + 105}",
+    ]
+    assert of("o2") == [
+        f"has no partner in {join} yet: one may come until {now} {ZERO + 35}" for join in ("paired", "settled")
+    ]
+    broker.produce(orders, [("o3", "3", ZERO + 200)])
+    bench.run()
+    closed = "none of its key lies within its window"
+    assert of("o1")[0] == f"not in silver.paired: has no partner in paired: {closed}"
+    assert of("o2") == [f"has no partner in {join}: {closed}" for join in ("paired", "settled")]
+
+
 @pytest.mark.soak
 def test_a_pipeline_is_opened_for_notebooks(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     bench = ran(spark, broker, tmp_path, "enrichment")

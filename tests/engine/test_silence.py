@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +14,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, fresh_topics
 from tests.engine.jobs import JOBS
 
-from lakestreams import StreamsBuilder, Text
+from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.audit.verify import verify
 from lakestreams.audit.why import why
+from lakestreams.cli import status
+from lakestreams.engine import event_log, observed
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import Plan
@@ -134,6 +137,66 @@ def test_views_wait_for_profiles_and_profiles_amend(spark: SparkSession, broker:
     assert_equal(bench)
     (fate,) = why(spark, bench.lake, bench.topology, place=(views, 0, 2))
     assert "is in quarantine by waited: NO_PARTNER" in " ".join(fate.told)
+
+
+def test_races_are_counted_where_they_are(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a re-key and a filter, in front of another join, with values that no join has a use for."""
+    alone: list[str] = []
+    by_itself = observed.Passing._alone
+
+    def counted_alone(self: observed.Passing, node: str) -> dict[str, int]:
+        alone.append(node)
+        return by_itself(self, node)
+
+    monkeypatch.setattr(observed.Passing, "_alone", counted_alone)
+    views, users = fresh_topics(broker, 1)
+    builder = StreamsBuilder("counted_races")
+    stream = builder.stream(views, key=Text("id"), value=Json("user string, page string"), name="views",
+                            null_values="ignore")  # fmt: skip
+    table = builder.table(users, key=Text("user"), value=Text("region"), name="users")
+    by_user = stream.select_key(lambda view: {"user": view.user}, name="by_user").filter(
+        lambda view: view.page != "/skip", name="wanted"
+    )
+    by_user.join(table, wait="100 ms", name="patient").to_delta("silver.patient")
+    corrected = by_user.left_join(
+        table, lambda view, user: {"page": view.page, "region": user.region}, wait="20 ms", amend="200 ms", name="late"
+    )
+    corrected.join(table, lambda row, user: {"page": row.page, "again": user.region}, name="again").to_delta(
+        "silver.again"
+    )
+    bench = Bench(spark, broker, tmp_path, builder.build())
+
+    def races() -> dict[str, dict[str, int]]:
+        return status.read(spark, bench.lake, bench.topology.name).races
+
+    def viewed(user: str, page: str, at: int) -> tuple[str, str, int]:
+        return f"{user}{page}", json.dumps({"user": user, "page": page}), ZERO + at
+
+    broker.produce(users, [("known", "EU", ZERO)])
+    broker.produce(views, [viewed("known", "/1", 10), viewed("new", "/2", 12), viewed("never", "/3", 14)])
+    broker.produce(views, [viewed("new", "/skip", 15), ("null", None, ZERO + 16)])
+    bench.run()
+    assert races() == {
+        "patient": {"pending": 2, "amended": 0, "expired": 0},
+        "late": {"pending": 2, "amended": 0, "expired": 0},
+    }
+    broker.produce(users, [("new", "US", ZERO + 60)])
+    bench.run(snapshot_every=1)
+    assert races() == {
+        "patient": {"pending": 1, "amended": 0, "expired": 0},
+        "late": {"pending": 0, "amended": 1, "expired": 2},
+    }
+    bench.run(drain=True)
+    assert races() == {
+        "patient": {"pending": 0, "amended": 0, "expired": 1},
+        "late": {"pending": 0, "amended": 1, "expired": 2},
+    }
+    kinds = {one.node: one.kinds for one in event_log.totals(spark, Ledger(bench.lake, bench.topology.name))}
+    assert alone == [], "the writes of the outputs have told it: no job of its own"
+    assert kinds["patient"] == {"matched": 2}
+    assert kinds["late"] == {"matched": 1, "unmatched": 2, "amended": 1}
 
 
 def told(bench: Bench, output: str) -> list[tuple[str, str | None, str]]:

@@ -76,7 +76,8 @@ def _value(row: dict[str, Any], without: list[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "story",
-    # the windowed one each time, the others in the soak: each shape runs on a real broker in other tests, too
+    # the first one each time (a join, and sums by region), the others in the soak: each shape runs on a real broker in
+    # other tests, too
     [pytest.param(one, marks=[] if place == 0 else [pytest.mark.soak]) for place, one in enumerate(ALL)],
     ids=lambda story: f"{story.page}-{story.topology.name}",
 )

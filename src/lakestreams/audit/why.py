@@ -334,13 +334,7 @@ def _lost(node: Node, fate: Fate, done: Sequence[Plan]) -> str:
     if isinstance(node, Filter):
         return f"was filtered out by {node.name}"
     if isinstance(node, WindowedJoin):
-        left = fate.topic in _topics(node.left)
-        bound = (node.after_ms if left else node.before_ms) + node.grace_ms
-        if node.how == "outer" or (node.how == "left" and left):
-            waits = _waiting(bound, node, node.left if left else node.right, fate, done)
-            if waits is not None:
-                return waits
-        return f"has no partner in {node.name}: none of its key lies within its window"
+        return _unpaired(node, fate, done)
     if isinstance(node, StreamTableJoin | StreamGlobalJoin):
         if fate.topic in _topics(node.right) and fate.topic not in _topics(node.left):
             return f"is a row of {node.right.name} that no later record of {node.left.name} has looked up"
@@ -354,14 +348,46 @@ def _lost(node: Node, fate: Fate, done: Sequence[Plan]) -> str:
     return f"is not told by {node.name} ({kind_of(node)}): what came of it was replaced before it came out, or waits"
 
 
+def _unpaired(node: WindowedJoin, fate: Fate, done: Sequence[Plan]) -> str:
+    """Of a record that has met none in its window: whether it waits to come out, or may still meet one."""
+    left = fate.topic in _topics(node.left)
+    side = node.left if left else node.right
+    if node.how == "outer" or (node.how == "left" and left):
+        waits = _waiting(_closes_after(node, left=left), node, side, fate, done)
+        if waits is not None:
+            return waits
+    until = _until(_meets_for(node, left=left), side, fate, done)
+    if until is not None:
+        return f"has no partner in {node.name} yet: one may come until {until}"
+    return f"has no partner in {node.name}: none of its key lies within its window"
+
+
+def _closes_after(node: WindowedJoin, *, left: bool) -> int:
+    """How far the clock passes a record's time before its window is closed."""
+    return (node.after_ms if left else node.before_ms) + node.grace_ms
+
+
+def _meets_for(node: WindowedJoin, *, left: bool) -> int:
+    """How far the clock passes a record's time before it can meet nothing any more: under `kafka` its store's retention."""
+    if node.rules == "kafka":
+        return node.before_ms + node.after_ms + node.grace_ms - 1
+    return _closes_after(node, left=left)
+
+
 def _waiting(bound: int, node: Node, side: Node, fate: Fate, done: Sequence[Plan]) -> str | None:
     """That a record waits in a node, if its task's clock has not passed its time and a bound."""
+    until = _until(bound, side, fate, done)
+    return None if until is None else f"waits in {node.name} until {until}"
+
+
+def _until(bound: int, side: Node, fate: Fate, done: Sequence[Plan]) -> str | None:
+    """When its task's clock passes a record's time and a bound, in words; None if it has."""
     clocks = done[-1].clocks
     clock = max(clocks.values(), default=0)
     if key_source(side) is not None:  # then its partition is its task
         clock = clocks.get(fate.partition, clock)
     closes = (fate.event_time_ms or 0) + bound
-    return f"waits in {node.name} until the clock, now at {clock}, passes {closes}" if clock <= closes else None
+    return f"the clock, now at {clock}, passes {closes}" if clock <= closes else None
 
 
 def _topics(node: Node) -> set[str]:

@@ -229,22 +229,20 @@ def _counted(spark: SparkSession, ledger: Ledger, found: Status) -> None:
     """What the event log says of races and expectations."""
     from lakestreams.engine import event_log  # noqa: PLC0415 - needs pyspark
 
-    totals = {one.node: one for one in event_log.totals(spark, ledger)}
-    for one in totals.values():
+    for one in event_log.totals(spark, ledger):
         found.expectations += [
             {"dataset": one.node, "name": name, "passed": passed, "failed": failed}
             for name, (passed, failed) in one.expected.items()
         ]
         if one.wait_ms is None and one.amend_ms is None:
             continue
-        matched, unmatched = one.kinds.get("matched", 0), one.kinds.get("unmatched", 0)
-        refused = one.quarantined.get("NO_PARTNER", 0)
-        left = totals.get(one.parents[0])
-        settled = matched + unmatched + sum(one.quarantined.values())
-        found.races[one.node] = {
-            "pending": max(0, left.rows - settled) if left is not None and one.wait_ms is not None else 0,
-            "amended": one.kinds.get("amended", 0),
-            "expired": refused + (unmatched if one.wait_ms is not None else 0),
+        came, matched, unmatched, amended, expired = (
+            one.fates.get(name, 0) for name in ("came", "matched", "unmatched", "amended", "expired")
+        )
+        found.races[one.node] = {  # without a wait none is pending, and what is unmatched has not waited
+            "pending": max(0, came - matched - unmatched - expired),
+            "amended": amended,
+            "expired": expired + (unmatched if one.wait_ms is not None else 0),
         }
 
 

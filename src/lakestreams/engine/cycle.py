@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -12,7 +12,7 @@ from lakestreams.engine import kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.expecting import WRITTEN, Expecting
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, translated
-from lakestreams.engine.observed import Observed
+from lakestreams.engine.observed import Observed, Passing
 from lakestreams.engine.plans import Plan
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.expectations import judging
@@ -23,7 +23,7 @@ from lakestreams.flow.dataflow import LINEAGE, Inputs, Results
 from lakestreams.flow.sides import EXPECTATION
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY
-from lakestreams.topology.graph import triggers_of
+from lakestreams.topology.graph import triggers_of, upstream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,7 +103,8 @@ def execute(
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
     """
     tally = expecting.of_sources(plan)
-    results = dataflow.run(topology, inputs)
+    passing = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
+    results = dataflow.run(topology, replace(inputs, counted=passing))
     publisher = _Publisher(spark, ledger, plan, results, inputs, tally, repeated=repeated)
     publisher.merged(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
@@ -120,8 +121,17 @@ def execute(
     for topic in topology.kafka_sinks:  # whatever can be published exactly once is, before what a crash repeats
         if causes(plan, topic):
             publisher.topic(topic, target)
+    _count(topology, plan, passing, tally)
     tally.complete(topology)
     return Executed(results, tally)
+
+
+def _count(topology: Topology, plan: Plan, passing: Passing, tally: Tally) -> None:
+    """Notes what became of the records of joins that wait or amend."""
+    written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
+    for node in topology.nodes:
+        if node.name in passing.nodes and causes(plan, node):
+            tally.raced(node.name, passing.counts(node.name, written=node.name in written))
 
 
 def causes(plan: Plan, node: Node) -> bool:

@@ -56,6 +56,7 @@ class Totals:
         quarantined: rows by reason.
         expected: expectation to passed and failed.
         wait_ms, amend_ms: of a join that races.
+        fates: of such a join, how many records came, and what became of them.
     """
 
     node: str
@@ -68,11 +69,12 @@ class Totals:
     expected: dict[str, tuple[int, int]]
     wait_ms: int | None = None
     amend_ms: int | None = None
+    fates: dict[str, int] = field(default_factory=dict)
 
 
 _OWN: Final = (
     "kind string, parents array<string>, rows map<string, bigint>, quarantined map<string, bigint>, "
-    "wait_ms bigint, amend_ms bigint"
+    "wait_ms bigint, amend_ms bigint, fates map<string, bigint>"
 )
 _DETAILS: Final = (
     "flow_progress struct<metrics: struct<num_input_rows: bigint, num_output_rows: bigint>, data_quality: "
@@ -107,6 +109,7 @@ def totals(spark: SparkSession, ledger: Ledger) -> list[Totals]:
             F.sum("flow.metrics.num_output_rows").alias("rows"),
             entries(F.col("flow.lakestreams.rows")).alias("kinds"),
             entries(F.col("flow.lakestreams.quarantined")).alias("quarantined"),
+            entries(F.col("flow.lakestreams.fates")).alias("fates"),
             F.flatten(F.collect_list("flow.data_quality.expectations")).alias("expected"),
         )
         .orderBy("sequence")
@@ -130,6 +133,7 @@ def _totals(row: Row) -> Totals:
     return Totals(
         row["node"], own["kind"], tuple(own["parents"]), row["rows_in"] or 0, row["rows"] or 0,
         sums(row["kinds"]), sums(row["quarantined"]), expected, own["wait_ms"], own["amend_ms"],
+        sums(row["fates"]),
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Counting rows on their way into a table, without reading them once more: Spark's observed metrics.
 
 They come with the write itself. A write that Delta skips, because a driver before has made it, observes nothing; then
-whoever wants the numbers counts what the table has.
+whoever wants the numbers counts what the table has. Deeper in a plan they may be missing, too: adaptive execution leaves
+out what lies below an exchange that it finds empty.
 """
 
 from __future__ import annotations
@@ -48,4 +49,47 @@ class Observed:
         asking.start()
         asking.join(_PATIENCE_S)
         # Spark Connect 4.0 has been seen to answer without what was counted
-        return found[0] if found and found[0].keys() >= self._counts.keys() else None
+        return found[0] if found and found[0].keys() == self._counts.keys() else None
+
+
+class Passing:
+    """Counts rows of nodes while something else, which is made of them, is written.
+
+    Args:
+        name: no other observations of the session have it.
+        observes: whether a write is to tell; else the rows are counted by themselves.
+    """
+
+    def __init__(self, name: str, *, observes: bool) -> None:
+        self._name = name
+        self._observes = observes
+        self._there: dict[str, tuple[DataFrame, Mapping[str, Column]]] = {}
+        self._observed: dict[str, Observed] = {}
+
+    def __call__(self, node: str, rows: DataFrame, counts: Mapping[str, Column]) -> DataFrame:
+        """The rows, counted on their way (see `flow.sides.Counter`)."""
+        self._there[node] = rows, counts
+        if not self._observes:
+            return rows
+        self._observed[node] = Observed(f"{self._name} {node}", counts)
+        return self._observed[node].of(rows)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that have rows to count."""
+        return list(self._there)
+
+    def counts(self, node: str, *, written: bool) -> dict[str, int]:
+        """What was counted of a node; a job of its own where no write has told.
+
+        Args:
+            node: the node.
+            written: whether anything was written that is made of its rows.
+        """
+        told = self._observed[node].counts() if written and node in self._observed else None
+        return self._alone(node) if told is None else told
+
+    def _alone(self, node: str) -> dict[str, int]:
+        rows, counts = self._there[node]
+        row = rows.agg(*(column.alias(name) for name, column in counts.items())).first()
+        return {name: int(row[name] or 0) for name in counts} if row is not None else {}

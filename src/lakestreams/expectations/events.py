@@ -132,7 +132,7 @@ def _own(node: Node, own: NodeTally) -> dict[str, Any]:
         "quarantined": own.quarantined,
     }
     if isinstance(node, StreamTableJoin) and node.races:
-        told |= {"wait_ms": node.wait_ms, "amend_ms": node.amend_ms}
+        told |= {"wait_ms": node.wait_ms, "amend_ms": node.amend_ms, "fates": own.fates}
     return told
 
 

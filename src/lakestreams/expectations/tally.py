@@ -41,6 +41,7 @@ class NodeTally:
         rows_in: of a source, records read.
         rows: what it passed on.
         kinds: results by kind, such as `matched`.
+        fates: of a join that waits or amends, how many records came (`came`), and what became of them.
         quarantined: reason code to rows.
         expected: rules and invariants.
     """
@@ -48,6 +49,7 @@ class NodeTally:
     rows_in: int | None = None
     rows: int | None = None
     kinds: dict[str, int] = field(default_factory=dict)
+    fates: dict[str, int] = field(default_factory=dict)
     quarantined: dict[str, int] = field(default_factory=dict)
     expected: list[Expected] = field(default_factory=list)
 
@@ -70,6 +72,13 @@ class Tally:
         own.rows = counts[ROWS]
         told = {kind: counts.get(f"{ROWS}_{kind}", counts.get(f"{ROWS}.{kind}", 0)) for kind in KINDS}
         own.kinds = {kind: count for kind, count in told.items() if count}
+
+    def raced(self, node: str, counts: Mapping[str, int]) -> None:
+        """Notes what became of the records of a join that waits or amends; the results among them are its rows."""
+        own = self.of(node)
+        own.fates = {name: count for name, count in counts.items() if count}
+        own.kinds = {kind: own.fates[kind] for kind in KINDS if kind in own.fates}
+        own.rows = sum(own.kinds.values())
 
     def quarantined(self, node: str, code: str, count: int) -> None:
         """Notes rows that went to quarantine."""

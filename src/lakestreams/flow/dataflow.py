@@ -19,7 +19,7 @@ from lakestreams.expectations.judging import ORPHAN, Dataset
 from lakestreams.flow.derived import Derived
 from lakestreams.flow.encode import encoded
 from lakestreams.flow.shapes import Rejected, Scopes, Shapes, stream_side, table_side
-from lakestreams.flow.sides import EXPECTATION, ROW, RULES
+from lakestreams.flow.sides import EXPECTATION, ROW, RULES, Counter, uncounted
 from lakestreams.flow.steps import Steps, names, paths, where
 from lakestreams.formats.base import struct_type
 from lakestreams.joins.order import (
@@ -111,6 +111,7 @@ class Inputs:
         clock_ms: the least of all tasks' clocks after these cycles; None: not known.
         hold: keeps a frame that is read several times.
         retained_rows: about how many rows are retained.
+        counted: counts rows of a node on their way: what becomes of the records of a race is seen there only.
     """
 
     streams: Mapping[str, DataFrame]
@@ -129,6 +130,7 @@ class Inputs:
     clock_ms: int | None = None
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
     retained_rows: int = 0
+    counted: Counter = uncounted
 
     @property
     def rows(self) -> int:
@@ -229,6 +231,7 @@ class _Walk:
         given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
             inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
+            inputs.counted,
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}

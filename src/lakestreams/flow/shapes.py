@@ -178,7 +178,8 @@ class Shapes(Sides):
         if node.how == "inner":
             said = F.format_string("waited %d ms for a row of its key, until %d", F.lit(node.wait_ms), F.col(CLOSED))
             self._reject(node, "NO_PARTNER", race.expired(*given), said, earlier=True)
-        return race.execute(*given)
+        counts = race.counts(join, self.since, self.wanted)
+        return race.execute(*given, lambda found: self.counted(node.name, found, counts))
 
     def _stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
         points = self._with_values(node, points)

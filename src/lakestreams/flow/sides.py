@@ -6,7 +6,7 @@ can share the frames: then a column in front of every key keeps them apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,15 @@ class Rejected:
     earlier: bool = False
 
 
+Counter = Callable[[str, "DataFrame", "Mapping[str, Column]"], "DataFrame"]
+"""Takes a node, rows, and aggregates over them by name; gives the rows as they are."""
+
+
+def uncounted(node: str, rows: DataFrame, counts: Mapping[str, Column]) -> DataFrame:  # noqa: ARG001 - as every counter
+    """The rows, which nobody counts."""
+    return rows
+
+
 @dataclass
 class Sides:
     """Prepares sides.
@@ -87,6 +96,7 @@ class Sides:
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
         wanted: the first cycle whose rejected records are wanted.
         ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
+        counted: counts a node's rows on their way (see `dataflow.Inputs`).
     """
 
     topology: Topology
@@ -103,6 +113,7 @@ class Sides:
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
+    counted: Counter = uncounted
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.

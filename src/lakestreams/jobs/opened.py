@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import UnknownReference
-from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.jobs.runner import RunOptions, find_pipeline, load, open_lake, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -156,18 +156,29 @@ def open_pipeline(
     """A pipeline's tables, to look at.
 
     Args:
-        pipeline: its file, such as `conf/enrichment.yml`, or its topology.
+        pipeline: its file, such as `conf/enrichment.yml`; its name, if a file `conf/*.yml` of the working directory has it;
+            or its topology.
         root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
         catalog: the Unity Catalog catalog.
         schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.
         sources: the sources' file; by default `sources.yml` beside the pipeline's.
+
+    Raises:
+        UnknownReference: if there is neither a file nor a pipeline of that name.
     """
     from lakestreams.topology.builder import Topology  # noqa: PLC0415 - as the others
 
-    files = () if isinstance(pipeline, Topology) else (Path(pipeline),)
+    files = () if isinstance(pipeline, Topology) else (_file(pipeline),)
     options = RunOptions(files, Path(sources) if sources else None, root, catalog, schemas)
     topology = pipeline if isinstance(pipeline, Topology) else load(options)[0].topology
     return Opened(open_session(), open_lake(options), topology)
+
+
+def _file(pipeline: str | Path) -> Path:
+    """A path as it is; a plain word is a pipeline's name unless a file has it."""
+    path = Path(pipeline)
+    is_name = isinstance(pipeline, str) and path.name == pipeline and path.suffix not in (".yml", ".yaml")
+    return find_pipeline(path.name) if is_name and not path.is_file() else path
 
 
 def _one_of(what: str, name: str | None, known: Iterable[str]) -> str:

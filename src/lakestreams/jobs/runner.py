@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import signal
@@ -23,6 +24,7 @@ from lakestreams.errors import (
     LakestreamsError,
     LocalPartsMissing,
     TopologyInvalid,
+    UnknownReference,
     unfold,
 )
 from lakestreams.jobs.report import on_databricks, remember
@@ -121,6 +123,31 @@ def find_file(path: Path) -> Path:
         msg = f"there is no file {path}"
         raise ConfigUnreadable(msg, hint="check the path; a job's own conf/ is found by its path in the workspace")
     return found
+
+
+def find_pipeline(name: str, folder: Path = Path("conf")) -> Path:
+    """The file in a folder that says `pipeline: <name>`; one that cannot be read is passed over.
+
+    Raises:
+        UnknownReference: naming the pipelines that there are.
+        DuplicateName: if several files say it.
+    """
+    named: list[tuple[str, Path]] = []
+    for path in sorted(folder.glob("*.yml")):
+        with contextlib.suppress(ConfigUnreadable):
+            pipeline = read(path).written.get("pipeline")
+            if isinstance(pipeline, str):
+                named.append((pipeline, path))
+    found = [path for pipeline, path in named if pipeline == name]
+    if not found:
+        known = ", ".join(f"{pipeline} ({path})" for pipeline, path in named)
+        message = f"there is no file {name}, and no pipeline of that name in {folder}/*.yml"
+        hint = f"there are: {known}" if named else f"the path of the pipeline's file; {folder.resolve()} has none"
+        raise UnknownReference(message, hint=hint)
+    if len(found) > 1:
+        files = ", ".join(map(str, found))
+        raise DuplicateName(f"several files have a pipeline named {name!r}: {files}", hint="open one of the files")
+    return found[0]
 
 
 def load(options: RunOptions) -> list[Pipeline]:

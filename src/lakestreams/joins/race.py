@@ -46,6 +46,8 @@ from lakestreams.joins.order import (
 from lakestreams.joins.windows import ARM, AT, CLOCK, CLOCKS, LEFT, LEFT_VALUE, RIGHT, Windowed, arms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column, DataFrame
 
     from lakestreams.topology.nodes import JoinKind, Overlap
@@ -54,6 +56,7 @@ _HASH, _ROW, _BEFORE, _BEHIND, _REF = "h", "row", "before_row", "behind_row", "r
 _WAITED, _AMENDED = "waited", "amended_until"  # the places at which the clock has passed the bounds
 _TRIGGER, _IS_STEP, _AHEAD, _REACHED = "trigger", "is_step", "ahead", "t"
 _BEFORE_IS_NONE = "meets_none"
+CAME, EXPIRED = "came", "expired"
 _FATE, _OWN, _FORTH, _BACK = "fate", "own", "forth", "back"
 
 
@@ -85,7 +88,14 @@ class Race:
                         ascending=self.ascending)  # fmt: skip
 
 
-def execute(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
+def execute(
+    points: DataFrame,
+    changes: DataFrame,
+    state: DataFrame | None,
+    join: Race,
+    since: int,
+    counted: Callable[[DataFrame], DataFrame] = lambda found: found,
+) -> DataFrame:
     """The rows that new records trigger.
 
     Args:
@@ -94,12 +104,13 @@ def execute(points: DataFrame, changes: DataFrame, state: DataFrame | None, join
         state: the table's rows of the past, one a key; or None.
         join: the options.
         since: the first new cycle.
+        counted: counts the records that look out on their way (see `counts`), and gives them as they are.
 
     Returns:
         Records columns with the row's key and value in `rk` and `rv`, null where there is none.
     """
     both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
-    found = _fates(both, state, join, since)
+    found = counted(_fates(both, state, join, since))
     own, at, waited, behind = F.col(AT), F.col(_BEHIND)["at"], F.col(_WAITED), F.col(_BEHIND)
     nothing = F.lit(None).cast(found.schema[_BEFORE].dataType)
 
@@ -115,6 +126,31 @@ def execute(points: DataFrame, changes: DataFrame, state: DataFrame | None, join
     each = found.withColumn(_FATE, F.explode(F.filter(F.array(*fates), lambda one: one.isNotNull())))
     fated = each.withColumns({_TRIGGER: F.col(_FATE)[_TRIGGER], KIND: F.col(_FATE)[KIND], _ROW: F.col(_FATE)[_ROW]})
     return _placed(fated, changes, join)
+
+
+def counts(join: Race, since: int, wanted: int) -> dict[str, Column]:
+    """What is counted of the records that look out, by name: how many came, and what became of them.
+
+    Args:
+        join: the options.
+        since: the first new cycle.
+        wanted: the first cycle whose results are counted.
+
+    Returns:
+        Aggregates over what `execute` hands to `counted`: `came`, and `matched`, `unmatched`, `amended`; `expired` is
+        what an inner join has no row of.
+    """
+
+    def of(when: Column, trigger: Column) -> Column:
+        return F.count_if(when & (trigger[ORDER]["cycle"] >= wanted))
+
+    own, at, waited = F.col(AT), F.col(_BEHIND)["at"], F.col(_WAITED)
+    found = {
+        CAME: F.count_if(is_new(wanted) & _of_use(join)),
+        MATCHED: of(_meets_now(since), own) + of(_met_waiting(), at),
+        UNMATCHED if join.how == "left" else EXPIRED: of(_given_up(since) & _of_use(join), waited),
+    }
+    return found | ({AMENDED: of(_met_later(since), at)} if join.amend is not None else {})
 
 
 def expired(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
@@ -158,6 +194,11 @@ def explain(how: JoinKind, wait: int | None, amend: int | None) -> str:
         f"stream-table {how} join, lookup latest, {' and '.join(bounds)}: records, changes and rows exchanged once by "
         "key and sorted twice; exchanged once a bound by task, beside the clocks"
     )
+
+
+def _of_use(join: Race) -> Column:
+    """Whether the join has a use for a record: an inner one has none for a null key."""
+    return F.lit(True) if join.how == "left" else F.col(KEY).isNotNull()
 
 
 # --- what becomes of a record ----------------------------------------------------------------------------------------
