@@ -125,10 +125,10 @@ class OfTables:
 
     def resume(self, history: History) -> None:
         """Finds the snapshots, and the finished plans that they do not cover."""
-        self.standing = {source.name: snapshots.find(self.spark, self.ledger, source) for source in self._tables}
+        self.standing = {source.name: self._found(source) for source in self._tables}
         if history.plan is not None and self._tables:
-            covered = min(snapshot.cycle for snapshot in self.standing.values())
-            plans = self.ledger.plans(self.spark, covered + 1, [source.topic for source in self._tables])
+            behind = {source.topic: self.standing[source.name].cycle for source in self._tables}
+            plans = self.ledger.plans_behind(self.spark, behind)
             self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
 
     def inputs(self, plan: Plan) -> Inputs:
@@ -162,17 +162,23 @@ class OfTables:
             self.tail.append(plan)
 
     def refresh(self) -> list[tuple[str, int]]:
-        """Folds finished cycles into the snapshots that are due, and forgets plans that all of them cover."""
+        """Folds finished cycles into the snapshots that are due, and forgets plans that none of them lacks."""
         stored = []
         for source in self._tables:
             standing = self.standing.get(source.name, Snapshot())
             if self.tail and snapshots.due(source, standing, self.tail, self.every):
                 snapshots.refresh(self.spark, self.ledger, source, standing, self.tail, self.topology.expectations)
-                self.standing[source.name] = snapshots.find(self.spark, self.ledger, source)
+                self.standing[source.name] = self._found(source)
                 stored.append((source.name, self.standing[source.name].rows))
-        covered = min((snapshot.cycle for snapshot in self.standing.values()), default=None)
-        self.tail = [] if covered is None else [plan for plan in self.tail if plan.cycle > covered]
+        self.tail = [plan for plan in self.tail if any(self._lacks(source, plan) for source in self._tables)]
         return stored
+
+    def _found(self, source: Source) -> Snapshot:
+        return snapshots.find(self.spark, self.ledger, source, self.topology.expectations)
+
+    def _lacks(self, source: Source, plan: Plan) -> bool:
+        """Whether a plan has taken rows of a table that its snapshot does not have."""
+        return plan.cycle > self.standing.get(source.name, Snapshot()).cycle and plan.records(source.topic) > 0
 
     @property
     def rows(self) -> int:
