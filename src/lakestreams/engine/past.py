@@ -12,6 +12,7 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -363,6 +364,7 @@ def over(
         clock_ms=min(plans[-1].clocks.values(), default=None),
         hold=hold,
         retained_rows=retained_rows,
+        fewer=grown(plans),
     )
 
 
@@ -429,6 +431,15 @@ def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:
     for part in plans[-1].ranges:
         counts[part.topic] = max(counts.get(part.topic, 0), part.partition + 1)
     return counts
+
+
+def grown(plans: Sequence[Plan]) -> list[tuple[int, dict[str, int]]]:
+    """Where plans know other partitions than the ones before: the first cycle that does, and the counts until then.
+
+    A record's task is that of its own cycle, whichever cycle evaluates it again: else clocks of the past would change.
+    """
+    counts = [(plan.cycle, partitions_of([plan])) for plan in plans]
+    return [(cycle, before) for (_, before), (cycle, now) in pairwise(counts) if before != now]
 
 
 def _readable(
