@@ -23,6 +23,8 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -35,7 +37,7 @@ from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 RANGE_TYPE = (
     "struct<topic: string, partition: int, from_offset: bigint, to_offset: bigint, end_offset: bigint, "
@@ -136,6 +138,18 @@ class Ledger:
             .collect()
         )
         return [_plan(row) for row in found]
+
+    def plans_behind(self, spark: SparkSession, standing: Mapping[str, int]) -> list[Plan]:
+        """Plans that take records of a topic behind the cycle that is given for it, ascending; at least one topic."""
+
+        def behind(topic: str, cycle: int) -> Column:
+            of_it = F.exists("ranges", lambda part: (part["topic"] == topic) & (part["records"] > 0))
+            return (F.col("cycle") > cycle) & of_it
+
+        # the least of them by itself, so that Delta skips the files before it
+        newer = (F.col("kind") == "plan") & (F.col("cycle") > min(standing.values()))
+        wanted = reduce(or_, (behind(*one) for one in standing.items()))
+        return [_plan(row) for row in self.rows(spark).where(newer & wanted).orderBy("cycle").collect()]
 
     def closings(self, spark: SparkSession, cycle_from: int, limit: int = 10_000) -> list[Closing]:
         """What is told of finished cycles from one on, ascending; the newest ones if there are too many."""

@@ -5,7 +5,7 @@ Pure: frames in, frames out; no Kafka, no tables. Steps on one record at a time 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -100,6 +100,7 @@ class Inputs:
         counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
         changes: table source to how many of its rows are changes; none told: few.
         partitions: topic to partition count, which says how many tasks re-keyed records have.
+        fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
         retained: node to what it kept of the past (`Results.kept` of the cycles before).
         keeps: whether `Results.kept` is wanted.
         olds: whether a table's results say what was there before.
@@ -130,7 +131,11 @@ class Inputs:
     clock_ms: int | None = None
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
     retained_rows: int = 0
+<<<<<<< HEAD
     counted: Counter = uncounted
+=======
+    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
+>>>>>>> 866cb7bc03cc17c42a837ecd61e9381f8bc9968e
 
     @property
     def rows(self) -> int:
@@ -231,7 +236,11 @@ class _Walk:
         given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
             inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
+<<<<<<< HEAD
             inputs.counted,
+=======
+            inputs.fewer, inputs.retained_rows,
+>>>>>>> 866cb7bc03cc17c42a837ecd61e9381f8bc9968e
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}

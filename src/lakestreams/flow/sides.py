@@ -90,13 +90,18 @@ class Sides:
         counts: source name to how many rows it brings; may be incomplete.
         changes: table source to how many of its rows are changes; none told: few.
         partitions: topic to partition count, for re-keyed sides.
+        fewer: what the counts were before they grew: the first cycle that had others, and the counts until then; ascending.
         retained: join to what its kernel kept of the past, by side.
         scopes: set where many histories share the job.
         keeps: whether to note what each kernel needs of the past next time.
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
         wanted: the first cycle whose rejected records are wanted.
         ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
+<<<<<<< HEAD
         counted: counts a node's rows on their way (see `dataflow.Inputs`).
+=======
+        retained_rows: about how many rows are retained, of all joins.
+>>>>>>> 866cb7bc03cc17c42a837ecd61e9381f8bc9968e
     """
 
     topology: Topology
@@ -113,7 +118,12 @@ class Sides:
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
+<<<<<<< HEAD
     counted: Counter = uncounted
+=======
+    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
+    retained_rows: int = 0
+>>>>>>> 866cb7bc03cc17c42a837ecd61e9381f8bc9968e
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.
@@ -190,7 +200,7 @@ class Sides:
             return self._scoped(rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.scopes.stride))))
         key = F.struct(*(F.col(KEY)[name].alias(name) for name in own_key_names(rows) if name not in but))
         keyed = rows.withColumn(_HASHED, F.when(F.col(KEY).isNotNull(), key))
-        return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, count)).drop(_HASHED))
+        return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, self._tasks_then(node))).drop(_HASHED))
 
     def _clocked(self, node: WindowedJoin | StreamTableJoin, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows with their task and what they move its clock to.
@@ -213,16 +223,28 @@ class Sides:
         """Whether the records of both sides bring clocks that ascend with the order."""
         return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
 
-    def _hashed(self, rows: DataFrame, count: int) -> Column:
+    def _hashed(self, rows: DataFrame, count: int | Column) -> Column:
         partition = F.col(ORDER)["partition"]
         stride = 0 if self.scopes is None else self.scopes.stride
         own = partition if not stride else F.pmod(partition, F.lit(stride))
         task = F.when(F.col(KEY).isNotNull(), partition_of(rows, _HASHED, count)).otherwise(F.pmod(own, F.lit(count)))
         return task if not stride else task + (partition - own)
 
-    def _tasks(self, node: Node) -> int:
-        counts = {source.topic: self.partitions.get(source.topic, 1) for source in sources_of(node)}
+    def _tasks(self, node: Node, partitions: Mapping[str, int] | None = None) -> int:
+        known = self.partitions if partitions is None else partitions
+        counts = {source.topic: known.get(source.topic, 1) for source in sources_of(node)}
         return task_count(node, counts) or 1
+
+    def _tasks_then(self, node: Node) -> int | Column:
+        """How many tasks there were in the cycle of each row: one number, unless topics have grown in between."""
+        now = self._tasks(node)
+        then = [(cycle, self._tasks(node, counts)) for cycle, counts in self.fewer]
+        if all(count == now for _, count in then):
+            return now
+        cycle, found = F.col(ORDER)["cycle"], F.lit(now)
+        for first, count in reversed(then):
+            found = F.when(cycle < first, F.lit(count)).otherwise(found)
+        return found
 
     def _realm(self, node: Node) -> int:
         """How many tasks share a history: not fewer than any side's rows are spread over."""
