@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+<<<<<<< HEAD
 from dataclasses import dataclass, field, replace
+=======
+from dataclasses import dataclass, field
+from itertools import chain
+>>>>>>> c508d9974fde31d38b429dfae0b57c02db505fe5
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -126,12 +131,31 @@ def execute(
     return Executed(results, tally)
 
 
+<<<<<<< HEAD
 def _count(topology: Topology, plan: Plan, passing: Passing, tally: Tally) -> None:
     """Notes what became of the records of joins that wait or amend."""
     written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
     for node in topology.nodes:
         if node.name in passing.nodes and causes(plan, node):
             tally.raced(node.name, passing.counts(node.name, written=node.name in written))
+=======
+def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> str | None:
+    """Where anything of a cycle is out, or may be out; None: nowhere. What is on its way there is stopped first.
+
+    Only epochs before the ledger's own may have published it, and its outputs are those of this topology: what the cycle
+    has given to others is whole there, an output being one commit, or not there at all.
+    """
+    outputs = [(sink, ledger.lake.output(sink.name)) for sink in topology.sinks]
+    own = F.col("pipeline") == ledger.pipeline
+    control = {"quarantine": (quarantine.table(ledger), own & (F.col("cycle") == plan.cycle))}
+    if orphans.table(ledger).exists(spark):
+        control["orphans"] = (orphans.table(ledger), own & (F.col(sinks.CYCLE) == plan.cycle))
+    for table in (*(table for _, table in outputs), *(table for table, _ in control.values())):
+        table.seal(spark, ledger.pipeline, ledger.epoch)
+    found = (sink.name for sink, _ in outputs if sinks.holds(spark, ledger.lake, sink, plan.cycle))
+    beside = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
+    return next(chain(found, beside), None)
+>>>>>>> c508d9974fde31d38b429dfae0b57c02db505fe5
 
 
 def causes(plan: Plan, node: Node) -> bool:
@@ -169,7 +193,7 @@ class _Publisher:
         rows = self.results.outputs[sink.name]
         key = names(self.results.records[sink.name], KEY)
         if sink.mode == "merge":
-            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan.cycle)
+            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
         there = self.ledger.lake.output(sink.name)
@@ -178,7 +202,7 @@ class _Publisher:
             return there.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
 
         def write(observed: DataFrame) -> None:
-            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan.cycle)
+            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan)
 
         self.tally.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 
@@ -210,7 +234,8 @@ class _Publisher:
             failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
                 fenced = self.ledger.fence(self.spark, observed)
-                table.append(fenced, f"{self.ledger.pipeline}/quarantine", self.plan.cycle)
+                application = self.plan.application(f"{self.ledger.pipeline}/quarantine")
+                table.append(fenced, application, self.plan.cycle)
             failpoint("quarantine.after")
 
         found = self._counted("quarantine", refused, counts, write, afterwards)

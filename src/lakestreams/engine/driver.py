@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
 from lakestreams.engine import (
     attempts,
     checkpoint,
@@ -98,7 +96,7 @@ class Driver:
         self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
         self._unclosed = 0  # drivers since the newest batch, which may have begun one each
-        self._fingerprint = ""
+        self._configured = fingerprint.of(topology, settings.config_text, settings.meaning)
         self._now_ms = now_ms or _wall_clock_ms
         self._arrived: dict[TopicPartition, int] = {}  # when the last records of a partition were ingested
         self._silence = settle.Silence(
@@ -238,15 +236,14 @@ class Driver:
         return cluster.connect(self._spark, self._settings.kafka, self._lake.checkpoints(self._topology.name))
 
     def _claim(self, history: History) -> None:
-        self._fingerprint, text = fingerprint.whole(self._topology, self._settings.config_text)
         options = {
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
         }
         run_id = str(uuid.uuid4())
-        self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._fingerprint, text)
+        self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._configured)
         self._summary.epoch = self._ledger.epoch
-        self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._fingerprint}))
+        self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._configured.whole}))
 
     def _expect(self, view: ClusterView) -> None:
         """Prepares what judges: the partitions are those of now, the rates those of the cycles before."""
@@ -291,25 +288,29 @@ class Driver:
             self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
-        settings = self._settings
-        meaning = settings.config_text if settings.meaning is None else settings.meaning
-        state = fingerprint.of_state(self._topology, meaning)
-        self._past = past.of(self._spark, self._ledger, self._topology, state, settings.snapshot_every)
+        meaning, every = self._configured.meaning, self._settings.snapshot_every
+        self._past = past.of(self._spark, self._ledger, self._topology, meaning, every)
         self._past.resume(history)
-        if self._open and self._plan is not None and self._plan.fingerprint != self._fingerprint:
-            self._replan(self._plan)
+        if self._open and self._plan is not None and not self._means_the_same(self._plan, history):
+            self._plan = self._taken_over(self._plan)
 
-    def _replan(self, plan: Plan) -> None:
-        """A plan of another configuration is executed under this one only if nothing of it is out yet."""
-        for sink in self._topology.sinks:
-            rows = self._lake.output(sink.name).read(self._spark)
-            if rows.where(F.col("_lineage.cycle") == plan.cycle).limit(1).count():
-                message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
-                raise PlanUnderOtherConfig(message, where=sink.name)
+    def _means_the_same(self, plan: Plan, history: History) -> bool:
+        """Whether a plan gives the same results under this configuration as under its own."""
+        own = self._configured
+        return plan.fingerprint == own.whole or history.meanings.get(plan.fingerprint) == own.meaning
+
+    def _taken_over(self, plan: Plan) -> Plan:
+        """A plan of another configuration is executed under this one only if nothing of it is out yet (decision 0002)."""
         for topic in self._topology.kafka_sinks:
             if cycle.causes(plan, topic):  # a topic does not tell cheaply what it holds of a cycle
                 message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
                 raise PlanUnderOtherConfig(message, where=topic.name)
+        out = cycle.out_in(self._spark, self._ledger, self._topology, plan)
+        if out is not None:
+            message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
+            raise PlanUnderOtherConfig(message, where=out)
+        self._ledger.record_taken(self._spark, plan.cycle, self._configured.whole)
+        return replace(plan, fingerprint=self._configured.whole, taken_over=self._ledger.epoch)
 
     def _repeated(self, plan: Plan) -> list[str]:
         """What to know of topics when a cycle that was begun is executed again."""
@@ -428,7 +429,7 @@ class Driver:
             ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
             whole = frozenset(one.topic for one in self._topology.sources if one.kind == "global_table")
             plan = settle.next_plan(
-                number, self._fingerprint, backlog, ends, ids, self._cut, whole, self._frontier(view)
+                number, self._configured.whole, backlog, ends, ids, self._cut, whole, self._frontier(view)
             )
             if plan is None:
                 return
@@ -459,7 +460,7 @@ class Driver:
         number = (self._plan.cycle if self._plan else 0) + 1
         drain = self._settings.drain
         plan = settle.idle_plan(
-            number, self._fingerprint, self._plan, self._silence, self._arrived, self._now_ms(), drain=drain
+            number, self._configured.whole, self._plan, self._silence, self._arrived, self._now_ms(), drain=drain
         )
         if plan is not None:
             self._record(plan, view)
