@@ -106,7 +106,8 @@ class Plan:
         clocks: task to its clock after the cycle, ms.
         seq_from, seq: its bronze rows lie in these ingest batches.
         topic_ids: topic to Kafka's id for it, where it could be had.
-        ticks: topic-partition to the time, ms, to which its task's clock moves on after the cycle's records.
+        ticks: topic-partition to the time, ms, to which its task's clock moves on after the cycle's records; behind what
+            waits, less that.
     """
 
     cycle: int

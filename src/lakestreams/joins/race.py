@@ -118,12 +118,13 @@ def execute(points: DataFrame, changes: DataFrame, state: DataFrame | None, join
 
 
 def expired(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
-    """Of an inner join the records that have waited for nothing: `o` (the cycle that of its end), `ts`, `closed`."""
+    """Of an inner join what has waited for nothing: `o` (the cycle that of its end), `ts`, `contributors`, `closed`."""
     both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
     found = _fates(both, state, join, since).where(_given_up(since) & F.col(KEY).isNotNull())
     return found.where(F.col(_WAITED)[ORDER]["cycle"] >= since).select(
         F.col(ORDER).withField("cycle", F.col(_WAITED)[ORDER]["cycle"]).alias(ORDER),
         TIME,
+        CONTRIBUTORS,
         (F.col(TIME) + F.lit(join.wait)).alias("closed"),
     )
 
