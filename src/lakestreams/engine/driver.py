@@ -200,8 +200,7 @@ class Driver:
         if pending or (self._topics and not ends):
             with self._tuning.rows(min(lag, self._settings.max_offsets_per_trigger) if ends else _UNKNOWN):
                 self._ingest(view)
-        self._process({}, view)
-        self._pass_time(view)
+        self._pass_time(view, self._process({}, view))
         self._finish()
 
     def _require_equal_counts(self, view: ClusterView) -> None:
@@ -404,12 +403,15 @@ class Driver:
 
     # --- cycles ----------------------------------------------------------------------------------------------------
 
-    def _process(self, ends: Mapping[TopicPartition, int], view: ClusterView) -> None:
+    def _process(self, ends: Mapping[TopicPartition, int], view: ClusterView) -> settle.Frontier | None:
         """Plans and executes one cycle over what is settled.
 
         Args:
             ends: the ends below which a partition holds the others back; none when ingest has come to its end.
             view: the cluster at the round's start.
+
+        Returns:
+            What the settling `event_time` went by, of which time may not ask anew: a partition may be silent by then.
         """
         with self._timed("settle"):
             last = self._ingests[-1].seq if self._ingests else 0
@@ -428,22 +430,30 @@ class Driver:
             number = (self._plan.cycle if self._plan else 0) + 1
             ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
             whole = frozenset(one.topic for one in self._topology.sources if one.kind == "global_table")
+<<<<<<< HEAD
             plan = settle.next_plan(
                 number, self._configured.whole, backlog, ends, ids, self._cut, whole, self._frontier(view)
             )
+=======
+            frontier = self._frontier(view)
+            plan = settle.next_plan(number, self._fingerprint, backlog, ends, ids, self._cut, whole, frontier)
+>>>>>>> 31559876d5c64e8239e3d659c4a14f95c48c7b22
             if plan is None:
-                return
+                return frontier
             self._record(plan, view)
         self._execute(plan)
+        return frontier
 
     def _frontier(self, view: ClusterView) -> settle.Frontier | None:
-        """Of the settling `event_time`: the partitions that hold the others back."""
-        if self._settings.settling != "event_time":
+        """Of the settling `event_time`: the partitions that hold the others back; when draining, none will have news."""
+        if self._settings.settling != "event_time" or self._settings.drain:
             return None
         positions, timeout = self._positions(), self._settings.idle_timeout_ms
         now = self._now_ms()
         # a Delta table has been read up to now, and what it is still to have is committed later
         tables = {source.topic for source in self._topology.sources if source.delta and source.kind != "stream"}
+        # a global table is read to its end before anything else
+        tables |= {source.topic for source in self._topology.sources if source.kind == "global_table"}
 
         def holds(at: TopicPartition, end: int) -> bool:
             if end <= view.starts.get(at, 0) or at[0] in tables:
@@ -453,14 +463,23 @@ class Driver:
 
         return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), self._silence.streams)
 
-    def _pass_time(self, view: ClusterView) -> None:
-        """Moves clocks on where inputs have been silent, or the user says that no record will come."""
+    def _pass_time(self, view: ClusterView, frontier: settle.Frontier | None) -> None:
+        """Moves clocks on where inputs have been silent, or the user says that no record will come.
+
+        Args:
+            view: the cluster at the round's start.
+            frontier: what the last plan went by.
+        """
         if isinstance(self._past, past.OfTables):
             return  # nothing waits
         number = (self._plan.cycle if self._plan else 0) + 1
-        drain = self._settings.drain
+        now, drain = self._now_ms(), self._settings.drain
         plan = settle.idle_plan(
+<<<<<<< HEAD
             number, self._configured.whole, self._plan, self._silence, self._arrived, self._now_ms(), drain=drain
+=======
+            number, self._fingerprint, self._plan, self._silence, self._arrived, now, frontier, drain=drain
+>>>>>>> 31559876d5c64e8239e3d659c4a14f95c48c7b22
         )
         if plan is not None:
             self._record(plan, view)

@@ -47,7 +47,7 @@ from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, 
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.expectations import FanOut, ForeignKeyExists, OneOutcomePerLeft, UniqueKey
 from lakestreams.topology.fields import Fields, MaybeFields
-from lakestreams.topology.graph import longest_wait_ms, sources_of
+from lakestreams.topology.graph import held_before_ms, longest_wait_ms, sources_of
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,
@@ -378,6 +378,7 @@ class _Walk:
         counted = outcomes.count(rows, topics, past, self._inputs.wanted)
         if self._inputs.keeps and node.name in self._results.kept:
             span = longest_wait_ms([node]) + (node.before_ms + node.after_ms if isinstance(node, WindowedJoin) else 0)
+            span += held_before_ms(node)  # its clock may be as much behind the sources'
             self._results.kept[node.name][_OUTCOMES] = outcomes.retain(counted, self._inputs.clock_ms, span)
         return counted
 

@@ -139,7 +139,7 @@ class Shapes(Sides):
         overlap, history = overlap_of(node, self.topology.nodes), self._history(node.right)
         if history is not None:
             if node.grace_ms is not None:
-                points = self._with_ticks(node.left, points)
+                points = self._with_ticks(node, node.left, points)
             mine = self._with_past(node, "points", self._tasked(node, node.left, points))
             versions = self._tasked(node, node.right, self._with_keys(node, table).all())
             versions = self._with_past(node, "versions", versions)

@@ -16,12 +16,24 @@ from lakestreams.errors import InvalidExpression, KeyTypeMismatch
 from lakestreams.flow.steps import Steps, names, where
 from lakestreams.joins import order, validity, versioned
 from lakestreams.joins.foreign import FOREIGN_KEY
-from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE, is_new, key_types_differ
+from lakestreams.joins.order import (
+    CONTRIBUTORS,
+    COORDINATES,
+    KEY,
+    OLD,
+    ORDER,
+    RIGHT_KEY,
+    TASK,
+    TIME,
+    VALUE,
+    is_new,
+    key_types_differ,
+)
 from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOCK, MOVES, PerTask
-from lakestreams.topology.graph import follows_partitions, key_source, sources_of
+from lakestreams.topology.graph import follows_partitions, held_before_ms, key_source, lets_out_before, sources_of
 from lakestreams.topology.nodes import Join, Node, StreamTableJoin, WindowedJoin, history_of
 from lakestreams.topology.partitions import task_count
 
@@ -210,13 +222,21 @@ class Sides:
         """
         own = not _follows_partitions(node, parent)
         moves = F.col(TIME) if own else F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"])
-        return self._tasked(node, parent, self._with_ticks(parent, rows)).withColumn(MOVES, moves)
+        if not own and held_before_ms(node):  # the other side's
+            moves = F.when(order.is_tick(), F.col(TIME)).otherwise(moves)
+        return self._tasked(node, parent, self._with_ticks(node, parent, rows)).withColumn(MOVES, moves)
 
-    def _with_ticks(self, parent: Node, rows: DataFrame) -> DataFrame:
-        """Rows, and what moves the clocks of their tasks where time goes on although no record comes."""
+    def _with_ticks(self, node: Node, parent: Node, rows: DataFrame) -> DataFrame:
+        """Rows, and what moves the clocks of their tasks where time goes on although no record comes.
+
+        A tick moves the node's clock only so far that nothing which is still to come out before it will be late: what waits
+        on the way to any of its sides is taken off (decision 0016). Its place stays behind all that it lets out.
+        """
+        held = F.lit(held_before_ms(node)).cast("bigint")
         for source in sources_of(parent):
             if source.name in self.ticks:
-                rows = rows.unionByName(order.ticks(self.ticks[source.name], rows))
+                moves = self.ticks[source.name].withColumn(TIME, F.col(TIME) - held)
+                rows = rows.unionByName(order.ticks(moves, rows))
         return rows
 
     def _ascending(self, node: WindowedJoin | StreamTableJoin) -> bool:
@@ -261,10 +281,19 @@ class Sides:
     def _reject(
         self, node: Node, code: str, rows: DataFrame, detail: Column | None = None, *, earlier: bool = False
     ) -> None:
+        """Notes rows that a step has no use for, each by the record that caused it.
+
+        Behind what waits that may be another one's record, or none: then it is the first record that the row is made of.
+        """
         said = [] if detail is None else [detail.alias(DETAIL)]
-        of_now = rows.where(is_new(self.wanted))
-        coordinates = of_now.select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES), *said)
-        self.rejected.append(Rejected(node.name, code, coordinates, earlier))
+        waited = lets_out_before(node)
+        at = F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+        if waited:
+            first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
+            at = F.when(F.array_contains(CONTRIBUTORS, at), at).otherwise(F.coalesce(first, at))
+        of_now = rows.where(is_new(self.wanted)).select(at.alias("at"), *said)
+        coordinates = of_now.select(*(F.col("at")[name].alias(name) for name in COORDINATES), *(DETAIL for _ in said))
+        self.rejected.append(Rejected(node.name, code, coordinates, earlier or waited))
 
     # --- scopes: histories that share a job are told apart by a column in front of every key -------------------------
 
