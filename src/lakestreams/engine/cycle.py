@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-<<<<<<< HEAD
 from dataclasses import dataclass, field, replace
-=======
-from dataclasses import dataclass, field
 from itertools import chain
->>>>>>> c508d9974fde31d38b429dfae0b57c02db505fe5
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -131,14 +127,14 @@ def execute(
     return Executed(results, tally)
 
 
-<<<<<<< HEAD
 def _count(topology: Topology, plan: Plan, passing: Passing, tally: Tally) -> None:
     """Notes what became of the records of joins that wait or amend."""
     written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
     for node in topology.nodes:
         if node.name in passing.nodes and causes(plan, node):
             tally.raced(node.name, passing.counts(node.name, written=node.name in written))
-=======
+
+
 def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> str | None:
     """Where anything of a cycle is out, or may be out; None: nowhere. What is on its way there is stopped first.
 
@@ -155,7 +151,6 @@ def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) 
     found = (sink.name for sink, _ in outputs if sinks.holds(spark, ledger.lake, sink, plan.cycle))
     beside = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
     return next(chain(found, beside), None)
->>>>>>> c508d9974fde31d38b429dfae0b57c02db505fe5
 
 
 def causes(plan: Plan, node: Node) -> bool:

@@ -430,14 +430,8 @@ class Driver:
             number = (self._plan.cycle if self._plan else 0) + 1
             ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
             whole = frozenset(one.topic for one in self._topology.sources if one.kind == "global_table")
-<<<<<<< HEAD
-            plan = settle.next_plan(
-                number, self._configured.whole, backlog, ends, ids, self._cut, whole, self._frontier(view)
-            )
-=======
             frontier = self._frontier(view)
-            plan = settle.next_plan(number, self._fingerprint, backlog, ends, ids, self._cut, whole, frontier)
->>>>>>> 31559876d5c64e8239e3d659c4a14f95c48c7b22
+            plan = settle.next_plan(number, self._configured.whole, backlog, ends, ids, self._cut, whole, frontier)
             if plan is None:
                 return frontier
             self._record(plan, view)
@@ -475,11 +469,7 @@ class Driver:
         number = (self._plan.cycle if self._plan else 0) + 1
         now, drain = self._now_ms(), self._settings.drain
         plan = settle.idle_plan(
-<<<<<<< HEAD
-            number, self._configured.whole, self._plan, self._silence, self._arrived, self._now_ms(), drain=drain
-=======
-            number, self._fingerprint, self._plan, self._silence, self._arrived, now, frontier, drain=drain
->>>>>>> 31559876d5c64e8239e3d659c4a14f95c48c7b22
+            number, self._configured.whole, self._plan, self._silence, self._arrived, now, frontier, drain=drain
         )
         if plan is not None:
             self._record(plan, view)

@@ -39,11 +39,8 @@ from lakestreams.expectations.events import Closing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-<<<<<<< HEAD
-=======
 
     from lakestreams.engine.fingerprint import Configuration
->>>>>>> c508d9974fde31d38b429dfae0b57c02db505fe5
 
 RANGE_TYPE = (
     "struct<topic: string, partition: int, from_offset: bigint, to_offset: bigint, end_offset: bigint, "

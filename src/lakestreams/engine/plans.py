@@ -106,13 +106,9 @@ class Plan:
         clocks: task to its clock after the cycle, ms.
         seq_from, seq: its bronze rows lie in these ingest batches.
         topic_ids: topic to Kafka's id for it, where it could be had.
-<<<<<<< HEAD
-        ticks: topic-partition to the time, ms, to which its task's clock moves on after the cycle's records.
-        taken_over: the epoch in which another configuration than it was made under took it over; 0: none did.
-=======
         ticks: topic-partition to the time, ms, to which its task's clock moves on after the cycle's records; behind what
             waits, less that.
->>>>>>> 31559876d5c64e8239e3d659c4a14f95c48c7b22
+        taken_over: the epoch in which another configuration than it was made under took it over; 0: none did.
     """
 
     cycle: int

@@ -131,11 +131,8 @@ class Inputs:
     clock_ms: int | None = None
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
     retained_rows: int = 0
-<<<<<<< HEAD
     counted: Counter = uncounted
-=======
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
->>>>>>> 866cb7bc03cc17c42a837ecd61e9381f8bc9968e
 
     @property
     def rows(self) -> int:
@@ -236,11 +233,7 @@ class _Walk:
         given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
             inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
-<<<<<<< HEAD
-            inputs.counted,
-=======
-            inputs.fewer, inputs.retained_rows,
->>>>>>> 866cb7bc03cc17c42a837ecd61e9381f8bc9968e
+            inputs.fewer, inputs.retained_rows, inputs.counted,
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}

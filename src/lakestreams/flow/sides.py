@@ -109,11 +109,8 @@ class Sides:
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
         wanted: the first cycle whose rejected records are wanted.
         ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
-<<<<<<< HEAD
         counted: counts a node's rows on their way (see `dataflow.Inputs`).
-=======
         retained_rows: about how many rows are retained, of all joins.
->>>>>>> 866cb7bc03cc17c42a837ecd61e9381f8bc9968e
     """
 
     topology: Topology
@@ -130,12 +127,9 @@ class Sides:
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
-<<<<<<< HEAD
-    counted: Counter = uncounted
-=======
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
     retained_rows: int = 0
->>>>>>> 866cb7bc03cc17c42a837ecd61e9381f8bc9968e
+    counted: Counter = uncounted
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.

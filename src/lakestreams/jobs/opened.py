@@ -172,20 +172,13 @@ def open_pipeline(
     from lakestreams.engine import fingerprint  # noqa: PLC0415 - as the others
     from lakestreams.topology.builder import Topology  # noqa: PLC0415 - as the others
 
-<<<<<<< HEAD
     files = () if isinstance(pipeline, Topology) else (_file(pipeline),)
     options = RunOptions(files, Path(sources) if sources else None, root, catalog, schemas)
-    topology = pipeline if isinstance(pipeline, Topology) else load(options)[0].topology
-    return Opened(open_session(), open_lake(options), topology)
-=======
-    files = () if isinstance(pipeline, Topology) else (Path(pipeline),)
-    options = RunOptions(files, Path(sources) if sources else None, root, catalog)
     if isinstance(pipeline, Topology):
         return Opened(open_session(), open_lake(options), pipeline)
     (loaded,) = load(options)
     configuration = fingerprint.of(loaded.topology, loaded.text, loaded.meaning)
     return Opened(open_session(), open_lake(options), loaded.topology, configuration)
->>>>>>> c508d9974fde31d38b429dfae0b57c02db505fe5
 
 
 def _file(pipeline: str | Path) -> Path:
