@@ -454,7 +454,7 @@ class Fenced(LakestreamsError):
 
 
 class PlanUnderOtherConfig(LakestreamsError):
-    """A cycle was begun and partly published under another topology or configuration."""
+    """A cycle was begun and partly published, or may have been, under a configuration that gives other results."""
 
     code = "LS504"
     name = "PLAN_UNDER_OTHER_CONFIG"
@@ -486,7 +486,7 @@ class TableNameCollision(LakestreamsError):
 
 
 class NothingToVerify(LakestreamsError):
-    """No cycle of the pipeline is finished, or none of those that were asked for."""
+    """No cycle is finished, none of those that were asked for, or all of them ran under another configuration."""
 
     code = "LS508"
     name = "NOTHING_TO_VERIFY"

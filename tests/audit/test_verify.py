@@ -124,7 +124,7 @@ def _publishes_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def _loses_deletions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sinks, "_GONE", "false")
+    patch.setattr(sinks, "GONE", "false")
 
 
 def _reads_only_one_partition(patch: pytest.MonkeyPatch) -> None:

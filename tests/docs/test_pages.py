@@ -101,7 +101,7 @@ def test_no_page_names_a_place_of_one_machine() -> None:
 
 def test_every_failpoint_stands_in_the_run_step_by_step() -> None:
     named = set(re.findall(r"`([a-z]+\.(?:before|after|written))(?:/<\w+>)?`", text(ARCHITECTURE)))
-    assert named == {*failpoints.NAMES, *failpoints.MAINTENANCE}
+    assert named == {*failpoints.NAMES, *failpoints.TAKING_OVER, *failpoints.MAINTENANCE}
 
 
 @pytest.mark.parametrize(

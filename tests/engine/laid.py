@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.audit.verify import verify
-from lakestreams.engine import bronze, ingest, past, settle, sinks
+from lakestreams.engine import bronze, fingerprint, ingest, past, settle, sinks
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan
@@ -34,7 +34,6 @@ _KAFKA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>"
 )
-_FINGERPRINT = "laid"
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,10 @@ class Laid:
         """Of the one epoch that there is."""
         return Ledger(self.lake, self.topology.name, epoch=1, run_id="laid")
 
+    @property
+    def _configuration(self) -> fingerprint.Configuration:
+        return fingerprint.of(self.topology, "")
+
     def copied(self, root: Path) -> Laid:
         """All of it in another folder, but for the outputs."""
         shutil.copytree(self.root, root, ignore=shutil.ignore_patterns("silver"))
@@ -71,7 +74,7 @@ class Laid:
         self.ledger.create(spark)
         for source in self.topology.sources:
             ingest.create_bronze(spark, self.lake, self.topology.name, source)
-        ledger = Ledger(self.lake, self.topology.name).claim(spark, History(), "laid", {}, _FINGERPRINT, "")
+        ledger = Ledger(self.lake, self.topology.name).claim(spark, History(), "laid", {}, self._configuration)
         standing = ingest.Standing(0, {})
         offsets: dict[tuple[str, int], int] = {}
         for number in range(batches):
@@ -98,7 +101,7 @@ class Laid:
             backlog = settle.Backlog(plan, tuple(ingests[:read]))
             number = plan.cycle + 1 if plan else 1
             found = settle.next_plan(
-                number, _FINGERPRINT, backlog, ends, {},
+                number, self._configuration.whole, backlog, ends, {},
                 lambda stretches, below, seq: bronze.cut_below(
                     self.spark, ledger, stretches, below, seq, RecordRules(), self.topology.sources
                 ),
@@ -122,7 +125,7 @@ class Laid:
             sinks.create(spark, self.lake, sink, rows.schema)
             key = names(results.records[sink.name], "k")
             newest = sinks.latest(rows, key) if sink.mode == "merge" else rows
-            sinks.publish(spark, ledger, sink, newest, key, plans[-1].cycle)
+            sinks.publish(spark, ledger, sink, newest, key, plans[-1])
         return self
 
     def differing(self, *, ask_second: bool = True) -> dict[str, tuple[str, ...]]:

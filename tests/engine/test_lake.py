@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from lakestreams.engine.fingerprint import Configuration
 from lakestreams.engine.lake import Lake, Table, fence_rows, plain, require_distinct
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, Range
@@ -19,6 +20,9 @@ from lakestreams.testing.small import small
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+
+SOME = Configuration("f", "text", "f")
 
 
 def schema(spark: SparkSession, columns: str) -> StructType:
@@ -217,10 +221,10 @@ def test_two_drivers_at_once_go_no_further_than_one(spark: SparkSession, tmp_pat
     ledger = Ledger(Lake(str(tmp_path)), "p")
     with small(spark):
         ledger.create(spark)
-        older = ledger.claim(spark, History(), "older", {}, "f", "text")
+        older = ledger.claim(spark, History(), "older", {}, SOME)
         with pytest.raises(Fenced, match="at the same moment"):
-            ledger.claim(spark, History(), "late", {}, "f", "text")
-        newer = ledger.claim(spark, ledger.history(spark), "newer", {}, "f", "text")
+            ledger.claim(spark, History(), "late", {}, SOME)
+        newer = ledger.claim(spark, ledger.history(spark), "newer", {}, SOME)
         with pytest.raises(Fenced):
             older.record_plan(spark, plan)
         # the older driver's plan lands behind the newer one's epoch: its fence has looked before

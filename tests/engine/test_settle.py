@@ -345,3 +345,26 @@ def test_tasks_without_a_partition_go_on_once_all_are_silent() -> None:
     one = quiet(plan, {V: 0, V1: 1_000_000}, 1_000_000, tasks=4)
     assert one is not None
     assert one.ticks == {V: 1_101}
+
+
+ORDERS, PAYMENTS, LATER, OTHERS = ("orders", 0), ("payments", 0), ("orders", 1), ("payments", 1)
+
+
+def test_silence_moves_no_clock_past_what_a_partition_holds_back() -> None:
+    log = {ORDERS: [1_000, 1_500], PAYMENTS: [1_100, 2_500], LATER: [1_600], OTHERS: [1_600]}
+    ingests = [batch(log, 1, {at: (0, len(times)) for at, times in log.items()})]
+    streams = frozenset({"orders", "payments"})
+    active = Frontier(frozenset({LATER, OTHERS}), streams)
+    first = next_plan(1, "f", Backlog(None, tuple(ingests)), {}, {}, cutter(log), always=active)
+    assert first is not None
+    assert first.positions[PAYMENTS] == 1, "the payment of 2500 is held"
+    silence = Silence(streams, 0, 5_000, 50)
+    arrived = {ORDERS: 0, PAYMENTS: 0, LATER: 9_990, OTHERS: 9_990}
+    assert idle_plan(2, "f", first, silence, arrived, 10_000, active) is None, "the order of 1000 would be given up"
+    all_silent = Frontier(frozenset(), streams)
+    rest = next_plan(2, "f", Backlog(first, tuple(ingests)), {}, {}, cutter(log), always=all_silent)
+    assert rest is not None
+    assert rest.positions[PAYMENTS] == 2
+    moved = idle_plan(3, "f", rest, silence, dict.fromkeys(arrived, 0), 10_000, all_silent)
+    assert moved is not None
+    assert moved.ticks[PAYMENTS] == 7_501, "everything is planned: nothing waits in bronze any more"

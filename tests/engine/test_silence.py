@@ -219,6 +219,48 @@ def test_by_event_time_the_tail_waits_for_the_slower_topic(spark: SparkSession, 
     assert_equal(bench)
 
 
+def test_drained_by_event_time_what_was_held_back_is_taken_before_clocks_go_on(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    orders, payments = fresh_topics(broker, 1, ("Orders", "Payments"))
+    builder = StreamsBuilder("drained")
+    left, right = (builder.stream(topic, key=Text("id"), value=Text(topic.lower())) for topic in (orders, payments))
+    left.left_join(right, within="5 s", name="paid").to_delta("silver.paid")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(orders, [("o1", "ten", ZERO), ("o2", "two", ZERO + 500)])
+    broker.produce(payments, [("p0", "nothing", ZERO + 100), ("o1", "paid", ZERO + 1_500)])
+    bench.run(settling="event_time")
+    held = {part.topic: part.to_offset for part in _last_plan(bench).ranges}
+    assert held == {orders: 1, payments: 1}, "the payment lies in bronze, in no plan"
+    bench.run(settling="event_time", drain=True)
+    rows = bench.silver("silver.paid").select("id", "_lineage.kind").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [("o1", "matched"), ("o2", "unmatched")]
+    assert_equal(bench)
+
+
+def test_what_time_lets_out_too_late_for_its_window_is_in_quarantine(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    views, clicks = fresh_topics(broker, 1, ("Views", "Clicks"))
+    builder = StreamsBuilder("too_late")
+    left, right = (builder.stream(topic, key=Text("ad"), value=Text(topic.lower())) for topic in (views, clicks))
+    pairs = left.left_join(right, within="6 s", name="pairs")
+    pairs.group_by_key().windowed_by("1 s").count(name="counted").to_stream(name="told").to_delta("silver.counts")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(views, [("a", "waits", ZERO), ("b", "meets", ZERO + 5_000)])
+    broker.produce(clicks, [("b", "at once", ZERO + 5_000)])
+    bench.run(snapshot_every=1)
+    assert bench.quarantine().count() == 0
+    bench.run(drain=True)
+    last = _last_plan(bench)
+    assert last.ticks
+    assert not any(part.records for part in last.ranges)
+    refused = bench.quarantine().select("cycle", "node", "code", "topic", "offset", F.col("value").cast("string"))
+    assert [tuple(row) for row in refused.collect()] == [(last.cycle, "counted", "LATE", views, 0, "waits")]
+    assert [row["ad"] for row in bench.silver("silver.counts").collect()] == ["b"]
+    assert_equal(bench)
+
+
 def _last_plan(bench: Bench) -> Plan:
     plan = Ledger(bench.lake, bench.topology.name).history(bench.spark).plan
     assert plan is not None

@@ -198,3 +198,61 @@ def test_a_topology_is_checked_first(topology_test_driver):
     with pytest.raises(TopologyInvalid) as caught:
         topology_test_driver(broken, partitions={VIEWS: 4, USERS: 2})
     assert {type(fault) for fault in caught.value.faults} == {UnknownColumn, CoPartitioningRequired}
+
+
+# --- time that goes on behind something that waits (decision 0016) ---------------------------------------------------
+
+MINUTE = 60_000
+
+
+def counted_per_minute():
+    """Views with their clicks within six minutes, counted by the minute; a count is told when its minute has closed."""
+    builder = StreamsBuilder("p")
+    views = builder.stream("Views", key=Text("ad"), value=Text("view"))
+    clicked = builder.stream("Clicks", key=Text("ad"), value=Text("click"))
+    pairs = views.left_join(clicked, within="6 min", name="pairs")
+    counts = pairs.group_by_key().windowed_by("1 min").count(name="counted")
+    counts.suppress("window_closes", name="closed").to_delta("counts")
+    return builder.build()
+
+
+@pytest.mark.parametrize("minutes", [[9], [2, 9], [1, 3, 5, 7, 9]], ids=["at once", "in two", "bit by bit"])
+def test_what_a_join_holds_is_not_late_behind_it_however_time_goes_on(topology_test_driver, minutes):
+    driver = topology_test_driver(counted_per_minute())
+    driver.pipe("Views", "a", "v1", 0)
+    driver.pipe("Views", "b", "v2", MINUTE // 2)
+    found = []
+    for minute in minutes:
+        driver.advance(minute * MINUTE)
+        found += driver.read() if minute != 3 else []
+    assert [(one.key["ad"], one.value["count"]) for one in found] == [("a", 1), ("b", 1)]
+    assert driver.refused() == []
+
+
+@pytest.mark.parametrize("by", ["time", "a record"])
+def test_what_comes_out_too_late_is_refused_by_the_record_that_it_is_made_of(topology_test_driver, by):
+    driver = topology_test_driver(counted_per_minute())
+    driver.pipe("Views", "a", "waits", 0)
+    driver.pipe("Views", "b", "meets", 5 * MINUTE)
+    driver.pipe("Clicks", "b", "at once", 5 * MINUTE)
+    if by == "time":
+        driver.advance(10 * MINUTE)
+    else:
+        driver.pipe("Clicks", "c", "later", 10 * MINUTE)
+    assert driver.refused() == [Refused(0, "counted", "LATE")], "its pair has moved the clock of the windows to 5:00"
+
+
+def test_a_join_of_what_waits_with_what_does_not_goes_by_the_slower_side(topology_test_driver):
+    builder = StreamsBuilder("p")
+    views, clicks, sales = (
+        builder.stream(name, key=Text("ad"), value=Text(name.lower())) for name in ("Views", "Clicks", "Sales")
+    )
+    pairs = views.left_join(clicks, within="6 min", name="pairs")
+    pairs.left_join(sales, within="1 min", name="sold").to_delta("out")
+    driver = topology_test_driver(builder.build())
+    driver.pipe("Views", "a", "v1", 0)
+    driver.pipe("Sales", "a", "s1", 0)
+    driver.advance(3 * MINUTE)
+    driver.advance(9 * MINUTE)
+    assert [(one.key, one.kind) for one in driver.read()] == [("a", "matched")]
+    assert driver.refused() == []

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakestreams import Json, StreamsBuilder, Text, invariants
 from lakestreams.errors import InvalidName, InvalidOption, LakestreamsError, TopologyInvalid
+
+if TYPE_CHECKING:
+    from lakestreams.topology.nodes import Predicate
 
 
 class Parts:
@@ -90,5 +96,28 @@ def test_an_expectation_is_no_step_and_stands_in_the_description() -> None:
 def test_another_condition_is_another_rule() -> None:
     of = [invariants.Rule("s", "r", "a > 0").id, invariants.Rule("s", "r", "a > 1").id]
     of += [invariants.Rule("s", "r", lambda row: row.a > 0).id, invariants.Rule("s", "r", lambda row: row.a > 1).id]
-    assert len(set(of)) == 4
+    of += [invariants.Rule("s", "r", lambda row: row.b > 0).id]
+    of += [invariants.Rule("s", "r", _above(bound)).id for bound in (1, 2)]
+    of += [invariants.Rule("s", "r", lambda row: all(one > 0 for one in (row.a, row.b))).id]
+    of += [invariants.Rule("s", "r", lambda row: all(one > 1 for one in (row.a, row.b))).id]
+    assert len(set(of)) == 9
     assert invariants.Rule("s", "r", "a > 0").id == of[0]
+    assert invariants.Rule("s", "r", _above(2)).id == of[6]
+
+
+def _above(bound: int) -> Predicate:
+    return lambda row: row.a > bound
+
+
+def test_a_rule_is_the_same_in_every_process() -> None:
+    """Its functions within functions, and its sets, too."""
+    told = """if True:
+        from lakestreams import invariants
+        print(invariants.Rule("s", "r", lambda row: [(lambda one: one in {"a", "b", "c"})(row.a)]).id)
+    """
+    ids = set()
+    for seed in "12":
+        given = os.environ | {"PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", told]
+        ids.add(subprocess.run(command, env=given, capture_output=True, text=True, check=True).stdout)
+    assert len(ids) == 1

@@ -300,7 +300,7 @@ def test_of_a_table_what_is_still_looked_at_stays(
     source = topology.sources[1]
     ledger = Ledger(lake, topology.name)
     ledger.create(spark)
-    ledger = ledger.claim(spark, History(), "run", {}, "", "")
+    ledger = ledger.claim(spark, History(), "run", {}, fingerprint.Configuration("", "", ""))
     (value,) = (one.name for one in source.value.fields)
     (key,) = (one.name for one in source.key.fields)
     rows = [

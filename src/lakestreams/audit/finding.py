@@ -14,9 +14,16 @@ class Finding:
         compared: how many rows.
         differs: how many of them differ; 0: equal.
         examples: some of those that differ, as text.
+        left_out: how many rows there are beside these that could not be compared.
     """
 
     what: str
     compared: int
     differs: int = 0
     examples: tuple[str, ...] = ()
+    left_out: int = 0
+
+    @property
+    def looked(self) -> bool:
+        """Whether anything was compared of what there is."""
+        return self.compared > 0 or not self.left_out

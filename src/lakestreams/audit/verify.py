@@ -4,14 +4,16 @@ All finished cycles are evaluated again in one batch, which knows nothing of how
 what they stored; and what bronze says of itself (stream time, no gap, no offset twice) is computed from its raw columns.
 The kernels that evaluate them are judged by SQL that shares no code with them (`second_opinion`).
 Where bronze is trimmed, it begins behind that, from what was kept of the records that are gone.
+Cycles belong together that results follow for from the same (`fingerprint.of_state`), whatever else was configured; cycles
+of another configuration cannot be computed with this one, and are counted instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import Window
@@ -19,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.audit import second_opinion
 from lakestreams.audit.finding import Finding
-from lakestreams.engine import past, sinks
+from lakestreams.engine import fingerprint, past, sinks
 from lakestreams.engine.bronze import planned_rows, row_cycle, within
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import ATTEMPTS, NO_TIME, Plan, Range
@@ -31,9 +33,11 @@ from lakestreams.joins.order import KEY, TOMBSTONE
 from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
+    from lakestreams.engine.fingerprint import Configuration
     from lakestreams.engine.lake import Lake
+    from lakestreams.engine.plans import History
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import DeltaSink, Source
 
@@ -48,7 +52,9 @@ class Verdict:
 
     Attributes:
         pipeline: whose.
-        from_cycle, to_cycle: what was compared, both inclusive.
+        from_cycle, to_cycle: what was asked for, both inclusive.
+        cycles, left_out: how many cycles of these there are, and how many of them are of another configuration: their
+            appended rows were not compared.
         findings: one for each thing that was looked at.
         notes: what could not be compared, and why.
     """
@@ -56,12 +62,14 @@ class Verdict:
     pipeline: str
     from_cycle: int
     to_cycle: int
+    cycles: int = 0
+    left_out: int = 0
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs."""
+        """Whether nothing differs of what could be compared."""
         return not any(one.differs for one in self.findings)
 
 
@@ -73,6 +81,7 @@ def verify(
     from_cycle: int | None = None,
     to_cycle: int | None = None,
     ask_second: bool = True,
+    configuration: Configuration | None = None,
 ) -> Verdict:
     """Recomputes what finished cycles gave, and compares.
 
@@ -83,9 +92,10 @@ def verify(
         from_cycle, to_cycle: of appended outputs, the cycles to compare; by default all that are finished and not
             trimmed. A merged table is compared as it is after the last finished cycle.
         ask_second: whether the joins are also compared with their SQL forms, of all cycles; one more evaluation.
+        configuration: the one that is to be compared with; by default the newest one with this topology.
 
     Raises:
-        NothingToVerify: if no cycle is finished, or none of those asked for.
+        NothingToVerify: if no cycle is finished, or none of those asked for, or all of them under other configurations.
         BronzeTrimmed: if bronze is trimmed up to a later cycle than the first one asked for.
     """
     ledger = Ledger(lake, topology.name)
@@ -104,27 +114,41 @@ def verify(
             f"pipeline {topology.name} has finished cycles {begins} to {history.done_cycle}; asked: {first} to {last}"
         )
         raise NothingToVerify(message)
-    found = Verdict(topology.name, first, last)
+    foreign = _of_others(spark, ledger, topology, history, plans, configuration)
+    asked = [plan for plan in plans if first <= plan.cycle <= last]
+    left = [plan for plan in asked if plan.cycle in foreign]
+    if left and len(left) == len(asked):
+        _refuse_others(topology, history, left)
+    found = Verdict(topology.name, first, last, len(asked), len(left))
     if behind:
         found.notes.append(f"bronze is trimmed up to cycle {behind}: what earlier cycles gave is not compared")
     found.findings.append(_plans_follow_each_other(every))
     found.findings.append(_settled(spark, ledger, topology.sources, plans))
     for source in topology.sources:
         found.findings += _bronze(spark, ledger, source, plans, before)
-    of_other = sorted({plan.fingerprint for plan in plans} - {plans[-1].fingerprint})
-    if of_other:
-        own = min(plan.cycle for plan in plans if plan.fingerprint == plans[-1].fingerprint)
-        found.notes.append(f"cycles before {own} were planned under other configurations ({', '.join(of_other)})")
-        found.from_cycle = max(first, own)
+    if left:
+        found.notes.append(
+            f"{len(left)} of {len(asked)} cycles are of other configurations and not compared: {_told(left)}"
+        )
     inputs = past.everything(spark, ledger, topology, history, plans)
     results = dataflow.run(topology, inputs)
     for sink in topology.sinks:
         key = names(results.records[sink.name], KEY)
-        if sink.mode == "merge" and (of_other or history.open_plan is not None):
-            left = "other configurations" if of_other else "a cycle that is not finished"
-            found.notes.append(f"{sink.name}: it may hold rows of {left}; not compared")
-            continue
-        found.findings.append(_output(spark, ledger, sink, results.outputs[sink.name], key, found, behind))
+        there = ledger.lake.output(sink.name).read(spark).select(*results.outputs[sink.name].columns)
+        if sink.mode != "merge":
+            compared = F.col(LINEAGE)["cycle"].between(first, last)
+            one = _appended(sink, results.outputs[sink.name], there, compared, _stretches(left))
+        elif history.open_plan is not None:
+            one = Finding(sink.name, 0, left_out=there.count())
+            found.notes.append(f"{sink.name}: it may hold rows of a cycle that is not finished; not compared")
+        else:
+            floor = max(foreign, default=behind)
+            one = _merged(sink, results.outputs[sink.name], there, key, floor)
+            if one.left_out:
+                found.notes.append(
+                    f"{sink.name}: {one.left_out} rows that were last written up to cycle {floor} are not compared"
+                )
+        found.findings.append(one)
     if ask_second and behind:
         found.notes.append("no second opinion: it would need the records that are trimmed")
     elif ask_second:
@@ -144,30 +168,86 @@ def _refuse(topology: Topology, behind: int, first: int) -> NoReturn:
     raise BronzeTrimmed(message, f"lakestreams verify --from {behind + 1}")
 
 
+# --- configurations --------------------------------------------------------------------------------------------------
+
+
+def _of_others(
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    history: History,
+    plans: Sequence[Plan],
+    configuration: Configuration | None,
+) -> set[int]:
+    """The cycles that other results follow from than from the configuration."""
+    meanings = {name: history.meanings.get(name) for name in {plan.fingerprint for plan in plans}}
+    if configuration is None:  # the topology is all there is to go by: the newest configuration with it is meant
+        own = [plan for plan in plans if _with(spark, ledger, topology, plan.fingerprint, meanings[plan.fingerprint])]
+        whole = own[-1].fingerprint if own else ""
+        meaning = meanings.get(whole)
+    else:
+        whole, meaning = configuration.whole, configuration.meaning
+    same = {name for name, its in meanings.items() if name == whole or (its is not None and its == meaning)}
+    return {plan.cycle for plan in plans if plan.fingerprint not in same}
+
+
+def _with(spark: SparkSession, ledger: Ledger, topology: Topology, name: str, meaning: str | None) -> bool:
+    """Whether a configuration has this topology; where older versions did not write its meaning, by its text."""
+    if meaning is not None:
+        return fingerprint.is_of(meaning, topology)
+    return fingerprint.describes(ledger.configuration(spark, name), topology)
+
+
+def _refuse_others(topology: Topology, history: History, plans: Sequence[Plan]) -> NoReturn:
+    last = history.meanings.get(plans[-1].fingerprint)
+    same = last is not None and fingerprint.is_of(last, topology)
+    what = "steps, columns or topics in the files" if same else "the topology"
+    message = (
+        f"{topology.name} ran under another configuration than the one given: {_told(plans)}; what differs is {what}"
+    )
+    hint = "give the files as they were when it ran; the ledger holds their text, in the rows of the kind config"
+    raise NothingToVerify(message, hint)
+
+
+def _stretches(plans: Sequence[Plan]) -> list[tuple[int, int, str]]:
+    """Cycles that follow each other, with their fingerprint: first and last."""
+    found: list[tuple[int, int, str]] = []
+    for plan in plans:
+        if found and found[-1][1:] == (plan.cycle - 1, plan.fingerprint):
+            found[-1] = (found[-1][0], plan.cycle, plan.fingerprint)
+        else:
+            found.append((plan.cycle, plan.cycle, plan.fingerprint))
+    return found
+
+
+def _told(plans: Sequence[Plan]) -> str:
+    return ", ".join(f"cycles {first} to {last} ({name})" for first, last, name in _stretches(plans))
+
+
 # --- outputs ---------------------------------------------------------------------------------------------------------
 
 
-def _output(
-    spark: SparkSession,
-    ledger: Ledger,
-    sink: DeltaSink,
-    rows: DataFrame,
-    key: Sequence[str],
-    within: Verdict,
-    behind: int,
+def _appended(
+    sink: DeltaSink, rows: DataFrame, there: DataFrame, asked: Column, left: Sequence[tuple[int, int, str]]
 ) -> Finding:
-    there = ledger.lake.output(sink.name).read(spark).select(*rows.columns)
-    if sink.mode == "merge":
-        newest = sinks.latest(rows, key)
-        if behind:  # rows that no later cycle has touched are as they were, and not computed
-            there = there.where(F.col(LINEAGE)["cycle"] > behind).unionByName(
-                _of_keys(there.where(F.col(LINEAGE)["cycle"] <= behind), newest, key)
-            )
-        return _compared(sink.name, newest.where(F.col(LINEAGE)["kind"] != TOMBSTONE), there, key)
-    cycle = F.col(LINEAGE)["cycle"].between(within.from_cycle, within.to_cycle)
+    """The rows of the cycles that were asked for, but for those that are left out."""
+    cycle = F.col(LINEAGE)["cycle"]
+    not_these = reduce(or_, (cycle.between(first, last) for first, last, _ in left), F.lit(False))
     place = {f"_{name}": F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")}
-    computed, found = (side.where(cycle).withColumns(place) for side in (rows, there))
-    return _compared(sink.name, computed, found, list(place))
+    computed, found = (side.where(asked & ~not_these).withColumns(place) for side in (rows, there))
+    one = _compared(sink.name, computed, found, list(place))
+    return replace(one, left_out=there.where(asked & not_these).count()) if left else one
+
+
+def _merged(sink: DeltaSink, rows: DataFrame, there: DataFrame, key: Sequence[str], floor: int) -> Finding:
+    """The rows that cycles behind one have written: what no later cycle has touched is as it was, and not computed."""
+    cycle = F.col(LINEAGE)["cycle"]
+    newest = sinks.latest(rows.where(cycle > floor) if floor else rows, key)
+    held = there
+    if floor:
+        held = there.where(cycle > floor).unionByName(_of_keys(there.where(cycle <= floor), newest, key))
+    one = _compared(sink.name, newest.where(F.col(LINEAGE)["kind"] != TOMBSTONE), held, key)
+    return replace(one, left_out=there.count() - held.count()) if floor else one
 
 
 def _of_keys(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:

@@ -12,6 +12,7 @@ from lakestreams.jobs import report
 from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
 
 if TYPE_CHECKING:
+    from lakestreams.audit.finding import Finding
     from lakestreams.audit.verify import Verdict
 
 
@@ -23,13 +24,15 @@ def run(
     with screen.working("starting Spark"):
         spark = open_session(lake=lake, progress=screen.say)
     from lakestreams.audit.verify import verify  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine import fingerprint  # noqa: PLC0415 - as the engine's other rooms
 
     verdicts = []
     for pipeline in pipelines:
         with screen.working(f"verifying {pipeline.topology.name}"):
             found = verify(
-                spark, lake, pipeline.topology, from_cycle=from_cycle, to_cycle=to_cycle, ask_second=ask_second
-            )
+                spark, lake, pipeline.topology, from_cycle=from_cycle, to_cycle=to_cycle, ask_second=ask_second,
+                configuration=fingerprint.of(pipeline.topology, pipeline.text, pipeline.meaning),
+            )  # fmt: skip
             verdicts.append(found)
         _show(screen, verdicts[-1])
     equal = all(one.equal for one in verdicts)
@@ -38,18 +41,29 @@ def run(
 
 
 def _show(screen: Screen, verdict: Verdict) -> None:
+    partly = any(one.left_out for one in verdict.findings)
     rows = [
         (
             one.what,
             one.compared,
-            Text(f"{one.differs:,} differ", style="bold red") if one.differs else Text("equal", style="green"),
+            *((one.left_out,) if partly else ()),
+            _word(one),
         )
         for one in verdict.findings
     ]
     title = f"{verdict.pipeline}, cycles {verdict.from_cycle} to {verdict.to_cycle}"
-    screen.show(table("what", "compared", "found", title=title, rows=rows, right=("compared",)))
+    if verdict.left_out:
+        title += f", {verdict.left_out:,} of {verdict.cycles:,} left out"
+    columns = ("what", "compared", *(("not compared",) if partly else ()), "found")
+    screen.show(table(*columns, title=title, rows=rows, right=columns[1:-1]))
     for one in verdict.findings:
         for example in one.examples:
             screen.say(Text.assemble((one.what, "bold"), f"  {example}"))
     for note in verdict.notes:
         screen.say(Text.assemble(("note", "yellow"), f"  {note}"))
+
+
+def _word(one: Finding) -> Text:
+    if one.differs:
+        return Text(f"{one.differs:,} differ", style="bold red")
+    return Text("equal", style="green") if one.looked else Text("not compared", style="yellow")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lakestreams.topology.expectations import FanOut, OneOutcomePerLeft
-from lakestreams.topology.graph import is_rekeyed, may_delete, only_looks_up, sources_of, triggers_of
+from lakestreams.topology.graph import is_rekeyed, lets_out_before, may_delete, only_looks_up, sources_of, triggers_of
 from lakestreams.topology.nodes import (
     Aggregate,
     DropAbsentDeletes,
@@ -157,6 +157,8 @@ def quarantines_always(topology: Topology, touched: Collection[str]) -> bool:
 
 def _cannot_tell(node: Node, *, raw: bool) -> bool:
     """The reasons of `quarantine` that depend on more than on how many null keys and late records a plan counted."""
+    if lets_out_before(node):
+        return False  # what it refuses is looked up first, and written only where there is any
     of_stream = isinstance(node, Aggregate) and not is_table(node.parent)
     late = (isinstance(node, WindowedJoin) and node.rules == "strict") or (
         isinstance(node, Aggregate) and node.windows is not None

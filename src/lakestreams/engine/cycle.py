@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -134,6 +135,24 @@ def _count(topology: Topology, plan: Plan, passing: Passing, tally: Tally) -> No
             tally.raced(node.name, passing.counts(node.name, written=node.name in written))
 
 
+def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> str | None:
+    """Where anything of a cycle is out, or may be out; None: nowhere. What is on its way there is stopped first.
+
+    Only epochs before the ledger's own may have published it, and its outputs are those of this topology: what the cycle
+    has given to others is whole there, an output being one commit, or not there at all.
+    """
+    outputs = [(sink, ledger.lake.output(sink.name)) for sink in topology.sinks]
+    own = F.col("pipeline") == ledger.pipeline
+    control = {"quarantine": (quarantine.table(ledger), own & (F.col("cycle") == plan.cycle))}
+    if orphans.table(ledger).exists(spark):
+        control["orphans"] = (orphans.table(ledger), own & (F.col(sinks.CYCLE) == plan.cycle))
+    for table in (*(table for _, table in outputs), *(table for table, _ in control.values())):
+        table.seal(spark, ledger.pipeline, ledger.epoch)
+    found = (sink.name for sink, _ in outputs if sinks.holds(spark, ledger.lake, sink, plan.cycle))
+    beside = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
+    return next(chain(found, beside), None)
+
+
 def causes(plan: Plan, node: Node) -> bool:
     """Whether a plan takes records, or moves clocks, that can cause rows of a node."""
     return any(plan.touches(source.topic) for source in triggers_of(node))
@@ -169,7 +188,7 @@ class _Publisher:
         rows = self.results.outputs[sink.name]
         key = names(self.results.records[sink.name], KEY)
         if sink.mode == "merge":
-            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan.cycle)
+            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
         there = self.ledger.lake.output(sink.name)
@@ -178,7 +197,7 @@ class _Publisher:
             return there.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
 
         def write(observed: DataFrame) -> None:
-            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan.cycle)
+            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan)
 
         self.tally.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 
@@ -210,7 +229,8 @@ class _Publisher:
             failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
                 fenced = self.ledger.fence(self.spark, observed)
-                table.append(fenced, f"{self.ledger.pipeline}/quarantine", self.plan.cycle)
+                application = self.plan.application(f"{self.ledger.pipeline}/quarantine")
+                table.append(fenced, application, self.plan.cycle)
             failpoint("quarantine.after")
 
         found = self._counted("quarantine", refused, counts, write, afterwards)

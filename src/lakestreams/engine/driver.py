@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-
 from lakestreams.engine import (
     attempts,
     checkpoint,
@@ -98,7 +96,7 @@ class Driver:
         self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
         self._unclosed = 0  # drivers since the newest batch, which may have begun one each
-        self._fingerprint = ""
+        self._configured = fingerprint.of(topology, settings.config_text, settings.meaning)
         self._now_ms = now_ms or _wall_clock_ms
         self._arrived: dict[TopicPartition, int] = {}  # when the last records of a partition were ingested
         self._silence = settle.Silence(
@@ -202,8 +200,7 @@ class Driver:
         if pending or (self._topics and not ends):
             with self._tuning.rows(min(lag, self._settings.max_offsets_per_trigger) if ends else _UNKNOWN):
                 self._ingest(view)
-        self._process({}, view)
-        self._pass_time(view)
+        self._pass_time(view, self._process({}, view))
         self._finish()
 
     def _require_equal_counts(self, view: ClusterView) -> None:
@@ -238,15 +235,14 @@ class Driver:
         return cluster.connect(self._spark, self._settings.kafka, self._lake.checkpoints(self._topology.name))
 
     def _claim(self, history: History) -> None:
-        self._fingerprint, text = fingerprint.whole(self._topology, self._settings.config_text)
         options = {
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
         }
         run_id = str(uuid.uuid4())
-        self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._fingerprint, text)
+        self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._configured)
         self._summary.epoch = self._ledger.epoch
-        self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._fingerprint}))
+        self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._configured.whole}))
 
     def _expect(self, view: ClusterView) -> None:
         """Prepares what judges: the partitions are those of now, the rates those of the cycles before."""
@@ -291,25 +287,29 @@ class Driver:
             self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
-        settings = self._settings
-        meaning = settings.config_text if settings.meaning is None else settings.meaning
-        state = fingerprint.of_state(self._topology, meaning)
-        self._past = past.of(self._spark, self._ledger, self._topology, state, settings.snapshot_every)
+        meaning, every = self._configured.meaning, self._settings.snapshot_every
+        self._past = past.of(self._spark, self._ledger, self._topology, meaning, every)
         self._past.resume(history)
-        if self._open and self._plan is not None and self._plan.fingerprint != self._fingerprint:
-            self._replan(self._plan)
+        if self._open and self._plan is not None and not self._means_the_same(self._plan, history):
+            self._plan = self._taken_over(self._plan)
 
-    def _replan(self, plan: Plan) -> None:
-        """A plan of another configuration is executed under this one only if nothing of it is out yet."""
-        for sink in self._topology.sinks:
-            rows = self._lake.output(sink.name).read(self._spark)
-            if rows.where(F.col("_lineage.cycle") == plan.cycle).limit(1).count():
-                message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
-                raise PlanUnderOtherConfig(message, where=sink.name)
+    def _means_the_same(self, plan: Plan, history: History) -> bool:
+        """Whether a plan gives the same results under this configuration as under its own."""
+        own = self._configured
+        return plan.fingerprint == own.whole or history.meanings.get(plan.fingerprint) == own.meaning
+
+    def _taken_over(self, plan: Plan) -> Plan:
+        """A plan of another configuration is executed under this one only if nothing of it is out yet (decision 0002)."""
         for topic in self._topology.kafka_sinks:
             if cycle.causes(plan, topic):  # a topic does not tell cheaply what it holds of a cycle
                 message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
                 raise PlanUnderOtherConfig(message, where=topic.name)
+        out = cycle.out_in(self._spark, self._ledger, self._topology, plan)
+        if out is not None:
+            message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
+            raise PlanUnderOtherConfig(message, where=out)
+        self._ledger.record_taken(self._spark, plan.cycle, self._configured.whole)
+        return replace(plan, fingerprint=self._configured.whole, taken_over=self._ledger.epoch)
 
     def _repeated(self, plan: Plan) -> list[str]:
         """What to know of topics when a cycle that was begun is executed again."""
@@ -403,12 +403,15 @@ class Driver:
 
     # --- cycles ----------------------------------------------------------------------------------------------------
 
-    def _process(self, ends: Mapping[TopicPartition, int], view: ClusterView) -> None:
+    def _process(self, ends: Mapping[TopicPartition, int], view: ClusterView) -> settle.Frontier | None:
         """Plans and executes one cycle over what is settled.
 
         Args:
             ends: the ends below which a partition holds the others back; none when ingest has come to its end.
             view: the cluster at the round's start.
+
+        Returns:
+            What the settling `event_time` went by, of which time may not ask anew: a partition may be silent by then.
         """
         with self._timed("settle"):
             last = self._ingests[-1].seq if self._ingests else 0
@@ -427,22 +430,24 @@ class Driver:
             number = (self._plan.cycle if self._plan else 0) + 1
             ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
             whole = frozenset(one.topic for one in self._topology.sources if one.kind == "global_table")
-            plan = settle.next_plan(
-                number, self._fingerprint, backlog, ends, ids, self._cut, whole, self._frontier(view)
-            )
+            frontier = self._frontier(view)
+            plan = settle.next_plan(number, self._configured.whole, backlog, ends, ids, self._cut, whole, frontier)
             if plan is None:
-                return
+                return frontier
             self._record(plan, view)
         self._execute(plan)
+        return frontier
 
     def _frontier(self, view: ClusterView) -> settle.Frontier | None:
-        """Of the settling `event_time`: the partitions that hold the others back."""
-        if self._settings.settling != "event_time":
+        """Of the settling `event_time`: the partitions that hold the others back; when draining, none will have news."""
+        if self._settings.settling != "event_time" or self._settings.drain:
             return None
         positions, timeout = self._positions(), self._settings.idle_timeout_ms
         now = self._now_ms()
         # a Delta table has been read up to now, and what it is still to have is committed later
         tables = {source.topic for source in self._topology.sources if source.delta and source.kind != "stream"}
+        # a global table is read to its end before anything else
+        tables |= {source.topic for source in self._topology.sources if source.kind == "global_table"}
 
         def holds(at: TopicPartition, end: int) -> bool:
             if end <= view.starts.get(at, 0) or at[0] in tables:
@@ -452,14 +457,19 @@ class Driver:
 
         return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), self._silence.streams)
 
-    def _pass_time(self, view: ClusterView) -> None:
-        """Moves clocks on where inputs have been silent, or the user says that no record will come."""
+    def _pass_time(self, view: ClusterView, frontier: settle.Frontier | None) -> None:
+        """Moves clocks on where inputs have been silent, or the user says that no record will come.
+
+        Args:
+            view: the cluster at the round's start.
+            frontier: what the last plan went by.
+        """
         if isinstance(self._past, past.OfTables):
             return  # nothing waits
         number = (self._plan.cycle if self._plan else 0) + 1
-        drain = self._settings.drain
+        now, drain = self._now_ms(), self._settings.drain
         plan = settle.idle_plan(
-            number, self._fingerprint, self._plan, self._silence, self._arrived, self._now_ms(), drain=drain
+            number, self._configured.whole, self._plan, self._silence, self._arrived, now, frontier, drain=drain
         )
         if plan is not None:
             self._record(plan, view)

@@ -41,6 +41,8 @@ NAMES: Final = (
     "events.after",
 )
 
+# Of a cycle that another configuration takes over.
+TAKING_OVER: Final = ("taken.before", "taken.after")
 # What `maintain` passes, beside the runs.
 MAINTENANCE: Final = ("base.before", "base.after", "trim.before", "trim.after", "trimmed.before")
 
@@ -55,7 +57,7 @@ def failpoint(name: str, detail: str = "") -> None:
     """Fails here if the environment says so.
 
     Args:
-        name: one of NAMES or MAINTENANCE.
+        name: one of NAMES, TAKING_OVER or MAINTENANCE.
         detail: the topic or output, so that one of several can be armed as `name/detail`.
     """
     armed = os.environ.get(VARIABLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,10 +12,26 @@ if TYPE_CHECKING:
 _BETWEEN = "\n---\n"
 
 
-def whole(topology: Topology, config_text: str) -> tuple[str, str]:
-    """Of everything that was configured: the fingerprint, and the text that it is of."""
+@dataclass(frozen=True)
+class Configuration:
+    """What a run is configured by.
+
+    Attributes:
+        whole: the fingerprint of everything that is configured.
+        text: what that is of.
+        meaning: the fingerprint of what results follow from (`of_state`): equal ones give equal results.
+    """
+
+    whole: str
+    text: str
+    meaning: str
+
+
+def of(topology: Topology, config_text: str, meaning: str | None = None) -> Configuration:
+    """Of a topology and what else is configured; of that, the part that results follow from: by default all of it."""
     text = f"{topology.describe()}{_BETWEEN}{config_text}"
-    return _short(text, 16), text
+    own = of_state(topology, config_text if meaning is None else meaning)
+    return Configuration(_short(text, 16), text, own)
 
 
 def describes(text: str, topology: Topology) -> bool:

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 _GONE = "_gone"
 _SMALL = 8 << 20
 # How Delta says that another statement has committed to the table in between.
-_CONFLICT = re.compile(r"DELTA_CONCURRENT_|Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception")
+_CONFLICT = re.compile(
+    r"DELTA_CONCURRENT_|Concurrent(?:Append|DeleteRead|DeleteDelete|Transaction|Write)Exception|"
+    r"DELTA_METADATA_CHANGED|MetadataChangedException"  # as a seal does
+)
+_DELETED = "numTargetRowsDeleted"
 _ATTEMPTS, _PAUSE_S, _LONGEST_PAUSE_S = 12, 0.05, 2.0
 
 _T = TypeVar("_T")
@@ -65,7 +69,16 @@ class Table:
         writer = writer.option("txnAppId", application).option("txnVersion", version)
         again(lambda: writer.save(self.path) if self.path is not None else writer.saveAsTable(self.reference))
 
-    def merge(self, spark: SparkSession, rows: DataFrame, key: Sequence[str], *, newer: str, gone: str) -> None:
+    def merge(
+        self,
+        spark: SparkSession,
+        rows: DataFrame,
+        key: Sequence[str],
+        *,
+        newer: str,
+        gone: str,
+        up_to: int | None = None,
+    ) -> None:
         """Puts rows in the place of those of their key, in one commit.
 
         Repeated, it changes nothing: a row is replaced or deleted only by one that is newer.
@@ -76,7 +89,9 @@ class Table:
             key: its columns; a null is equal to a null.
             newer: of both sides, the number that must be greater than the table's.
             gone: when a row is a deletion; SQL over the rows.
+            up_to: no row of the table has a greater number; told by the commit (`may_have_deleted`).
         """
+        told = "" if up_to is None else f"t.{newer} <= {up_to}L AND "
         same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in key)
         columns = ", ".join(f"`{name}`" for name in rows.columns)
         values = ", ".join(f"s.`{name}`" for name in rows.columns)
@@ -84,11 +99,40 @@ class Table:
         with self._named(spark, rows.withColumn(_GONE, F.expr(gone)), "changes") as view:
             statement = (
                 f"MERGE INTO {self.reference} t USING {view} s ON {same} "
-                f"WHEN MATCHED AND t.{newer} < s.{newer} AND s.{_GONE} THEN DELETE "
+                f"WHEN MATCHED AND {told}t.{newer} < s.{newer} AND s.{_GONE} THEN DELETE "
                 f"WHEN MATCHED AND t.{newer} < s.{newer} THEN UPDATE SET {replaced} "
                 f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({columns}) VALUES ({values})"
             )
             again(lambda: spark.sql(statement))
+
+    def may_have_deleted(self, spark: SparkSession, newer: str, number: int) -> bool:
+        """Whether a merge of this number (its `up_to`) may have deleted rows; numbers ascend from commit to commit.
+
+        Deletions leave no row that tells of them, but the table's history does: Delta keeps the conditions of a merge, and
+        how many rows it deleted. What is not told there counts as yes.
+        """
+        number_told = re.compile(rf"\.{newer.rpartition('.')[2]} <= (\d+)L?\)")
+        history = spark.sql(f"DESCRIBE HISTORY {self.reference}")
+        for one in history.select("version", "operation", "operationParameters", "operationMetrics").toLocalIterator():
+            if one["operation"] == "MERGE":
+                found = number_told.search((one["operationParameters"] or {}).get("matchedPredicates") or "")
+                if found is not None and int(found[1]) < number:
+                    return False
+                if (one["operationMetrics"] or {}).get(_DELETED) != "0":
+                    return True
+            if one["version"] == 0:
+                return False
+        return True
+
+    def seal(self, spark: SparkSession, pipeline: str, epoch: int) -> None:
+        """Makes every statement that is on its way to this table fail, and begin anew if it is tried again.
+
+        A statement looks at the ledger's fence while it runs and commits later. One that has begun before this change of
+        the table's properties cannot commit after it (Delta's metadata conflict); one that begins after it finds the
+        fence of the epoch that seals.
+        """
+        stamp = f"'lakestreams.sealed.{pipeline}' = '{epoch}'"
+        again(lambda: spark.sql(f"ALTER TABLE {self.reference} SET TBLPROPERTIES ({stamp})"))
 
     def overwrite(self, rows: DataFrame) -> None:
         """Replaces the whole content and schema in one commit; for caches."""

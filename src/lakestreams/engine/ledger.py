@@ -2,9 +2,10 @@
 
 Kinds of rows:
     epoch   a driver has taken the pipeline over; the newest epoch is the only one that may write
-    config  the full text of topology and configuration, once a fingerprint
+    config  the full text of topology and configuration, once a fingerprint; and the fingerprint of what results follow from
     ingest  a bronze batch is complete: offsets per topic-partition, counts, clocks
     plan    a cycle: which offsets it takes, what the clocks are; appended before anything derived is written
+    taken   a cycle of which nothing is out is executed under another configuration from now on
     done    the last cycle of a run is published (otherwise the next plan says so)
     state   what the nodes keep of the past is stored, as of a finished cycle
     maintain  the newest one is the only maintenance that may write what follows; drivers do not care
@@ -23,6 +24,8 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -35,7 +38,9 @@ from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakestreams.engine.fingerprint import Configuration
 
 RANGE_TYPE = (
     "struct<topic: string, partition: int, from_offset: bigint, to_offset: bigint, end_offset: bigint, "
@@ -53,7 +58,7 @@ SCHEMA = (
 _TOLD = ("failed", "lateness")
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
 FENCED_WORD = "LAKESTREAMS_FENCED"
-_REQUEST = "request"
+_REQUEST, _MEANING = "request", "meaning"
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class Ledger:
             .groupBy("kind")
             .agg(
                 F.max_by(F.struct("*"), F.struct("epoch", "cycle", "seq")).alias("row"),
-                F.collect_set(F.when(F.col("kind") == "config", F.col("fingerprint"))).alias("fingerprints"),
+                F.collect_set(_configured()).alias("configured"),
             )
             .collect()
         )
@@ -104,13 +109,13 @@ class Ledger:
             epoch=epoch,
             ingest=_ingest(rows["ingest"]) if "ingest" in rows else None,
             ingest_epoch=rows["ingest"]["epoch"] if "ingest" in rows else 0,
-            plan=_plan(rows["plan"]) if "plan" in rows else None,
+            plan=_plan(rows["plan"], rows.get("taken")) if "plan" in rows else None,
             done_cycle=max(
                 rows["done"]["cycle"] if "done" in rows else 0,
                 # a plan says that the one before it is done
                 rows["plan"]["cycle"] - 1 if "plan" in rows else 0,
             ),
-            fingerprints=frozenset(name for found in newest for name in found["fingerprints"]),
+            meanings={one["fingerprint"]: one["meaning"] for found in newest for one in found["configured"]},
             state=_state(rows["state"]) if "state" in rows else None,
             base=_state(rows["base"]) if "base" in rows else None,
             trim=_plan(rows["trim"]) if "trim" in rows else None,
@@ -129,13 +134,22 @@ class Ledger:
         """Plans from a cycle on that take records of one of these topics or move its clocks, ascending."""
         of_these = F.exists("ranges", lambda part: part["topic"].isin(*topics) & (part["records"] > 0))
         of_these |= F.coalesce(F.exists("ticks", lambda one: one["topic"].isin(*topics)), F.lit(False))
-        found = (
-            self.rows(spark)
-            .where((F.col("kind") == "plan") & (F.col("cycle") >= cycle_from) & of_these)
-            .orderBy("cycle")
-            .collect()
-        )
-        return [_plan(row) for row in found]
+        wanted = (F.col("kind") == "taken") | ((F.col("kind") == "plan") & of_these)
+        found = self.rows(spark).where(wanted & (F.col("cycle") >= cycle_from)).orderBy("cycle", "epoch").collect()
+        taken = {row["cycle"]: row for row in found if row["kind"] == "taken"}
+        return [_plan(row, taken.get(row["cycle"])) for row in found if row["kind"] == "plan"]
+
+    def plans_behind(self, spark: SparkSession, standing: Mapping[str, int]) -> list[Plan]:
+        """Plans that take records of a topic behind the cycle that is given for it, ascending; at least one topic."""
+
+        def behind(topic: str, cycle: int) -> Column:
+            of_it = F.exists("ranges", lambda part: (part["topic"] == topic) & (part["records"] > 0))
+            return (F.col("cycle") > cycle) & of_it
+
+        # the least of them by itself, so that Delta skips the files before it
+        newer = (F.col("kind") == "plan") & (F.col("cycle") > min(standing.values()))
+        wanted = reduce(or_, (behind(*one) for one in standing.items()))
+        return [_plan(row) for row in self.rows(spark).where(newer & wanted).orderBy("cycle").collect()]
 
     def closings(self, spark: SparkSession, cycle_from: int, limit: int = 10_000) -> list[Closing]:
         """What is told of finished cycles from one on, ascending; the newest ones if there are too many."""
@@ -184,8 +198,7 @@ class Ledger:
         history: History,
         run_id: str,
         options: Mapping[str, str],
-        fingerprint: str,
-        text: str,
+        configuration: Configuration,
     ) -> Ledger:
         """Takes the pipeline over: appends the next epoch and reads back whether it is ours.
 
@@ -194,25 +207,26 @@ class Ledger:
             history: what the ledger says now.
             run_id: an identity that no other run has.
             options: what the operator said.
-            fingerprint, text: of topology and configuration; the text is written once a fingerprint.
+            configuration: of the run; its text is written once a fingerprint.
 
         Raises:
             Fenced: if another driver claimed the same epoch at the same time.
         """
         mine = replace(self, epoch=history.epoch + 1, run_id=run_id)
         failpoint("epoch.before")
-        mine.append_claim(spark, options, None if fingerprint in history.fingerprints else (fingerprint, text))
+        mine.append_claim(spark, options, None if configuration.whole in history.meanings else configuration)
         failpoint("epoch.after")
         if mine.newest_epoch(spark) != (mine.epoch, run_id):
             message = f"another driver took pipeline {self.pipeline} over at the same moment (epoch {mine.epoch})"
             raise Fenced(message)
         return mine
 
-    def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: tuple[str, str] | None) -> None:
+    def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: Configuration | None) -> None:
         """Appends this ledger's epoch, unfenced, and a configuration that the ledger has not seen."""
         rows = [self._row(self.role, options=dict(options))]
         if config is not None:  # in the same commit: one is never there without the other
-            rows.append(self._row("config", fingerprint=config[0], config=config[1]))
+            meaning = {_MEANING: config.meaning}
+            rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=meaning))
         self.table.append(self._frame(spark, rows), f"{self.pipeline}/{self.role}", self.epoch)
 
     def newest_epoch(self, spark: SparkSession) -> tuple[int, str] | None:
@@ -283,6 +297,12 @@ class Ledger:
             message = f"another driver planned cycle {plan.cycle} of pipeline {self.pipeline}"
             raise Fenced(message)
         failpoint("plan.after")
+
+    def record_taken(self, spark: SparkSession, cycle: int, fingerprint: str) -> None:
+        """Says that a cycle, of which nothing is out, is executed under this configuration from now on."""
+        failpoint("taken.before")
+        self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), "taken", self.epoch)
+        failpoint("taken.after")
 
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
         """Closes the last cycle of a run, with what is told of it."""
@@ -407,17 +427,29 @@ def _ingest(row: Row) -> Ingest:
     return Ingest(row["seq"], row["seq_from"], _ranges(row), request)
 
 
-def _plan(row: Row) -> Plan:
+def _configured() -> Column:
+    """Of a row about a configuration: its fingerprint, and that of what results follow from."""
+    meaning = F.try_element_at(
+        "options", F.lit(_MEANING)
+    )  # rows of older versions do not have it, and are written anew
+    of_config = (F.col("kind") == "config") & meaning.isNotNull()
+    return F.when(of_config, F.struct("fingerprint", meaning.alias("meaning")))
+
+
+def _plan(row: Row, taken: Row | None = None) -> Plan:
+    """A plan, as it is executed: another configuration than planned it may have taken it over."""
     if row["fingerprint"] is None or row["ranges"] is None:
         message = f"plan {row['cycle']} has no ranges or fingerprint"
         raise LedgerInconsistent(message)
+    took = taken if taken is not None and taken["cycle"] == row["cycle"] else None
     return Plan(
         cycle=row["cycle"],
-        fingerprint=row["fingerprint"],
+        fingerprint=row["fingerprint"] if took is None else took["fingerprint"],
         ranges=_ranges(row),
         clocks={one["task"]: one["clock_ms"] for one in row["clocks"] or ()},
         seq_from=row["seq_from"],
         seq=row["seq"],
         topic_ids=dict(row["topic_ids"] or {}),
         ticks={(one["topic"], one["partition"]): one["time_ms"] for one in row["ticks"] or ()},
+        taken_over=0 if took is None else took["epoch"],
     )

@@ -56,4 +56,4 @@ def publish(spark: SparkSession, ledger: Ledger, node: str, rows: DataFrame) -> 
     )
     with translated(ledger.pipeline):
         newest = ledger.fence(spark, sinks.latest(changes, _KEY))
-        table(ledger).merge(spark, newest, _KEY, newer=f"{LINEAGE}.cycle", gone=sinks.GONE)
+        table(ledger).merge(spark, newest, _KEY, newer=sinks.CYCLE, gone=sinks.GONE)

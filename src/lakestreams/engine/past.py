@@ -12,6 +12,7 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -125,10 +126,10 @@ class OfTables:
 
     def resume(self, history: History) -> None:
         """Finds the snapshots, and the finished plans that they do not cover."""
-        self.standing = {source.name: snapshots.find(self.spark, self.ledger, source) for source in self._tables}
+        self.standing = {source.name: self._found(source) for source in self._tables}
         if history.plan is not None and self._tables:
-            covered = min(snapshot.cycle for snapshot in self.standing.values())
-            plans = self.ledger.plans(self.spark, covered + 1, [source.topic for source in self._tables])
+            behind = {source.topic: self.standing[source.name].cycle for source in self._tables}
+            plans = self.ledger.plans_behind(self.spark, behind)
             self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
 
     def inputs(self, plan: Plan) -> Inputs:
@@ -162,17 +163,23 @@ class OfTables:
             self.tail.append(plan)
 
     def refresh(self) -> list[tuple[str, int]]:
-        """Folds finished cycles into the snapshots that are due, and forgets plans that all of them cover."""
+        """Folds finished cycles into the snapshots that are due, and forgets plans that none of them lacks."""
         stored = []
         for source in self._tables:
             standing = self.standing.get(source.name, Snapshot())
             if self.tail and snapshots.due(source, standing, self.tail, self.every):
                 snapshots.refresh(self.spark, self.ledger, source, standing, self.tail, self.topology.expectations)
-                self.standing[source.name] = snapshots.find(self.spark, self.ledger, source)
+                self.standing[source.name] = self._found(source)
                 stored.append((source.name, self.standing[source.name].rows))
-        covered = min((snapshot.cycle for snapshot in self.standing.values()), default=None)
-        self.tail = [] if covered is None else [plan for plan in self.tail if plan.cycle > covered]
+        self.tail = [plan for plan in self.tail if any(self._lacks(source, plan) for source in self._tables)]
         return stored
+
+    def _found(self, source: Source) -> Snapshot:
+        return snapshots.find(self.spark, self.ledger, source, self.topology.expectations)
+
+    def _lacks(self, source: Source, plan: Plan) -> bool:
+        """Whether a plan has taken rows of a table that its snapshot does not have."""
+        return plan.cycle > self.standing.get(source.name, Snapshot()).cycle and plan.records(source.topic) > 0
 
     @property
     def rows(self) -> int:
@@ -357,6 +364,7 @@ def over(
         clock_ms=min(plans[-1].clocks.values(), default=None),
         hold=hold,
         retained_rows=retained_rows,
+        fewer=grown(plans),
     )
 
 
@@ -423,6 +431,15 @@ def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:
     for part in plans[-1].ranges:
         counts[part.topic] = max(counts.get(part.topic, 0), part.partition + 1)
     return counts
+
+
+def grown(plans: Sequence[Plan]) -> list[tuple[int, dict[str, int]]]:
+    """Where plans know other partitions than the ones before: the first cycle that does, and the counts until then.
+
+    A record's task is that of its own cycle, whichever cycle evaluates it again: else clocks of the past would change.
+    """
+    counts = [(plan.cycle, partitions_of([plan])) for plan in plans]
+    return [(cycle, before) for (_, before), (cycle, now) in pairwise(counts) if before != now]
 
 
 def _readable(

@@ -101,12 +101,14 @@ class Plan:
 
     Attributes:
         cycle: its number, ascending by one for ever.
-        fingerprint: of topology and configuration.
+        fingerprint: of topology and configuration, those that it is executed under.
         ranges: one a topic-partition of every source, empty ones too, so that one plan tells all positions.
         clocks: task to its clock after the cycle, ms.
         seq_from, seq: its bronze rows lie in these ingest batches.
         topic_ids: topic to Kafka's id for it, where it could be had.
-        ticks: topic-partition to the time, ms, to which its task's clock moves on after the cycle's records.
+        ticks: topic-partition to the time, ms, to which its task's clock moves on after the cycle's records; behind what
+            waits, less that.
+        taken_over: the epoch in which another configuration than it was made under took it over; 0: none did.
     """
 
     cycle: int
@@ -117,10 +119,15 @@ class Plan:
     seq: int
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     ticks: Mapping[TopicPartition, int] = field(default_factory=dict)
+    taken_over: int = 0
 
     def of(self, topic: str) -> tuple[Range, ...]:
         """The topic's ranges that hold something."""
         return tuple(part for part in self.ranges if part.topic == topic and part.to_offset > part.from_offset)
+
+    def application(self, name: str) -> str:
+        """The name under which Delta knows its append to a table; who takes it over appends under another one."""
+        return f"{name}/{self.taken_over}" if self.taken_over else name
 
     def records(self, topic: str) -> int:
         """How many bronze rows of a topic it takes."""
@@ -168,7 +175,7 @@ class History:
     ingest_epoch: int = 0
     plan: Plan | None = None
     done_cycle: int = 0
-    fingerprints: frozenset[str] = frozenset()
+    meanings: Mapping[str, str] = field(default_factory=dict)  # fingerprint to that of what results follow from
     state: StoredState | None = None
     base: StoredState | None = None
     trim: Plan | None = None  # everything that the cycles up to it took, as one plan

@@ -75,10 +75,11 @@ def rows(
     ]
     for one in rejected:
         node = next(node for node in topology.nodes if node.name == one.node)
-        if one.earlier:
-            parts.extend(_of_earlier(spark, ledger, sources_of(node), plan, one))
-            continue
         taken = [source for source in sources_of(node) if plan.of(source.topic)]
+        if one.earlier:  # perhaps of a plan without records: time alone lets out what waits
+            if one.code in (NO_PARTNER, EXPECTATION) or _possible(one.code, node, taken, plan, topology):
+                parts.extend(_of_earlier(spark, ledger, sources_of(node), plan, one))
+            continue
         if _possible(one.code, node, taken, plan, topology):
             parts.extend(_of_step(spark, ledger, source, plan, one) for source in taken)
     if not parts:

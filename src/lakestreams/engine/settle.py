@@ -6,8 +6,9 @@ stream_time over the partitions that hold back; when none does, it takes the res
 a partition, the cut is one offset a partition.
 `event_time`: every partition holds the others back, unless it has been silent for `idle_timeout`; what lies at or above
 the frontier stays for a later run, and every task's clock moves on to the frontier.
-Where a partition has been silent for `idle_timeout`, its task's clock goes on as time does (`idle_plan`); that is written
-down in the plan (its ticks), so that whoever evaluates it again gets the same. Source: DESIGN section 2, decision 0016.
+Where a partition has been silent for `idle_timeout`, its task's clock goes on as time does (`idle_plan`), unless a
+partition holds others back: what it holds lies in bronze, and no clock may pass it. How far clocks go is written down in
+the plan (its ticks), so that whoever evaluates it again gets the same. Source: DESIGN section 2, decision 0016.
 """
 
 from __future__ import annotations
@@ -246,6 +247,7 @@ def idle_plan(
     silence: Silence,
     arrived: Mapping[TopicPartition, int],
     now_ms: int,
+    always: Frontier | None = None,
     *,
     drain: bool = False,
 ) -> Plan | None:
@@ -262,9 +264,13 @@ def idle_plan(
         silence: the rule.
         arrived: when the last records of each topic-partition were ingested, ms.
         now_ms: the time.
+        always: of the settling `event_time`, what the plan before went by: as long as a partition holds others back, the
+            frontier alone moves clocks. A record that it holds may go to any task, once it has a new key.
         drain: no record will ever come, says the user.
     """
     if plan is None or not silence.longest_ms or not (drain or silence.timeout_ms is not None):
+        return None
+    if always is not None and always.partitions:
         return None
     own = [part for part in plan.ranges if part.topic in silence.streams and not part.of_attempts]
     tasks = {part.partition for part in own if part.stream_time_ms > NO_TIME}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lakestreams.engine.lake import Lake
+    from lakestreams.engine.plans import Plan
     from lakestreams.topology.nodes import DeltaSink
 
 # A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
@@ -63,7 +64,7 @@ def laid_out_otherwise(spark: SparkSession, lake: Lake, sink: DeltaSink) -> str 
 
 
 def publish(
-    spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], cycle: int
+    spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], plan: Plan
 ) -> None:
     """Writes a cycle's rows to an output.
 
@@ -73,7 +74,7 @@ def publish(
         sink: the output.
         rows: as its table has them; of a merged one a row a key (`latest`), deletions of the kind `tombstone`.
         key: the columns that say which row of a merged table it is.
-        cycle: the cycle.
+        plan: the cycle.
 
     Raises:
         Fenced: if a newer driver runs the pipeline; nothing is written.
@@ -82,12 +83,22 @@ def publish(
     failpoint("publish.before", sink.name)
     with translated(ledger.pipeline):
         if sink.mode == "merge":
-            table.merge(spark, ledger.fence(spark, rows), key, newer=f"{LINEAGE}.cycle", gone=GONE)
+            fenced = ledger.fence(spark, rows)
+            table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
         else:
-            table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{sink.name}", cycle)
+            table.append(ledger.fence(spark, rows), plan.application(f"{ledger.pipeline}/{sink.name}"), plan.cycle)
     failpoint("publish.after", sink.name)
 
 
+def holds(spark: SparkSession, lake: Lake, sink: DeltaSink, cycle: int) -> bool:
+    """Whether anything of a cycle is in an output, or may be: of a merged one, deletions too."""
+    table = lake.output(sink.name)
+    if table.read(spark).where(F.col(CYCLE) == cycle).limit(1).count():
+        return True
+    return sink.mode == "merge" and table.may_have_deleted(spark, CYCLE, cycle)
+
+
+CYCLE = f"{LINEAGE}.cycle"
 GONE = f"{LINEAGE}.kind = '{TOMBSTONE}'"
 
 

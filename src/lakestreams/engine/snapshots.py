@@ -1,7 +1,11 @@
 """Snapshots: the live rows of a table source as of a finished cycle, so that state need not be read from the start.
 
-A cache: deleted, it is rebuilt from bronze. Each row keeps raw bytes, headers, coordinates and event time beside the
-typed columns, so that a later topology can read from it what this one did not.
+A cache: deleted, it is rebuilt from bronze, and so it is where other formats read its rows, or other rules would drop
+other ones. Behind a trim bronze still has every row that was there (decision 0015). Each row keeps raw bytes, headers,
+coordinates and event time beside the typed columns, so that a later topology can read from it what this one did not.
+
+One row more is no row of the table: it has no key, and says as of which cycle the others are, also where there are none.
+It is in the same commit as they are, so no crash can part them.
 """
 
 from __future__ import annotations
@@ -30,23 +34,24 @@ if TYPE_CHECKING:
 
 _RAW = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type",
         "event_time_ms", "stream_time_ms", "k", "v")  # fmt: skip
-_FORMATS = "formats"
+_FORMATS, _AS_OF, _ROW_CYCLE = "formats", "as_of_cycle", "row_cycle"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where a source's snapshot stands: as of the end of a cycle, with so many rows; cycle 0 is "none yet"."""
+    """Where a source's snapshot stands: as of the end of a cycle, with so many rows; cycle 0 is "none yet", or unfit."""
 
     cycle: int = 0
     rows: int = 0
 
 
-def find(spark: SparkSession, ledger: Ledger, source: Source) -> Snapshot:
-    """The snapshot that is there and fits the source's formats."""
+def find(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expectations) -> Snapshot:
+    """The snapshot that is there, if it holds the rows that the source's formats and rules give."""
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
     if not table.exists(spark):
         return Snapshot()
-    found = table.read(spark).where(F.col(_FORMATS) == _formats(source)).agg(F.max("as_of_cycle"), F.count("*")).first()
+    fit = table.read(spark).where(F.col(_FORMATS) == _formats(source, expectations))
+    found = fit.agg(F.max(_AS_OF), F.count(_ROW_CYCLE)).first()
     return Snapshot(found[0], found[1]) if found is not None and found[0] is not None else Snapshot()
 
 
@@ -54,8 +59,7 @@ def state(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapsho
     """The snapshot as a records frame, or None if there is none."""
     if not snapshot.cycle:
         return None
-    kept = ledger.lake.snapshot(ledger.pipeline, source.topic).read(spark)
-    return records(kept, source.topic, TABLE_SIDE, F.col("row_cycle"))
+    return records(_live(spark, ledger, source), source.topic, TABLE_SIDE, F.col(_ROW_CYCLE))
 
 
 def side(
@@ -112,31 +116,33 @@ def refresh(
     expectations: Expectations,
 ) -> None:
     """Folds the tail into the snapshot, as of the last of the finished plans."""
-    as_of = plans[-1].cycle
-    since = [plan for plan in plans if plan.cycle > snapshot.cycle]
+    since = [plan for plan in plans if plan.cycle > snapshot.cycle and plan.records(source.topic)]
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
     tail = kept(planned_rows(spark, ledger, source, since), source, expectations).where(F.col("k").isNotNull())
-    rows = tail.select(*_RAW, row_cycle(source.topic, since).alias("row_cycle"))
+    rows = tail.select(*_RAW, row_cycle(source.topic, since).alias(_ROW_CYCLE))
     if snapshot.cycle:
-        rows = table.read(spark).select(*_RAW, "row_cycle").unionByName(rows)
+        rows = _live(spark, ledger, source).select(*_RAW, _ROW_CYCLE).unionByName(rows)
     newest_first = Window.partitionBy("k").orderBy(
-        *(F.desc(name) for name in ("row_cycle", "stream_time_ms", "partition", "offset", "attempt"))
+        *(F.desc(name) for name in (_ROW_CYCLE, "stream_time_ms", "partition", "offset", "attempt"))
     )
-    live = (
-        rows.withColumn("place", F.row_number().over(newest_first))
-        .where((F.col("place") == 1) & F.col("v").isNotNull())
-        .select(
-            F.lit(as_of).cast("bigint").alias("as_of_cycle"),
-            F.lit(_formats(source)).alias(_FORMATS),
-            "row_cycle",
-            *_RAW,
-        )
-    )
+    live = rows.withColumn("place", F.row_number().over(newest_first)).where("place = 1 and v is not null")
+    as_of = F.lit(plans[-1].cycle).cast("bigint").alias(_AS_OF)
+    formats = F.lit(_formats(source, expectations)).alias(_FORMATS)
+    itself = spark.range(0, 1, 1, 1).select(as_of, formats)
+    stored = live.select(as_of, formats, _ROW_CYCLE, *_RAW).unionByName(itself, allowMissingColumns=True)
     failpoint("snapshot.before", source.topic)
     with translated(ledger.pipeline):
-        table.overwrite(ledger.fence(spark, live))
+        table.overwrite(ledger.fence(spark, stored))
     failpoint("snapshot.after", source.topic)
 
 
-def _formats(source: Source) -> str:
-    return f"{source.key.describe()} {source.value.describe()}"
+def _live(spark: SparkSession, ledger: Ledger, source: Source) -> DataFrame:
+    """The rows, without the one that says what they are as of."""
+    return ledger.lake.snapshot(ledger.pipeline, source.topic).read(spark).where(F.col(_ROW_CYCLE).isNotNull())
+
+
+def _formats(source: Source, expectations: Expectations) -> str:
+    """All that decides which rows of bronze a snapshot has, and how they are read."""
+    formats = f"{source.key.describe()} {source.value.describe()}"
+    dropping = sorted(rule.id for rule in expectations.rules_of(source.name) if rule.action == "drop")
+    return f"{formats}, dropped by {', '.join(dropping)}" if dropping else formats

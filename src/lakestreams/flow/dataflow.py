@@ -5,7 +5,7 @@ Pure: frames in, frames out; no Kafka, no tables. Steps on one record at a time 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, 
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.expectations import FanOut, ForeignKeyExists, OneOutcomePerLeft, UniqueKey
 from lakestreams.topology.fields import Fields, MaybeFields
-from lakestreams.topology.graph import longest_wait_ms, sources_of
+from lakestreams.topology.graph import held_before_ms, longest_wait_ms, sources_of
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,
@@ -100,6 +100,7 @@ class Inputs:
         counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
         changes: table source to how many of its rows are changes; none told: few.
         partitions: topic to partition count, which says how many tasks re-keyed records have.
+        fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
         retained: node to what it kept of the past (`Results.kept` of the cycles before).
         keeps: whether `Results.kept` is wanted.
         olds: whether a table's results say what was there before.
@@ -131,6 +132,7 @@ class Inputs:
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
     retained_rows: int = 0
     counted: Counter = uncounted
+    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
 
     @property
     def rows(self) -> int:
@@ -231,7 +233,7 @@ class _Walk:
         given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
             inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
-            inputs.counted,
+            inputs.fewer, inputs.retained_rows, inputs.counted,
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}
@@ -369,6 +371,7 @@ class _Walk:
         counted = outcomes.count(rows, topics, past, self._inputs.wanted)
         if self._inputs.keeps and node.name in self._results.kept:
             span = longest_wait_ms([node]) + (node.before_ms + node.after_ms if isinstance(node, WindowedJoin) else 0)
+            span += held_before_ms(node)  # its clock may be as much behind the sources'
             self._results.kept[node.name][_OUTCOMES] = outcomes.retain(counted, self._inputs.clock_ms, span)
         return counted
 

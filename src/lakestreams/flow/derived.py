@@ -89,7 +89,7 @@ class Derived(Sides):
         if hold.until_ms == 0 and hold.max_records is None:
             return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
         new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
-        rows = self._scoped(self._with_ticks(node.parent, new))
+        rows = self._scoped(self._with_ticks(node, node.parent, new))
         # a window is no part of what decides on the task
         updates = self._tasked(node, node.parent, rows, but=() if windows_of(node.parent) is None else WINDOW_COLUMNS)
         past = self.retained.get(node.name, {})
@@ -121,7 +121,7 @@ class Derived(Sides):
         moves = F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"]) if follows else F.col(TIME)
         clocks = self.retained.get(node.name, {}).get("clocks")
         names_before = rows.columns
-        timed = self._with_ticks(node.parent, rows)
+        timed = self._with_ticks(node, node.parent, rows)
         tasked = self._tasked(node, node.parent, timed).withColumn(MOVES, moves)
         clocked = windowed.with_clock(self._unscoped(tasked), clocks, self.since, ascending=follows)
         if self.keeps:

@@ -25,7 +25,7 @@ from lakestreams.joins.race import Race
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOSED, PerTask, Windowed
-from lakestreams.topology.graph import is_interleaved, is_plural, meet_apart, overlap_of, sources_of
+from lakestreams.topology.graph import is_interleaved, is_plural, meet_apart, multiplies, overlap_of, sources_of
 from lakestreams.topology.nodes import (
     DropAbsentDeletes,
     ForeignKeyJoin,
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 # Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
 # docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
 _FILTER_RATIO = 0.5
+# Below so many retained rows filtering them by keys costs a cycle more than it spares: a job more for each set of keys.
+_MANY_RETAINED = 200_000
 # Changes of a table in one call. Below this many a point is compared with each of its key at worst, which costs it about
 # as much as being sorted would.
 _BUSY = 100
@@ -126,7 +128,8 @@ class Shapes(Sides):
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since), late_by(F.col(CLOSED)))
         if self.keeps:
             self.kept[node.name] = dict(zip(("left", "right"), stream_stream.retain(mine, other, join), strict=True))
-        return stream_stream.execute(mine, other, join, self.since)
+        few = node.rules == "strict" and join.ascending and self._few_beside_past(node)
+        return stream_stream.execute(mine, other, join, self.since, few=few)
 
     def _stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
         self.require_equal_keys(node, types(points, KEY), types(table.all(), KEY))
@@ -136,7 +139,7 @@ class Shapes(Sides):
         overlap, history = overlap_of(node, self.topology.nodes), self._history(node.right)
         if history is not None:
             if node.grace_ms is not None:
-                points = self._with_ticks(node.left, points)
+                points = self._with_ticks(node, node.left, points)
             mine = self._with_past(node, "points", self._tasked(node, node.left, points))
             versions = self._tasked(node, node.right, self._with_keys(node, table).all())
             versions = self._with_past(node, "versions", versions)
@@ -208,6 +211,8 @@ class Shapes(Sides):
         left = left.each(lambda rows: self._with_key_of(node, rows, node.left.name, node.left_on, key, FOREIGN_KEY))
         right = self._changes(node, "right", node.right, right)
         self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
+        if self._few_beside_past(node):
+            left, right = fk_table_table.prune(left, right, self.since)
         return fk_table_table.execute(
             left,
             right,
@@ -252,6 +257,17 @@ class Shapes(Sides):
             for source in sources_of(table)
         )
         return sum(changes) > _BUSY
+
+    def _few_beside_past(self, node: WindowedJoin | ForeignKeyJoin) -> bool:
+        """Whether what is new is known to be few beside much that is retained, so that this is best filtered by its keys."""
+        if multiplies(node.left) or multiplies(node.right):
+            return False  # one record may become any number of rows
+        new = [
+            (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
+        ]
+        if None in new or self.retained_rows < _MANY_RETAINED:
+            return False
+        return sum(one or 0 for one in new) < self.retained_rows * _FILTER_RATIO
 
     def _few_points(self, node: StreamTableJoin) -> bool:
         """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""

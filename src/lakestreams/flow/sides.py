@@ -16,12 +16,24 @@ from lakestreams.errors import InvalidExpression, KeyTypeMismatch
 from lakestreams.flow.steps import Steps, names, where
 from lakestreams.joins import order, validity, versioned
 from lakestreams.joins.foreign import FOREIGN_KEY
-from lakestreams.joins.order import COORDINATES, KEY, OLD, ORDER, RIGHT_KEY, TASK, TIME, VALUE, is_new, key_types_differ
+from lakestreams.joins.order import (
+    CONTRIBUTORS,
+    COORDINATES,
+    KEY,
+    OLD,
+    ORDER,
+    RIGHT_KEY,
+    TASK,
+    TIME,
+    VALUE,
+    is_new,
+    key_types_differ,
+)
 from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOCK, MOVES, PerTask
-from lakestreams.topology.graph import follows_partitions, key_source, sources_of
+from lakestreams.topology.graph import follows_partitions, held_before_ms, key_source, lets_out_before, sources_of
 from lakestreams.topology.nodes import Join, Node, StreamTableJoin, WindowedJoin, history_of
 from lakestreams.topology.partitions import task_count
 
@@ -90,6 +102,7 @@ class Sides:
         counts: source name to how many rows it brings; may be incomplete.
         changes: table source to how many of its rows are changes; none told: few.
         partitions: topic to partition count, for re-keyed sides.
+        fewer: what the counts were before they grew: the first cycle that had others, and the counts until then; ascending.
         retained: join to what its kernel kept of the past, by side.
         scopes: set where many histories share the job.
         keeps: whether to note what each kernel needs of the past next time.
@@ -97,6 +110,7 @@ class Sides:
         wanted: the first cycle whose rejected records are wanted.
         ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
         counted: counts a node's rows on their way (see `dataflow.Inputs`).
+        retained_rows: about how many rows are retained, of all joins.
     """
 
     topology: Topology
@@ -113,6 +127,8 @@ class Sides:
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
+    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
+    retained_rows: int = 0
     counted: Counter = uncounted
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
@@ -190,7 +206,7 @@ class Sides:
             return self._scoped(rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.scopes.stride))))
         key = F.struct(*(F.col(KEY)[name].alias(name) for name in own_key_names(rows) if name not in but))
         keyed = rows.withColumn(_HASHED, F.when(F.col(KEY).isNotNull(), key))
-        return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, count)).drop(_HASHED))
+        return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, self._tasks_then(node))).drop(_HASHED))
 
     def _clocked(self, node: WindowedJoin | StreamTableJoin, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows with their task and what they move its clock to.
@@ -200,29 +216,49 @@ class Sides:
         """
         own = not _follows_partitions(node, parent)
         moves = F.col(TIME) if own else F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"])
-        return self._tasked(node, parent, self._with_ticks(parent, rows)).withColumn(MOVES, moves)
+        if not own and held_before_ms(node):  # the other side's
+            moves = F.when(order.is_tick(), F.col(TIME)).otherwise(moves)
+        return self._tasked(node, parent, self._with_ticks(node, parent, rows)).withColumn(MOVES, moves)
 
-    def _with_ticks(self, parent: Node, rows: DataFrame) -> DataFrame:
-        """Rows, and what moves the clocks of their tasks where time goes on although no record comes."""
+    def _with_ticks(self, node: Node, parent: Node, rows: DataFrame) -> DataFrame:
+        """Rows, and what moves the clocks of their tasks where time goes on although no record comes.
+
+        A tick moves the node's clock only so far that nothing which is still to come out before it will be late: what waits
+        on the way to any of its sides is taken off (decision 0016). Its place stays behind all that it lets out.
+        """
+        held = F.lit(held_before_ms(node)).cast("bigint")
         for source in sources_of(parent):
             if source.name in self.ticks:
-                rows = rows.unionByName(order.ticks(self.ticks[source.name], rows))
+                moves = self.ticks[source.name].withColumn(TIME, F.col(TIME) - held)
+                rows = rows.unionByName(order.ticks(moves, rows))
         return rows
 
     def _ascending(self, node: WindowedJoin | StreamTableJoin) -> bool:
         """Whether the records of both sides bring clocks that ascend with the order."""
         return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
 
-    def _hashed(self, rows: DataFrame, count: int) -> Column:
+    def _hashed(self, rows: DataFrame, count: int | Column) -> Column:
         partition = F.col(ORDER)["partition"]
         stride = 0 if self.scopes is None else self.scopes.stride
         own = partition if not stride else F.pmod(partition, F.lit(stride))
         task = F.when(F.col(KEY).isNotNull(), partition_of(rows, _HASHED, count)).otherwise(F.pmod(own, F.lit(count)))
         return task if not stride else task + (partition - own)
 
-    def _tasks(self, node: Node) -> int:
-        counts = {source.topic: self.partitions.get(source.topic, 1) for source in sources_of(node)}
+    def _tasks(self, node: Node, partitions: Mapping[str, int] | None = None) -> int:
+        known = self.partitions if partitions is None else partitions
+        counts = {source.topic: known.get(source.topic, 1) for source in sources_of(node)}
         return task_count(node, counts) or 1
+
+    def _tasks_then(self, node: Node) -> int | Column:
+        """How many tasks there were in the cycle of each row: one number, unless topics have grown in between."""
+        now = self._tasks(node)
+        then = [(cycle, self._tasks(node, counts)) for cycle, counts in self.fewer]
+        if all(count == now for _, count in then):
+            return now
+        cycle, found = F.col(ORDER)["cycle"], F.lit(now)
+        for first, count in reversed(then):
+            found = F.when(cycle < first, F.lit(count)).otherwise(found)
+        return found
 
     def _realm(self, node: Node) -> int:
         """How many tasks share a history: not fewer than any side's rows are spread over."""
@@ -239,10 +275,19 @@ class Sides:
     def _reject(
         self, node: Node, code: str, rows: DataFrame, detail: Column | None = None, *, earlier: bool = False
     ) -> None:
+        """Notes rows that a step has no use for, each by the record that caused it.
+
+        Behind what waits that may be another one's record, or none: then it is the first record that the row is made of.
+        """
         said = [] if detail is None else [detail.alias(DETAIL)]
-        of_now = rows.where(is_new(self.wanted))
-        coordinates = of_now.select(*(F.col(ORDER)[name].alias(name) for name in COORDINATES), *said)
-        self.rejected.append(Rejected(node.name, code, coordinates, earlier))
+        waited = lets_out_before(node)
+        at = F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+        if waited:
+            first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
+            at = F.when(F.array_contains(CONTRIBUTORS, at), at).otherwise(F.coalesce(first, at))
+        of_now = rows.where(is_new(self.wanted)).select(at.alias("at"), *said)
+        coordinates = of_now.select(*(F.col("at")[name].alias(name) for name in COORDINATES), *(DETAIL for _ in said))
+        self.rejected.append(Rejected(node.name, code, coordinates, earlier or waited))
 
     # --- scopes: histories that share a job are told apart by a column in front of every key -------------------------
 

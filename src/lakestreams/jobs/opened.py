@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.audit.verify import Verdict
+    from lakestreams.engine.fingerprint import Configuration
     from lakestreams.engine.lake import Lake
     from lakestreams.topology.builder import Topology
 
@@ -26,11 +27,13 @@ class Opened:
         spark: the session.
         lake: where the tables are.
         topology: the pipeline.
+        configuration: what its files say; None where they are not what it was opened by.
     """
 
     spark: SparkSession
     lake: Lake
     topology: Topology
+    configuration: Configuration | None = None
 
     def bronze(self, source: str | None = None) -> DataFrame:
         """All records that were read of a source; may be left out if there is one only.
@@ -142,7 +145,7 @@ class Opened:
         """Recomputes all finished cycles from bronze, and compares (see `audit.verify`)."""
         from lakestreams.audit.verify import verify  # noqa: PLC0415 - needs pyspark
 
-        return verify(self.spark, self.lake, self.topology)
+        return verify(self.spark, self.lake, self.topology, configuration=self.configuration)
 
 
 def open_pipeline(
@@ -166,12 +169,16 @@ def open_pipeline(
     Raises:
         UnknownReference: if there is neither a file nor a pipeline of that name.
     """
+    from lakestreams.engine import fingerprint  # noqa: PLC0415 - as the others
     from lakestreams.topology.builder import Topology  # noqa: PLC0415 - as the others
 
     files = () if isinstance(pipeline, Topology) else (_file(pipeline),)
     options = RunOptions(files, Path(sources) if sources else None, root, catalog, schemas)
-    topology = pipeline if isinstance(pipeline, Topology) else load(options)[0].topology
-    return Opened(open_session(), open_lake(options), topology)
+    if isinstance(pipeline, Topology):
+        return Opened(open_session(), open_lake(options), pipeline)
+    (loaded,) = load(options)
+    configuration = fingerprint.of(loaded.topology, loaded.text, loaded.meaning)
+    return Opened(open_session(), open_lake(options), loaded.topology, configuration)
 
 
 def _file(pipeline: str | Path) -> Path:

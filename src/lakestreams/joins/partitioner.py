@@ -33,13 +33,13 @@ _SEED, _M, _MASK, _NIBBLES = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF, 0x0F0F0F0F
 _SIZES = {"bigint": 8, "int": 4}
 
 
-def partition_of(rows: DataFrame, column: str, count: int) -> Column:
+def partition_of(rows: DataFrame, column: str, count: int | Column) -> Column:
     """The partition of each row's key: int, null for a null key.
 
     Args:
         rows: where the key is.
         column: the key, a struct.
-        count: how many partitions there are.
+        count: how many partitions there are; a number, or an int column.
     """
     return F.when(F.col(column).isNotNull(), partition_of_bytes(_bytes(rows, column), count))
 

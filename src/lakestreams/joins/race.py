@@ -154,12 +154,13 @@ def counts(join: Race, since: int, wanted: int) -> dict[str, Column]:
 
 
 def expired(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
-    """Of an inner join the records that have waited for nothing: `o` (the cycle that of its end), `ts`, `closed`."""
+    """Of an inner join what has waited for nothing: `o` (the cycle that of its end), `ts`, `contributors`, `closed`."""
     both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
     found = _fates(both, state, join, since).where(_given_up(since) & F.col(KEY).isNotNull())
     return found.where(F.col(_WAITED)[ORDER]["cycle"] >= since).select(
         F.col(ORDER).withField("cycle", F.col(_WAITED)[ORDER]["cycle"]).alias(ORDER),
         TIME,
+        CONTRIBUTORS,
         (F.col(TIME) + F.lit(join.wait)).alias("closed"),
     )
 

@@ -175,13 +175,13 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, fe
 
 
 def late(left: DataFrame, right: DataFrame, join: Windowed, since: int) -> DataFrame:
-    """The new records that come too late under the rules `strict`: columns `arm, o, n, ts, clock, closed`.
+    """The new records that come too late under the rules `strict`: `arm, o, n, ts, contributors, clock, closed`.
 
     `closed` is when their window closed, ms.
     """
     both = with_clocks(arms(left, right, join), join)
     return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(
-        ARM, ORDER, PLACE, TIME, CLOCK, close(join).alias(CLOSED)
+        ARM, ORDER, PLACE, TIME, CONTRIBUTORS, CLOCK, close(join).alias(CLOSED)
     )
 
 

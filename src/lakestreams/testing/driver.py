@@ -74,8 +74,8 @@ class TopologyTestDriver:
         """Time goes on to here although no record comes, so that what waits for it comes out (as `idle_timeout` does).
 
         Args:
-            timestamp: to which every task's clock moves, ms; a clock that is further stays where it is. What comes out
-                has this call's place as its `cause`.
+            timestamp: to which every task's clock moves, ms; a clock that is further stays where it is, and behind what
+                waits it moves by as much less as that waits. What comes out has this call's place as its `cause`.
         """
         self._pending.append(Piped(CLOCK, None, None, timestamp))
 

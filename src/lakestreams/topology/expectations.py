@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, fields
+from types import CellType, CodeType, NoneType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 from lakestreams.errors import InvalidName, InvalidOption
@@ -75,12 +76,40 @@ class Rule:
     def id(self) -> str:
         """Name and a digest of the condition, by which counts are recorded: another condition is another rule."""
         code = getattr(self.condition, "__code__", None)
-        of = self.text if code is None else f"{self.text} {code.co_code.hex()} {code.co_consts!r}"
+        of = self.text if code is None else f"{self.text} {_told(code)} {_bound(self.condition)}"
         return f"{self.name}#{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
     def describe(self) -> str:
         """The rule in a line."""
         return f"expect {self.name}: {self.text} ({self.action})"
+
+
+def _told(code: CodeType) -> str:
+    """What a function does, as a text that is the same in every process."""
+    constants = [_told(one) if isinstance(one, CodeType) else _plain(one) for one in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {constants}"
+
+
+def _bound(function: object) -> list[str]:
+    """Values that a function brings along: defaults, and what it has from around it; of other objects their type."""
+    cells = (_content(cell) for cell in getattr(function, "__closure__", None) or ())
+    return [_plain(one) for one in (*(getattr(function, "__defaults__", None) or ()), *cells)]
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return None
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, frozenset):
+        return repr(sorted(map(repr, value)))
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_plain, value))})"
+    known = isinstance(value, str | bytes | int | float | NoneType)
+    return repr(value) if known else type(value).__qualname__
 
 
 @dataclass(frozen=True)

@@ -220,18 +220,39 @@ def longest_wait_ms(nodes: Sequence[Node]) -> int:
 
     What waits behind something that waits adds up.
     """
-    total = 0
-    for node in nodes:
-        if isinstance(node, WindowedJoin):
-            total += max(node.before_ms, node.after_ms, 0) + node.grace_ms
-        elif isinstance(node, StreamTableJoin):
-            total += max(node.grace_ms or 0, node.wait_ms or 0, node.amend_ms or 0)
-        elif isinstance(node, Suppress):
-            windows = windows_of(node.parent)
-            total += (
-                node.until_ms if node.until_ms is not None else (windows.size_ms + windows.grace_ms if windows else 0)
-            )
-    return total
+    return sum(_wait_ms(node) for node in nodes)
+
+
+def held_before_ms(node: Node) -> int:
+    """How far behind its sources' clocks a node's rows may be, at most, because something on their way waits, ms.
+
+    A join that waits for `w` has let out, at a clock of `c`, all that is older than `c - w`; what it still holds is not.
+    """
+    return max((_wait_ms(parent) + held_before_ms(parent) for parent in node.parents), default=0)
+
+
+def lets_out_before(node: Node) -> bool:
+    """Whether a row may come to a node by a record that it is not made of, or by no record: something before it waits."""
+    for parent in node.parents:
+        waits = isinstance(parent, StreamTableJoin) and parent.waits
+        waits |= isinstance(parent, WindowedJoin) and parent.how != "inner"
+        if waits or isinstance(parent, Suppress) or lets_out_before(parent):
+            return True
+    return False
+
+
+def _wait_ms(node: Node) -> int:
+    """How far a clock must pass a record's time, at most, until a node holds nothing of it any more."""
+    if isinstance(node, WindowedJoin):
+        return max(node.before_ms, node.after_ms, 0) + node.grace_ms
+    if isinstance(node, StreamTableJoin):
+        return max(node.grace_ms or 0, node.wait_ms or 0, node.amend_ms or 0)
+    if not isinstance(node, Suppress):
+        return 0
+    if node.until_ms is not None:
+        return node.until_ms
+    windows = windows_of(node.parent)
+    return windows.size_ms + windows.grace_ms if windows else 0
 
 
 def is_interleaved(join: Join) -> bool:

@@ -1,0 +1,105 @@
+"""`verify` where the configuration has changed between cycles: what can be compared is, and the rest is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.harness import ZERO, Bench, fresh_topics
+
+from lakestreams import StreamsBuilder, Text
+from lakestreams.audit.finding import Finding
+from lakestreams.audit.verify import Verdict, verify
+from lakestreams.cli import verify as command
+from lakestreams.cli.screen import Screen
+from lakestreams.engine import fingerprint
+from lakestreams.errors import NothingToVerify
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.local.broker import Broker
+
+pytestmark = [pytest.mark.broker]
+
+VIEWS, ROWS = "silver.views", "silver.rows"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small(spark: SparkSession) -> Iterator[None]:
+    with small(spark):
+        yield
+
+
+def ran(spark: SparkSession, broker: Broker, root: Path, *configurations: tuple[str, str | None]) -> Bench:
+    """A pipeline with an appended output and a merged one that has run a cycle under each configuration."""
+    views, users = fresh_topics(broker)
+    builder = StreamsBuilder("configured")
+    builder.stream(views, key=Text("user"), value=Text("page"), name="views").to_delta(VIEWS)
+    builder.table(users, key=Text("user"), value=Text("region"), name="users").to_delta(ROWS, mode="merge")
+    bench = Bench(spark, broker, root, builder.build())
+    for number, (text, meaning) in enumerate(configurations):
+        at = ZERO + 10 * number
+        broker.produce(views, [(f"user{number}", f"/{number}", at + 1)])
+        broker.produce(users, [(f"user{number}", "eu", at), ("everybody", f"region {number}", at)])
+        bench.run(config_text=text, meaning=meaning)
+    return bench
+
+
+def change(bench: Bench, output: str, column: str, user: str) -> None:
+    table = bench.lake.output(output).reference
+    bench.spark.sql(f"update {table} set {column} = 'changed' where user = '{user}'")
+
+
+def differing(found: Verdict) -> dict[str, int]:
+    return {one.what: one.differs for one in found.findings if one.differs}
+
+
+def test_settings_that_no_result_follows_from_leave_no_cycle_out(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Such as `bronze_retention`: another fingerprint, the same results."""
+    bench = ran(spark, broker, tmp_path, ("pace 1", "same"), ("pace 2", "same"))
+    found = verify(spark, bench.lake, bench.topology)
+    assert found.equal
+    assert (found.from_cycle, found.to_cycle, found.notes) == (1, 2, [])
+    change(bench, VIEWS, "page", "user0")
+    change(bench, ROWS, "region", "user0")
+    assert differing(verify(spark, bench.lake, bench.topology)) == {VIEWS: 1, ROWS: 1}
+
+
+def test_cycles_of_another_configuration_are_counted_and_not_called_equal(
+    spark: SparkSession, broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = ran(spark, broker, tmp_path, ("one", None), ("two", None))
+
+    def under(text: str) -> Verdict:
+        own = fingerprint.of(bench.topology, text)
+        return verify(spark, bench.lake, bench.topology, configuration=own)
+
+    found = under("two")
+    assert found.equal
+    assert (found.cycles, found.left_out) == (2, 1)
+    assert [one for one in found.findings if one.what in (VIEWS, ROWS)] == [
+        Finding(VIEWS, 1, left_out=1),
+        Finding(ROWS, 2, left_out=1),
+    ]
+    first = fingerprint.of(bench.topology, "one").whole
+    assert found.notes[0] == f"1 of 2 cycles are of other configurations and not compared: cycles 1 to 1 ({first})"
+    assert verify(spark, bench.lake, bench.topology).left_out == 1, "the newest one is meant"
+    change(bench, ROWS, "region", "everybody")
+    change(bench, ROWS, "region", "user0")
+    change(bench, VIEWS, "page", "user0")
+    assert differing(under("two")) == {ROWS: 1}, "what only the first cycle has written is not compared"
+    former = under("one")
+    assert differing(former) == {VIEWS: 1}
+    assert [one.looked for one in former.findings if one.what == ROWS] == [False]
+    command._show(Screen(), former)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 of 2 left out" in told
+    assert f"{ROWS} 0 3 not compared" in told
+    with pytest.raises(NothingToVerify, match=r"cycles 1 to 1 .*, cycles 2 to 2 .*what differs is steps, columns"):
+        under("three")
