@@ -139,6 +139,7 @@ def test_views_wait_for_profiles_and_profiles_amend(spark: SparkSession, broker:
     assert "is in quarantine by waited: NO_PARTNER" in " ".join(fate.told)
 
 
+@pytest.mark.soak
 def test_races_are_counted_where_they_are(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +239,7 @@ def test_drained_by_event_time_what_was_held_back_is_taken_before_clocks_go_on(
     assert_equal(bench)
 
 
+@pytest.mark.soak
 def test_what_time_lets_out_too_late_for_its_window_is_in_quarantine(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
