@@ -51,7 +51,9 @@ def find(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expe
     if not table.exists(spark):
         return Snapshot()
     own = F.col(_ROW_CYCLE).isNull() & (F.col(_FORMATS) == _formats(source, expectations))
-    itself = table.read(spark).where(own).agg(F.max(_AS_OF)).first()  # files of rows alone are skipped by their statistics
+    itself = (
+        table.read(spark).where(own).agg(F.max(_AS_OF)).first()
+    )  # files of rows alone are skipped by their statistics
     if itself is None or itself[0] is None:
         return Snapshot()
     count = table.read(spark).agg(F.count(F.lit(1))).first()  # Delta's log knows, so no file is read
