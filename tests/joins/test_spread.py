@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.joins.spread import hashed, lanes
+from lakestreams.joins.spread import evenly, hashed, lanes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +29,21 @@ def test_each_task_gets_as_many(spark: SparkSession, things: int, tasks: int) ->
     placed = Counter(row[0] for row in rows.select(F.spark_partition_id()).collect())
     assert len(placed) == min(things, tasks)
     assert max(placed.values()) - min(placed.values()) <= 1
+
+
+@pytest.mark.parametrize("things", [2, 3, 4, 7, 12, 100])
+@pytest.mark.parametrize("tasks", [2, 4, 8, 16])
+def test_without_knowing_the_tasks_each_gets_as_many(spark: SparkSession, things: int, tasks: int) -> None:
+    rows = spark.range(things).select(evenly(F.col("id").cast("int"), things).alias("lane"))
+    assert rows.distinct().count() == things
+    placed = Counter(row[0] for row in rows.repartition(tasks, "lane").select(F.spark_partition_id()).collect())
+    assert len(placed) == min(things, tasks)
+    assert max(placed.values()) - min(placed.values()) <= 1
+
+
+def test_what_has_no_number_of_its_own_keeps_apart(spark: SparkSession) -> None:
+    rows = spark.range(100).select(evenly(F.col("id").cast("int"), 4).alias("lane"))
+    assert rows.distinct().count() == 100
 
 
 def test_heavy_things_are_kept_apart() -> None:

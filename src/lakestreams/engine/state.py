@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Table, plain
 from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import StoredState
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 SLOTS: Final = ("a", "b")
 BASES: Final = ("base_a", "base_b")
+_ROWS: Final = "rows"
 _WRITERS = 4  # each waits for Delta's commits most of the time
 
 Frames = Mapping[str, Mapping[str, "DataFrame"]]
@@ -73,9 +77,13 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerp
     def overwrite(place: tuple[str, str]) -> int:
         node, name = place
         target = table(ledger, node, name, slot)
+        counting = Observed(
+            f"{ledger.pipeline} {ledger.epoch} {cycle} {node} {name} {slot}", {_ROWS: F.count(F.lit(1))}
+        )
         with translated(ledger.pipeline):
-            target.overwrite(ledger.fence(spark, kept[node][name]))
-        return target.read(spark).count()  # Delta knows without reading
+            target.overwrite(ledger.fence(spark, counting.of(kept[node][name])))
+        counts = counting.counts()
+        return target.read(spark).count() if counts is None else counts[_ROWS]
 
     with ThreadPoolExecutor(_WRITERS) as pool:
         rows = sum(pool.map(overwrite, frames))

@@ -124,12 +124,14 @@ class Shapes(Sides):
             realm=self._realm(node),
             ascending=self._ascending(node),
         )
+        both = stream_stream.clocked(mine, other, join, self.since, self.hold)
         if node.rules == "strict":
-            self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since), late_by(F.col(CLOSED)))
+            self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
         if self.keeps:
-            self.kept[node.name] = dict(zip(("left", "right"), stream_stream.retain(mine, other, join), strict=True))
+            kept = stream_stream.retain(mine, other, join, both)
+            self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
         few = node.rules == "strict" and join.ascending and self._few_beside_past(node)
-        return stream_stream.execute(mine, other, join, self.since, few=few)
+        return stream_stream.execute(mine, other, join, self.since, few=few, both=both)
 
     def _stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
         self.require_equal_keys(node, types(points, KEY), types(table.all(), KEY))

@@ -109,8 +109,9 @@ class Sides:
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
         wanted: the first cycle whose rejected records are wanted.
         ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
-        counted: counts a node's rows on their way (see `dataflow.Inputs`).
         retained_rows: about how many rows are retained, of all joins.
+        counted: counts a node's rows on their way (see `dataflow.Inputs`).
+        hold: keeps a frame that is read several times.
     """
 
     topology: Topology
@@ -130,6 +131,7 @@ class Sides:
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
     retained_rows: int = 0
     counted: Counter = uncounted
+    hold: Callable[[DataFrame], DataFrame] | None = None
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.

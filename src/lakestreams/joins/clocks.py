@@ -29,34 +29,46 @@ from lakestreams.joins.windows import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
 _CYCLE, _TOP, _FURTHEST, _OF_TASK, _OF_ALL = "c_cycle", "c_top", "c_furthest", "c_of_task", "c_of_all"
 _TALLIED, _REALM, _STRETCH = "c_task", "c_realm", "c_stretch"
 _CYCLE_BITS = 36  # of a number that holds task and cycle
 _BEFORE_ALL = -1  # a cycle
-CARRIED, REACHED = "carried", "reached"
+CARRIED, REACHED, BEHIND = "carried", "reached", "behind"
 
 
-def with_clocks(both: DataFrame, join: Windowed, since: int = 0) -> DataFrame:
+def with_clocks(
+    both: DataFrame, join: Windowed, since: int = 0, hold: Callable[[DataFrame], DataFrame] | None = None
+) -> DataFrame:
     """Arms with the running maxima at each record.
+
+    Args:
+        both: the arms.
+        join: the options.
+        since: the first new cycle.
+        hold: keeps a small frame that is read wherever the clocks are, so that it is made once.
 
     `clock` of its task, over every record; `left_time`, `right_time` of its task, over the records that the side's
     store would take (for the rules `kafka`); `horizon` of all tasks of its history; and of its task the clock before
     the first new cycle (`carried`, null: none) and after the last (`reached`).
     """
-    return tallied(both, join.realm, since) if join.ascending else _sorted(both, join, since)
+    return tallied(both, join.realm, since, hold) if join.ascending else _sorted(both, join, since)
 
 
-def tallied(both: DataFrame, realm: int, since: int) -> DataFrame:
+def tallied(both: DataFrame, realm: int, since: int, hold: Callable[[DataFrame], DataFrame] | None = None) -> DataFrame:
     """Rows with their clocks, where each moves its task's clock to its own stream time.
 
-    One row a task and cycle is enough to know what was reached before it.
+    One row a task and cycle is enough to know what was reached before it, and after all of them: by its own task
+    (`reached`), and by the one of its history that is furthest behind (`behind`).
 
     Args:
         both: columns `task, o, moves`, and `clock` and `horizon`, null where they are not known yet.
         realm: how many tasks share a history.
         since: the first new cycle.
+        hold: as in `with_clocks`.
     """
     # what was retained knows its clocks: one row a task is enough for all of it
     cycle = F.when(F.col(CLOCK).isNotNull(), F.lit(_BEFORE_ALL)).otherwise(F.col(ORDER)["cycle"])
@@ -78,7 +90,9 @@ def tallied(both: DataFrame, realm: int, since: int) -> DataFrame:
             REACHED: F.max(_TOP).over(task),
         }
     )
-    reached = F.broadcast(known.select(_STRETCH, _OF_ALL, _OF_TASK, CARRIED, REACHED))
+    known = known.withColumn(BEHIND, F.min(REACHED).over(Window.partitionBy(_REALM)))
+    found = known.select(_STRETCH, _OF_ALL, _OF_TASK, CARRIED, REACHED, BEHIND)
+    reached = F.broadcast(found if hold is None else hold(found))
     known = both.join(reached, stretch == F.col(_STRETCH), "left")
     clock = F.greatest(MOVES, _OF_TASK)
     horizon = F.greatest(furthest, F.col(_OF_ALL))

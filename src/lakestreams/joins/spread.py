@@ -8,11 +8,18 @@ quarters of the work while the others wait. So each of them gets another number,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 _MASK: Final = 0xFFFFFFFF
 _SEED: Final = 42
 _TRIES_A_TASK: Final = 64
+_FEW: Final = 1 << 10
 
 
 def lanes(weights: Mapping[int, int], tasks: int) -> dict[int, int]:
@@ -48,6 +55,36 @@ def _numbers(tasks: int, wanted: int) -> list[int]:
     return [numbers[place % len(numbers)] for place in range(wanted)]
 
 
+def evenly(task: Column, tasks: int) -> Column:
+    """A task's number as another one, by which tasks are spread evenly over two, four, eight and more of Spark's.
+
+    Each has its own, so rows may be partitioned by it in the task's place. More than a thousand tasks, and those of
+    many histories that share a job, are spread well enough as they are.
+
+    Args:
+        task: an int.
+        tasks: how many there are.
+    """
+    if not 1 < tasks <= _FEW:
+        return task
+    numbers = F.array(*(F.lit(number) for number in _apart(tasks)))
+    return F.when(task < tasks, F.get(numbers, task)).otherwise(-task)
+
+
+@lru_cache
+def _apart(count: int) -> tuple[int, ...]:
+    """Numbers whose hashes are 0, 1, 2 and so on, modulo the next power of two."""
+    places = 1 << (count - 1).bit_length()
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < count:
+        place = hashed(number) % places
+        if place < count:
+            found.setdefault(place, number)
+        number += 1
+    return tuple(found[place] for place in range(count))
+
+
 def hashed(number: int) -> int:
     """Spark's `hash` of an int (Murmur3, 32 bits, seed 42), signed as Spark's is."""
     mixed = number & _MASK
@@ -66,4 +103,4 @@ def hashed(number: int) -> int:
     return state - (1 << 32) if state >= 1 << 31 else state
 
 
-__all__ = ["hashed", "lanes"]
+__all__ = ["evenly", "hashed", "lanes"]

@@ -28,7 +28,7 @@ key comes up or its window may close, where the caller says that the new ones ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.joins import unmatched
-from lakestreams.joins.clocks import with_clocks
+from lakestreams.joins.clocks import BEHIND, REACHED, with_clocks
 from lakestreams.joins.order import (
     CONTRIBUTORS,
     KEY,
@@ -98,41 +98,42 @@ def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
     return key_types_differ(left_key, right_key)
 
 
-def retain(left: DataFrame, right: DataFrame, join: Windowed) -> tuple[DataFrame, DataFrame]:
+def clocked(
+    left: DataFrame,
+    right: DataFrame,
+    join: Windowed,
+    since: int = 0,
+    hold: Callable[[DataFrame], DataFrame] | None = None,
+) -> DataFrame:
+    """Both sides as one frame with their clocks: what the other functions work on, made once for all of them.
+
+    Args:
+        left, right: as `execute` is given them.
+        join: the options.
+        since: the first new cycle.
+        hold: keeps a small frame that is read often.
+
+    Returns:
+        Arms (see `windows`) with their clocks.
+    """
+    return with_clocks(arms(left, right, join), join, since, hold)
+
+
+def retain(
+    left: DataFrame, right: DataFrame, join: Windowed, both: DataFrame | None = None
+) -> tuple[DataFrame, DataFrame]:
     """What of the past may still matter: records in window and grace, and per task those that carry its clocks.
 
     Args:
         left, right: all that `execute` was given.
         join: the options.
+        both: what `clocked` has made of them.
 
     Returns:
         Left and right records frames with `task` and the clocks' columns.
     """
-    both = with_clocks(arms(left, right, join), join)
-    at = F.when(steps(join), F.col(AT))
-    stepped, own = F.max(F.when(steps(join), F.col(CLOCK))), [F.max(LEFT_TIME), F.max(RIGHT_TIME)]
-    last = both.groupBy(F.col(TASK).alias("last_task")).agg(
-        F.max(AT).alias("last_at"), F.max(at).alias("last_step"), F.max(CLOCK).alias("last_clock"),
-        stepped.alias("last_stepped"), own[LEFT].alias("last_left"), own[RIGHT].alias("last_right"),
-    )  # fmt: skip
-    carries = (F.col(AT) == F.col("last_at")) | F.coalesce(F.col(AT) == F.col("last_step"), F.lit(False))
-    times = join.times()
-    # a record is open until after + grace (or before + grace) past it; its partners lie up to the window's size before
-    # it; one of the two bounds may be negative
-    furthest = F.greatest(times.before + times.after, times.before, times.after)
-    horizon, reach = F.col("last_clock"), furthest + times.grace
-    if join.rules == "kafka":
-        side_time = by_arm(lambda arm: F.col("last_left" if arm == LEFT else "last_right"))
-        horizon = F.least(F.coalesce(F.col("last_stepped"), F.lit(0)), F.coalesce(side_time, F.lit(0)))
-        reach = (F.abs(times.before) + F.abs(times.after) + times.grace) * 2
-    elif join.realm > 1:
-        # a partner may lie in a task whose clock is ahead: what a record has paired with stays as long as the record
-        realm = Window.partitionBy(F.floor(F.col("last_task") / join.realm))
-        last = last.withColumn("furthest_behind", F.min("last_clock").over(realm))
-        horizon = F.col("furthest_behind")
-    kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
-        carries | (F.col(PART) & (F.col(TIME) >= horizon - reach))
-    )
+    both = clocked(left, right, join) if both is None else both
+    kept = _open_now(both, join) if join.ascending else _open_of_all(both, join)
 
     def side(arm: int, value: str, key: Column) -> DataFrame:
         columns = [F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, *CLOCKS)]
@@ -142,7 +143,15 @@ def retain(left: DataFrame, right: DataFrame, join: Windowed) -> tuple[DataFrame
     return side(LEFT, LEFT_VALUE, F.col(KEY)), side(RIGHT, RIGHT_VALUE, right_key)
 
 
-def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, few: bool = False) -> DataFrame:
+def execute(
+    left: DataFrame,
+    right: DataFrame,
+    join: Windowed,
+    since: int,
+    *,
+    few: bool = False,
+    both: DataFrame | None = None,
+) -> DataFrame:
     """The rows that new records trigger.
 
     Args:
@@ -153,11 +162,12 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, fe
         since: the first new cycle.
         few: whether the new rows are few beside the past: then their keys are broadcast, and the past is left where it
             is but for these keys and those of the windows that close.
+        both: what `clocked` has made of left and right.
 
     Returns:
         Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
     """
-    both = with_clocks(arms(left, right, join), join, since)
+    both = clocked(left, right, join, since) if both is None else both
     rows = taking_part(both, join)
     if few:
         rows = unmatched.touched(rows, join, since)
@@ -174,12 +184,12 @@ def execute(left: DataFrame, right: DataFrame, join: Windowed, since: int, *, fe
     )
 
 
-def late(left: DataFrame, right: DataFrame, join: Windowed, since: int) -> DataFrame:
+def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: DataFrame | None = None) -> DataFrame:
     """The new records that come too late under the rules `strict`: `arm, o, n, ts, contributors, clock, closed`.
 
-    `closed` is when their window closed, ms.
+    `closed` is when their window closed, ms. `both` is what `clocked` has made of left and right.
     """
-    both = with_clocks(arms(left, right, join), join)
+    both = clocked(left, right, join, since) if both is None else both
     return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(
         ARM, ORDER, PLACE, TIME, CONTRIBUTORS, CLOCK, close(join).alias(CLOSED)
     )
@@ -192,6 +202,56 @@ def explain(join: Windowed) -> str:
         f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
         f"rules {join.rules}: both sides exchanged once by key and time bin, pairs sorted once{outer}"
     )
+
+
+def _open_now(both: DataFrame, join: Windowed) -> DataFrame:
+    """What may still matter of arms whose clocks ascend; and the last record of each task, by which these are known.
+
+    That record stands at the clock that its task has reached, so only such records are looked at for it.
+    """
+    last = (
+        both.where(F.col(CLOCK) == F.col(REACHED))
+        .groupBy(F.col(TASK).alias("last_task"))
+        .agg(F.max(AT).alias("last_at"))
+    )
+    carries = F.col(AT) == F.col("last_at")
+    horizon = F.col(BEHIND if join.realm > 1 else REACHED)
+    return both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
+        carries | (F.col(PART) & (F.col(TIME) >= horizon - _reach(join)))
+    )
+
+
+def _open_of_all(both: DataFrame, join: Windowed) -> DataFrame:
+    """What may still matter of arms, and the records that carry their task's clocks."""
+    at = F.when(steps(join), F.col(AT))
+    stepped, own = F.max(F.when(steps(join), F.col(CLOCK))), [F.max(LEFT_TIME), F.max(RIGHT_TIME)]
+    last = both.groupBy(F.col(TASK).alias("last_task")).agg(
+        F.max(AT).alias("last_at"), F.max(at).alias("last_step"), F.max(CLOCK).alias("last_clock"),
+        stepped.alias("last_stepped"), own[LEFT].alias("last_left"), own[RIGHT].alias("last_right"),
+    )  # fmt: skip
+    carries = (F.col(AT) == F.col("last_at")) | F.coalesce(F.col(AT) == F.col("last_step"), F.lit(False))
+    horizon = F.col("last_clock")
+    if join.rules == "kafka":
+        side_time = by_arm(lambda arm: F.col("last_left" if arm == LEFT else "last_right"))
+        horizon = F.least(F.coalesce(F.col("last_stepped"), F.lit(0)), F.coalesce(side_time, F.lit(0)))
+    elif join.realm > 1:
+        # a partner may lie in a task whose clock is ahead: what a record has paired with stays as long as the record
+        realm = Window.partitionBy(F.floor(F.col("last_task") / join.realm))
+        last = last.withColumn("furthest_behind", F.min("last_clock").over(realm))
+        horizon = F.col("furthest_behind")
+    return both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
+        carries | (F.col(PART) & (F.col(TIME) >= horizon - _reach(join)))
+    )
+
+
+def _reach(join: Windowed) -> Column:
+    """How far behind the clock a record may still matter, ms."""
+    times = join.times()
+    if join.rules == "kafka":
+        return (F.abs(times.before) + F.abs(times.after) + times.grace) * 2
+    # a record is open until after + grace (or before + grace) past it; its partners lie up to the window's size before
+    # it; one of the two bounds may be negative
+    return F.greatest(times.before + times.after, times.before, times.after) + times.grace
 
 
 def _numbered(found: DataFrame, join: Windowed) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.joins.clocks import CARRIED, REACHED
 from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, UNMATCHED, is_new
+from lakestreams.joins.spread import evenly
 from lakestreams.joins.validity import byte_order, key_type
 from lakestreams.joins.windows import (
     ARM,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _FIRST_PAIR, _ITSELF, _TRIGGER, _WANTED = "first_pair", "itself", "trigger", "wanted"
 _TIME_REACHED, _IS_STEP, _AHEAD, _AT_ONCE = "t", "is_step", "ahead", "at_once"
+_LANE, _OWN_ROW = "lane", "own_row"
+_ROW = (KEY, TIME, CONTRIBUTORS, ARM, LEFT_VALUE, RIGHT_VALUE)
 _CANDIDATE = (KEY, TIME, CONTRIBUTORS, TASK, ARM, AT, CLOCK, LEFT_VALUE, RIGHT_VALUE, _FIRST_PAIR, _ITSELF)
 
 
@@ -141,7 +144,8 @@ def _closed(both: DataFrame, candidates: DataFrame, join: Windowed, since: int) 
     """Each candidate that a record has closed, triggered by the first one that did, unless a pair came before.
 
     Candidates `at_once` and records without a key are triggered by themselves. The clock ascends in the order, so with
-    all sorted by time, newest first, the first record whose clock is past `close` is the last one seen. Under `strict`
+    all sorted by time, newest first, the first record whose clock is past `close` is the last one seen; of the others no
+    more than place and clock is sorted. Under `strict`
     the past needs only the records at the clock that the new ones find: what they closed is not new. Under `kafka` a
     candidate that was past its close when it came (windows clipped at 0) waits for the next record.
     """
@@ -151,24 +155,28 @@ def _closed(both: DataFrame, candidates: DataFrame, join: Windowed, since: int) 
     else:
         waits = close(join) < F.col(CLOCK)
     alone = _has_no_key(join)
-    own = {name: F.col(name) for name in (TASK, AT)} | {_ITSELF: F.lit(False)}
-    own[_FIRST_PAIR] = F.lit(None).cast(both.schema[AT].dataType)
+    nobody = F.lit(None).cast(both.schema[AT].dataType).alias(_FIRST_PAIR)
     stepping = both.where(is_step | alone).select(
-        *(own.get(name, F.when(alone, F.col(name))).alias(name) for name in _CANDIDATE),
+        TASK,
+        AT,
         F.col(CLOCK).alias(_TIME_REACHED),
         is_step.alias(_IS_STEP),
         F.lit(False).alias(_AHEAD),
         alone.alias(_AT_ONCE),
+        F.when(alone, F.struct(*_ROW, nobody)).alias(_OWN_ROW),
     )
     waiting = candidates.select(
-        *_CANDIDATE,
+        TASK,
+        AT,
         F.when(waits, F.col(CLOCK)).otherwise(close(join)).alias(_TIME_REACHED),
         F.lit(False).alias(_IS_STEP),
         (~waits).alias(_AHEAD),
         _AT_ONCE,
+        F.struct(*_ROW, _FIRST_PAIR).alias(_OWN_ROW),
     )
+    lane = evenly(F.col(TASK), join.realm)
     newest_first = (
-        Window.partitionBy(TASK)
+        Window.partitionBy(_LANE)
         .orderBy(F.desc(_TIME_REACHED), F.desc(_AHEAD), F.desc(AT), F.asc(_IS_STEP))
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
@@ -176,12 +184,14 @@ def _closed(both: DataFrame, candidates: DataFrame, join: Windowed, since: int) 
     at_once = F.col(_AT_ONCE)
     found = (
         stepping.unionByName(waiting)
+        .withColumn(_LANE, lane)
         .withColumn(_TRIGGER, F.when(at_once, F.col(AT)).otherwise(step))
         .where((at_once | ~F.col(_IS_STEP)) & F.col(_TRIGGER).isNotNull())
+        .select(_LANE, AT, _AT_ONCE, _TRIGGER, f"{_OWN_ROW}.*")
         .where(at_once | F.col(_FIRST_PAIR).isNull() | (F.col(_FIRST_PAIR) >= F.col(_TRIGGER)))
     )
     # before the trigger's own rows: -1 is the last one; the trigger is of the same task, which spares an exchange
-    backwards = Window.partitionBy(TASK, _TRIGGER).orderBy(
+    backwards = Window.partitionBy(_LANE, _TRIGGER).orderBy(
         at_once,
         F.desc(TIME),
         F.asc(ARM),
