@@ -56,25 +56,25 @@ select *, if(key is null, at, if(reached is null, null, greatest(at, reached))) 
 """
 _AS_OF = """
 with placed as (
-    select task, trigger as place, null as put, struct(*) as point from {{asked}} where trigger is not null
+    select task, trigger, null as put, key, at, ts, made_of from {{asked}} where trigger is not null
     union all
-    select task, at, ts, null from {{puts}}
+    select task, at, ts, null, null, null, null from {{puts}}
 ),
 timed as (
-    select point, max(put) over
-        (partition by task order by place rows between unbounded preceding and current row) - {history} as bound
+    select *, max(put) over
+        (partition by task order by trigger rows between unbounded preceding and current row) - {history} as bound
     from placed
 ),
 met as (
-    select p.point, p.bound, max(struct(v.ts, v.at, v.there, v.made_of)) as latest,
-        max(if(v.ts <= p.point.ts, struct(v.ts, v.at, v.there, v.made_of), null)) as as_of
-    from timed p left join {{puts}} v
-        on v.own = p.point.key and v.at < p.point.trigger and v.ts >= v.store_time - {history}
-    where p.point is not null
-    group by p.point, p.bound
+    select p.key, p.trigger, p.at, p.ts, p.made_of, p.bound,
+        max(struct(v.ts, v.at, v.there, v.made_of)) as latest,
+        max(if(v.ts <= p.ts, struct(v.ts, v.at, v.there, v.made_of), null)) as as_of
+    from timed p left join {{puts}} v on v.own = p.key and v.at < p.trigger and v.ts >= v.store_time - {history}
+    where p.put is null
+    group by p.key, p.trigger, p.at, p.ts, p.made_of, p.bound
 ),
 found as (
-    select point.*, if(latest.ts <= point.ts, latest, if(point.ts >= bound, as_of, null)) as version from met
+    select *, if(latest.ts <= ts, latest, if(ts >= bound, as_of, null)) as version from met
 )
 select key, trigger as at, if(version.there, 'matched', 'unmatched') as kind,
     array_sort(concat(made_of, if(version.there, version.made_of, array()))) as made_of, ts, {place} as place
