@@ -34,8 +34,8 @@ soak:  ## the long tests; seeds are printed; then every other test on the Spark 
 	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and slow" && $$py -m pytest -m soak -s \
 	&& export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "not soak" $(TWO)
 
-bench:  ## measures lakestreams beside Kafka Streams and Spark's own operators; BENCH="--scale 0.1" and more
-	@$(START) && exec $$py -m bench.versus $(BENCH)
+bench:  ## beside Kafka Streams and Spark's own operators, then by size; BENCH="--scale 0.1" GROWTH="--sizes 100000" and more
+	@$(START) && $$py -m bench.versus $(BENCH) && exec $$py -m bench.growth $(GROWTH)
 
 venv:  ## .venv for development: pinned packages and this package, editable
 	@$(START) && base=$$($$py -c 'import sys; print(sys._base_executable)') && "$$base" -m venv .venv \

@@ -17,11 +17,12 @@ from tests.conformance.cases import Case, Row, Rules
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out of a case: rows in order and, under `strict`, who was late; or why it could not be run."""
+    """What came out of a case: rows in order and, under `strict`, who was late; or why there is nothing."""
 
     rows: tuple[Row, ...] = ()
     late: tuple[int, ...] = ()  # offset_order
-    error: str | None = None
+    error: str | None = None  # why it could not be run
+    left_out: str | None = None  # why this executor cannot take such a case
 
 
 class Executor(Protocol):

@@ -1,8 +1,9 @@
-"""Runs cases on an executor and counts: every join case passes or fails, the others are named with their reason."""
+"""Runs cases on an executor and counts: every join case that it takes passes or fails; why others do not is told."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ class Report:
     failed: Mapping[str, str]  # case id -> why
     not_claimed: Mapping[str, str]  # case id -> why
     outside: tuple[str, ...]  # cases that say nothing about these rules
+    left_out: Mapping[str, str]  # case id -> why the executor cannot take it
     seconds: float
 
     def lines(self) -> list[str]:
@@ -29,8 +31,11 @@ class Report:
         texts += [f"not claimed: {id_}: {why}" for id_, why in self.not_claimed.items()]
         if self.outside:
             texts.append(f"not about these rules: {len(self.outside)} cases without expected_strict")
+        for why, count in Counter(self.left_out.values()).most_common():
+            texts.append(f"left out: {count} case{'' if count == 1 else 's'}: {why}")
         texts.append(f"{self.seconds:.1f} s")
-        texts.append(f"{len(self.passed)} passed, {len(self.failed)} failed")
+        left_out = [f"{len(self.left_out)} left out"] if self.left_out else []
+        texts.append(", ".join([f"{len(self.passed)} passed", f"{len(self.failed)} failed", *left_out]))
         return texts
 
 
@@ -43,14 +48,19 @@ def run(cases: Sequence[Case], executor: Executor, rules: Rules) -> Report:
     judged = [case for case in claimed if case.id not in set(outside)]
     outcomes = _outcomes([case for case in judged if case.fault is None], executor, rules)
     failed: dict[str, str] = {}
+    left_out: dict[str, str] = {}
     passed: list[str] = []
     for case in judged:
-        why = difference(case, outcomes.get(case.id), rules)
+        outcome = outcomes.get(case.id)
+        if outcome is not None and outcome.left_out is not None:
+            left_out[case.id] = outcome.left_out
+            continue
+        why = difference(case, outcome, rules)
         if why is None:
             passed.append(case.id)
         else:
             failed[case.id] = why
-    return Report(tuple(passed), failed, not_claimed, outside, time.perf_counter() - started)
+    return Report(tuple(passed), failed, not_claimed, outside, left_out, time.perf_counter() - started)
 
 
 def _outcomes(cases: Sequence[Case], executor: Executor, rules: Rules) -> Mapping[str, Outcome]:

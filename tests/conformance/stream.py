@@ -1,16 +1,15 @@
 """The executor on the real engine: broker, bronze, ledger, cycles, stored state, Delta outputs.
 
-The cases of a kind share a pipeline: each has partitions of its own, and a column in front of every key keeps them apart,
-as in the other executors. A case is cut only where its order of arrival is not the engine's order of records; each piece
-is a run. Results are read from the output's table, their order from `_lineage`.
-
-Not taken: cases that compare the value before (tables do not hold it), and records at time 0, which librdkafka cannot
-write.
+Several kinds share a pipeline, each with topics, steps and an output of its own: a run costs little more for a dozen
+than for one. Each case has partitions of its own, and a column in front of every key keeps them apart, as in the other
+executors. A case is cut only where its order of arrival is not the engine's order of records; each piece is a run.
+Results are read from the outputs' tables, their order from `_lineage`.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import tempfile
 from collections import defaultdict
@@ -26,7 +25,7 @@ from tests.conformance.batch import _COLUMNS, _bytes, small_session
 from tests.conformance.cases import Case, Input, Row, Rules
 from tests.conformance.executors import Executor, Outcome
 from tests.conformance.topologies import OUTPUT, Kind, build, decode, joined_value, kind_of, windows_of
-from tests.engine.streaming import Piped, pieces
+from tests.engine.streaming import Piped, pieces, together
 
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
@@ -34,7 +33,7 @@ from lakestreams.engine.settings import RunSettings
 from lakestreams.flow import dataflow
 from lakestreams.flow.dataflow import Inputs, Results, Scopes
 from lakestreams.topology.graph import only_looks_up
-from lakestreams.topology.nodes import DeltaSink, Source, is_table
+from lakestreams.topology.nodes import DeltaSink, is_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,13 +41,24 @@ if TYPE_CHECKING:
     from lakestreams import Topology
     from lakestreams.local.broker import Broker
 
+_AT_ONCE = 12  # kinds in a pipeline: more cost more broker partitions than they spare runs
 _numbers = itertools.count(1)
+
+
+def left_out(case: Case) -> str | None:
+    """Why a case that can be run is not run here; None if it is."""
+    if any(one.ts == 0 for one in case.inputs):
+        return "a record at time 0, which the producer takes for one without a time"
+    if case.compares_old:
+        return "it compares the value before, which tables do not hold"
+    if case.fails:
+        return "it stops the run, which other cases share"
+    return None
 
 
 def takes(case: Case) -> bool:
     """Whether a case can be run here."""
-    readable = case.not_claimed is None and case.fault is None
-    return readable and not case.compares_old and not case.fails and all(one.ts > 0 for one in case.inputs)
+    return case.not_claimed is None and case.fault is None and left_out(case) is None
 
 
 def topology_of(kind: Kind) -> Topology:
@@ -80,16 +90,16 @@ class Stream:
         kinds: dict[Kind, list[Case]] = defaultdict(list)
         outcomes: dict[str, Outcome] = {}
         for case in cases:
-            if takes(case):
+            why = left_out(case)
+            if why is None:
                 kinds[kind_of(case, rules)].append(case)
             else:
-                outcomes[case.id] = Outcome(error="the executor stream does not take it (see its module)")
+                outcomes[case.id] = Outcome(left_out=why)
+        if not kinds:
+            return outcomes
         with small_session() as spark, self._running() as broker:
-            for kind, of_kind in kinds.items():
-                try:
-                    outcomes |= _Group(spark, broker, kind, of_kind).run()
-                except Exception as error:  # noqa: BLE001 - these cases have failed, the others go on
-                    outcomes |= {case.id: Outcome(error=f"{type(error).__name__}: {error}") for case in of_kind}
+            for group in _groups(kinds):
+                outcomes |= _run(spark, broker, group)
         return outcomes
 
     @contextmanager
@@ -100,24 +110,61 @@ class Stream:
             yield broker
 
 
-class _Group:
-    """The cases of one kind, on topics and in tables of their own."""
+def _groups(kinds: Mapping[Kind, list[Case]]) -> Iterator[dict[Kind, list[Case]]]:
+    """Kinds that are to share a pipeline: those of as many runs, and lookups, whose state is kept otherwise, apart."""
 
-    def __init__(self, spark: SparkSession, broker: Broker, kind: Kind, cases: Sequence[Case]) -> None:
-        self._spark, self._broker, self._cases = spark, broker, cases
-        number = next(_numbers)
+    def sort(kind: Kind) -> tuple[bool, int]:
         topology = topology_of(kind)
-        self._cuts = [cut(topology, case) for case in cases]
-        self._stride = 1 + max((one.partition for case in cases for one in case.inputs), default=0)
-        self._topics = {source.topic: f"{source.topic}-{number}" for source in topology.sources}
-        self._topology = _on(topology, self._topics, f"conformance_{number}")
+        return only_looks_up(topology.nodes), max(len(cut(topology, case)) for case in kinds[kind])
+
+    sorts = {kind: sort(kind) for kind in kinds}
+    for looks_up in (False, True):
+        own = sorted((kind for kind in kinds if sorts[kind][0] == looks_up), key=lambda kind: sorts[kind][1])
+        size = math.ceil(len(own) / max(1, math.ceil(len(own) / _AT_ONCE)))  # alike, so that none is left alone
+        for start in range(0, len(own), size or 1):
+            yield {kind: kinds[kind] for kind in own[start : start + size]}
+
+
+def _run(spark: SparkSession, broker: Broker, group: Mapping[Kind, list[Case]]) -> dict[str, Outcome]:
+    """The outcomes of a group's cases; of what stops a run, of each kind by itself."""
+    try:
+        return _Group(spark, broker, group).run()
+    except Exception as error:  # noqa: BLE001 - these cases have failed, the others go on
+        if len(group) > 1:
+            apart = [_run(spark, broker, {kind: cases}) for kind, cases in group.items()]
+            return {id_: outcome for found in apart for id_, outcome in found.items()}
+        return {
+            case.id: Outcome(error=f"{type(error).__name__}: {error}") for cases in group.values() for case in cases
+        }
+
+
+class _Group:
+    """The cases of some kinds, on topics and in tables of their own. A case's number is its place among all of them."""
+
+    def __init__(self, spark: SparkSession, broker: Broker, group: Mapping[Kind, list[Case]]) -> None:
+        self._spark, self._broker = spark, broker
+        number = next(_numbers)
+        self._cases = [case for cases in group.values() for case in cases]
+        self._prefixes: list[str] = []  # of each case's kind
+        self._cuts: list[list[list[Input]]] = []
+        self._stride = 1 + max((one.partition for case in self._cases for one in case.inputs), default=0)
+        self._partitions: dict[str, int] = {}  # by topic
+        topologies: dict[str, Topology] = {}
         times: dict[str, dict[int, tuple[int, int, int]]] = defaultdict(dict)
-        for place, case in enumerate(cases):
-            for join, windows in windows_of(case).items():
-                times[join][place] = windows
-        self._scopes = Scopes(
-            self._stride, times, {n: case.params.history_retention_ms or 0 for n, case in enumerate(cases)}
-        )
+        for kind, cases in group.items():
+            prefix = f"k{number}_{len(topologies)}"
+            topologies[prefix] = topology_of(kind)
+            for case in cases:
+                for join, windows in windows_of(case).items():
+                    times[f"{prefix}_{join}"][len(self._cuts)] = windows
+                self._prefixes.append(prefix)
+                self._cuts.append(cut(topologies[prefix], case))
+            for source in topologies[prefix].sources:
+                self._partitions[f"{prefix}_{source.topic}"] = self._stride * len(self._cuts)
+        self._outputs = {f"{prefix}_{OUTPUT}" for prefix in topologies}
+        self._topology = together(f"conformance_{number}", topologies, lambda prefix, one: f"{prefix}_{one.topic}")
+        retention = {place: case.params.history_retention_ms or 0 for place, case in enumerate(self._cases)}
+        self._scopes = Scopes(self._stride, times, retention)
         self._orders: dict[tuple[str, int, int], int] = {}  # coordinates to `offset_order`
 
     def run(self) -> dict[str, Outcome]:
@@ -129,8 +176,8 @@ class _Group:
             return real(topology, replace(inputs, scopes=self._scopes, partitions=own))
 
         try:
-            for topic in self._topics.values():
-                self._broker.create_topic(topic, self._stride * len(self._cases))
+            for topic, count in self._partitions.items():
+                self._broker.create_topic(topic, count)
             settings = RunSettings(
                 kafka={"kafka.bootstrap.servers": self._broker.bootstrap_servers},
                 # snapshots of sources go by the key alone, which several cases have; what nodes keep is told apart
@@ -151,18 +198,30 @@ class _Group:
         places: dict[tuple[str, int], list[int]] = defaultdict(list)
         for place, of_case in enumerate(self._cuts):
             for one in of_case[number] if number < len(of_case) else ():
-                partition = place * self._stride + one.partition
-                records[one.topic].append((_bytes(one.key), _bytes(one.value), one.ts, partition))
-                places[one.topic, partition].append(one.offset_order)
+                topic, partition = f"{self._prefixes[place]}_{one.topic}", place * self._stride + one.partition
+                records[topic].append((_bytes(one.key), _bytes(one.value), one.ts, partition))
+                places[topic, partition].append(one.offset_order)
         for topic, given in records.items():
-            written = self._broker.produce(self._topics[topic], given)
-            for produced in written:
+            for produced in self._broker.produce(topic, given):
                 order = places[topic, produced.partition].pop(0)
-                self._orders[self._topics[topic], produced.partition, produced.offset] = order
+                self._orders[topic, produced.partition, produced.offset] = order
 
     def _outcomes(self, lake: Lake) -> dict[str, Outcome]:
         rows: dict[int, list[Row]] = defaultdict(list)
-        frame = lake.output(OUTPUT).read(self._spark)
+        for output in self._outputs:
+            for place, row in self._rows(lake, output):
+                rows[place].append(row)
+        late: dict[int, set[int]] = defaultdict(set)
+        table = lake.control("quarantine").read(self._spark).where(F.col("code") == "LATE")
+        for row in table.select("topic", "partition", "offset").collect():
+            late[row["partition"] // self._stride].add(self._orders[row["topic"], row["partition"], row["offset"]])
+        return {
+            case.id: Outcome(tuple(rows[place]), tuple(sorted(late[place]))) for place, case in enumerate(self._cases)
+        }
+
+    def _rows(self, lake: Lake, output: str) -> Iterator[tuple[int, Row]]:
+        """An output's rows in their order, each with the place of its case."""
+        frame = lake.output(output).read(self._spark)
         present = [name for name in _COLUMNS if name in frame.columns]
         lineage = [f"_lineage.{name}" for name in ("trigger", "kind")]
         ordered = frame.orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n")
@@ -173,24 +232,10 @@ class _Group:
             columns = [row[name] if name in present else None for name in _COLUMNS]
             value = None if row["kind"] == "tombstone" else joined_value(self._cases[place], key, columns)
             after = self._orders[trigger["source"], trigger["partition"], trigger["offset"]]
-            rows[place].append(Row(key, value, row["event_time_ms"], after))
-        late: dict[int, set[int]] = defaultdict(set)
-        table = lake.control("quarantine").read(self._spark).where(F.col("code") == "LATE")
-        for row in table.select("topic", "partition", "offset").collect():
-            late[row["partition"] // self._stride].add(self._orders[row["topic"], row["partition"], row["offset"]])
-        return {
-            case.id: Outcome(tuple(rows[place]), tuple(sorted(late[place]))) for place, case in enumerate(self._cases)
-        }
+            yield place, Row(key, value, row["event_time_ms"], after)
 
 
 def executor(seed: int) -> Executor:
     """Nothing is left to chance."""
     del seed
     return Stream()
-
-
-def _on(topology: Topology, topics: Mapping[str, str], name: str) -> Topology:
-    from tests.engine.streaming import renamed
-
-    assert all(isinstance(source, Source) for source in topology.sources)
-    return replace(renamed(topology, dict(topics)), name=name)

@@ -1,26 +1,33 @@
-"""Recorded and random cases through the real engine: a topology of each join in `make test`, all in `make soak`."""
+"""Recorded and random cases through the real engine: one of each shape and setting in `make test`, all in `make soak`."""
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import pytest
-from tests.conformance.__main__ import DEFAULT
+from tests.conformance.__main__ import DEFAULT, main
 from tests.conformance.cases import Case, Rules, load
 from tests.conformance.runner import run
-from tests.conformance.stream import Stream, cut, takes, topology_of
-from tests.conformance.test_kernels import text_of
-from tests.conformance.topologies import Kind, kind_of
+from tests.conformance.sample import Pair, pairs, runs, sample
+from tests.conformance.stream import Stream, left_out, takes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.local.broker import Broker
 
-pytestmark = [pytest.mark.broker]
-
-PIECES = 2  # each is a run, which takes seconds
+RECORDED, RANDOM = DEFAULT
+MOST = 2  # runs of a case in `make test`; each takes seconds
+# what every case takes more runs for, since its records do not come in the order of their times
+IN_SOAK = {
+    *itertools.product(["table-table left", "table-table outer"], ["left as of", "right as of"]),
+    *itertools.product(["fk-table-table left"], ["left as of", "right as of"]),
+    *itertools.product(["stream-stream left"], ["in-memory store", "only after"]),
+    ("stream-table inner", "as of"),
+}
+AT_ZERO = "a record at time 0, which the producer takes for one without a time"
 
 
 def cases_of(rules: Rules) -> list[Case]:
@@ -29,29 +36,81 @@ def cases_of(rules: Rules) -> list[Case]:
     return [case for case in cases if takes(case) and (rules == "kafka" or case.expected_strict is not None)]
 
 
-def sample(rules: Rules) -> list[Case]:
-    """Of each join and kind of it, the topology that comes first by a hash, with its cases of few pieces."""
-    kinds: dict[Kind, list[Case]] = {}
-    for case in cases_of(rules):
-        kind = kind_of(case, rules)
-        if len(cut(topology_of(kind), case)) <= PIECES:
-            kinds.setdefault(kind, []).append(case)
-    chosen: dict[tuple[str, str], Kind] = {}
-    for kind in sorted(kinds, key=lambda kind: crc32(text_of(kind))):
-        chosen.setdefault((kind.join, kind.how if rules == "strict" else ""), kind)
-    return [case for kind in chosen.values() for case in kinds[kind][:6]]
+def chosen_cases() -> list[Case]:
+    """What `make test` runs."""
+    (recorded, _), (random, _) = load([RECORDED]), load([RANDOM])
+    return sample(recorded, random, "kafka", MOST)
 
 
+def shown(cases: list[Case]) -> set[Pair]:
+    return {pair for case in cases for pair in pairs(case, "kafka")}
+
+
+# --- which cases -----------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_has_every_shape_in_every_setting_that_takes_few_runs() -> None:
+    chosen, cases = chosen_cases(), cases_of("kafka")
+    assert shown(chosen) == shown([case for case in cases if runs(case, "kafka") <= MOST])
+    assert shown(cases) - shown(chosen) == IN_SOAK
+    assert len(chosen) < len(cases) / 5
+
+
+def test_the_sample_has_what_users_declare() -> None:
+    hows = ("inner", "left", "outer")
+    as_of, plain = ("left as of", "right as of"), "plain"
+    wanted = {
+        *itertools.product([f"stream-stream {how}" for how in hows], [plain, "grace", "repartitioned"]),
+        *itertools.product(["stream-stream inner"], ["self-join", "in-memory store", "only before", "only after"]),
+        *itertools.product([f"stream-table {how}" for how in hows[:2]], [plain, "grace"]),
+        ("stream-table left", "as of"),
+        *((f"stream-{what} {how}", plain) for what in ("global", "table-fk") for how in hows[:2]),
+        *itertools.product([f"table-table {how}" for how in hows], [plain, "chain", "cache"]),
+        *itertools.product([f"fk-table-table {how}" for how in hows[:2]], [plain, "cache"]),
+        *itertools.product(["table-table inner", "fk-table-table inner"], as_of),
+        *((f"aggregate {of}-{how}", plain) for of in ("kstream", "ktable") for how in ("count", "reduce", "aggregate")),
+        ("aggregate ktable-aggregate", "as of"),
+        ("to-table None", plain),
+    }
+    assert wanted - shown(chosen_cases()) == set()
+
+
+def test_what_the_engine_cannot_be_given_is_left_out_and_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of these are left out, so that no Spark is started."""
+    cases, _ = load(DEFAULT)
+    wanted = [case for case in cases if case.not_claimed is None and not takes(case)]
+    report = run(wanted, Stream(), "kafka")
+    assert (report.passed, report.failed) == ((), {})
+    assert report.left_out == {case.id: AT_ZERO for case in wanted}
+    one, two = wanted[:2]
+    assert main(["--executor", "stream", "--only", one.id, "--only", two.id]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"left out: 2 cases: {AT_ZERO}"
+    assert lines[-1] == "0 passed, 0 failed, 2 left out"
+
+
+def test_cases_are_left_out_for_their_own_reason() -> None:
+    (case, *_) = cases_of("kafka")
+    assert left_out(case) is None
+    assert "value before" in str(left_out(replace(case, compares_old=True)))
+    assert "stops the run" in str(left_out(replace(case, fails=True)))
+
+
+# --- through the engine ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.broker
 @pytest.mark.timeout(1500)
 def test_a_sample_through_the_engine(spark: SparkSession, broker: Broker) -> None:
     """Under Kafka's rules; strict ones differ in kernels, which other tests look at."""
     del spark  # the executor takes the session that is there
-    chosen = sample("kafka")
+    chosen = chosen_cases()
     report = run(chosen, Stream(broker), "kafka")
     assert report.failed == {}, "\n".join(report.lines())
-    assert len(report.passed) == len(chosen) > 8
+    assert len(report.passed) == len(chosen)
 
 
+@pytest.mark.broker
 @pytest.mark.soak
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("rules", ["kafka", "strict"])

@@ -1,4 +1,4 @@
-"""The three jobs as the crash tests run them: a topology each, old data, and new data that arrives before a restart."""
+"""The jobs as the crash tests run them: a topology each, old data, and new data that arrives before a restart."""
 
 from __future__ import annotations
 
@@ -169,6 +169,37 @@ def _new_rows() -> dict[str, list[Record]]:
         "Customers": [(f"c{number}", f"new{number}", ZERO + 4_990 + number) for number in range(4)],
     }
 
+
+# --- records that wait, beside every kind of output ------------------------------------------------------------------
+
+
+def races(views: str, users: str) -> Topology:
+    """Views that wait for their user's profile, or are put right by it; the profiles merged, and as a change log."""
+    builder = StreamsBuilder("races")
+    stream = builder.stream(views, key=Text("user"), value=Text("page"))
+    table = builder.table(users, key=Text("user"), value=Text("region"))
+    table.to_delta("silver.users", change_feed=True)
+    table.to_delta("silver.user_changes", mode="changes")
+    stream.join(table, wait="200 ms", name="waited").to_delta("silver.waited")
+    stream.left_join(table, amend="200 ms", name="amended").to_delta("silver.amended")
+    return builder.build()
+
+
+def _old_races() -> dict[str, list[Record]]:
+    """Profiles that come, change and go; of the last views some wait, for a profile or in vain."""
+    users = [(f"u{number % 6}", None if number % 5 == 4 else f"r{number}", ZERO + 20 * number) for number in range(30)]
+    views = [(f"u{number % 9}", f"/{number}", ZERO + 10 * number) for number in range(60)]
+    return {"PageViews": views, "UserProfiles": users}
+
+
+def _new_races() -> dict[str, list[Record]]:
+    """Profiles for some of those who wait, a change and a deletion of others, and a view long after."""
+    profiles = [("u6", "late"), ("u7", "late"), ("u0", "changed"), ("u1", None), ("u2", None)]
+    users = [(user, region, ZERO + 600 + number) for number, (user, region) in enumerate(profiles)]
+    return {"PageViews": [("u6", "/new", ZERO + 5_000)], "UserProfiles": users}
+
+
+RACES = Job("races", ("PageViews", "UserProfiles"), races, _old_races, _new_races)
 
 JOBS = {
     job.name: job

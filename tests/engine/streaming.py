@@ -7,7 +7,7 @@ order in which they are piped is the engine's, they go into one piece, which is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,20 +104,48 @@ class Stream:
         return sorted((self.names[row[0]], row[1], row[2], row[3], row[4]) for row in found)
 
 
-def renamed(topology: Topology, topics: dict[str, str]) -> Topology:
+def renamed(topology: Topology, topics: Mapping[str, str]) -> Topology:
     """The same topology on other topics; the sources keep their names."""
+    return _changed(topology, lambda one: replace(one, topic=topics[one.topic]) if isinstance(one, Source) else one)
+
+
+def together(name: str, topologies: Mapping[str, Topology], topic: Callable[[str, Source], str]) -> Topology:
+    """Several topologies as one pipeline: a run of it costs little more than a run of one of them.
+
+    Args:
+        name: the pipeline's.
+        topologies: by a prefix for the names of their nodes.
+        topic: from a prefix and a source to the name of the source and of its topic. Sources of one name must be equal.
+    """
+    nodes: list[Node] = []
+    known: dict[str, Source] = {}
+    for prefix, topology in topologies.items():
+
+        def change(node: Node, prefix: str = prefix) -> Node:
+            if not isinstance(node, Source):
+                return replace(node, name=f"{prefix}_{node.name}")
+            own = topic(prefix, node)
+            source = replace(node, name=own, topic=own)
+            assert known.setdefault(own, source) == source, f"two sources are called {own}"
+            return known[own]
+
+        for node in _changed(topology, change).nodes:
+            if not any(node is other for other in nodes):
+                nodes.append(node)
+    return Topology(name, tuple(nodes))
+
+
+def _changed(topology: Topology, change: Callable[[Node], Node]) -> Topology:
+    """The same topology with each of its nodes changed, whatever it reads apart."""
     made: dict[int, Node] = {}
 
     def copy(node: Node) -> Node:
         if id(node) not in made:
-            if isinstance(node, Source):
-                made[id(node)] = replace(node, topic=topics[node.topic])
-            else:
-                ends = {name: copy(getattr(node, name)) for name in ("parent", "left", "right") if hasattr(node, name)}
-                made[id(node)] = replace(node, **ends)
+            ends = {name: copy(getattr(node, name)) for name in ("parent", "left", "right") if hasattr(node, name)}
+            made[id(node)] = change(replace(node, **ends) if ends else node)
         return made[id(node)]
 
     return replace(topology, nodes=tuple(copy(node) for node in topology.nodes))
 
 
-__all__ = ["Piped", "Stream", "is_table", "pieces", "renamed"]
+__all__ = ["Piped", "Stream", "is_table", "pieces", "renamed", "together"]

@@ -222,3 +222,23 @@ def test_attempts_lie_in_the_stretches_of_their_batches_and_in_no_other(spark: S
             assert row["cycle"] == wanted, row
     of_one = frame.where(within({1: (2, 4)}))
     assert of_one.count() == frame.where("partition = 1 and offset in (2, 3) and attempt = 0").count()
+
+
+def test_rows_of_many_cycles_are_told_apart(spark: SparkSession) -> None:
+    """A continuous job plans more than these a day; some plans take nothing of a partition."""
+    count = 1_200
+    plans = [
+        Plan(cycle, "f", tuple(Range("t", n, at(cycle - 1, n), at(cycle, n)) for n in (0, 1)), {}, cycle, cycle)
+        for cycle in range(1, count + 1)
+    ]
+    rows = spark.range(2 * count).selectExpr("0 as partition", "id as offset", "id div 2 + 1 as wanted")
+    rows = rows.unionByName(
+        spark.range(count // 3).selectExpr("1 as partition", "id as offset", "3 * id + 3 as wanted")
+    )
+    assert rows.where(row_cycle("t", plans) != F.col("wanted")).count() == 0
+    assert rows.where(row_cycle("t", plans).isNull()).count() == 0
+
+
+def at(cycle: int, partition: int) -> int:
+    """The end of a cycle in a partition: two records a cycle, or one every three cycles."""
+    return cycle // 3 if partition else 2 * cycle

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from tests.engine.harness import Bench, assert_ledger_sound, facts, fresh_topics
-from tests.engine.jobs import JOBS, Job, Record
+from tests.engine.jobs import JOBS, RACES, Job, Record
 from tests.engine.victim import BATCH
 
 from lakestreams.engine import failpoints
+from lakestreams.engine.failpoints import FailpointReached
 from lakestreams.errors import Fenced
 from lakestreams.testing.small import small
 
@@ -50,9 +51,9 @@ class Log:
         """What an undisturbed run makes of the old data."""
         return self.undisturbed("plain")
 
-    def undisturbed(self, name: str) -> dict[str, list[tuple[Any, ...]]]:
+    def undisturbed(self, name: str, **more: Any) -> dict[str, list[tuple[Any, ...]]]:
         bench = self.bench(self.root / name)
-        bench.run(**PACE)
+        bench.run(**PACE, **more)
         assert_ledger_sound(bench)
         return facts(bench)
 
@@ -155,6 +156,38 @@ def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
     bench.run(**PACE)
     assert facts(bench) == log.undisturbed("undisturbed")
     assert_ledger_sound(bench)
+
+
+@pytest.mark.timeout(900)
+def test_merged_rows_a_change_log_and_records_that_wait_survive_what_fails(
+    spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any
+) -> None:
+    """Of the other jobs the long tests try every step; here the few that part one of these outputs from the others."""
+    log = Log(spark, broker, tmp_path, RACES)
+    bench = log.bench(tmp_path / "failing")
+
+    def fails(name: str) -> None:
+        armed(f"{name}:1:raise")
+        with pytest.raises(FailpointReached):
+            bench.run(**PACE)
+        armed.off()
+
+    fails("state.written")  # what waits is written down, and nothing says where
+    assert bench.silver("silver.amended").where("_lineage.kind = 'unmatched'").count() > 0
+    log.produce(RACES.new())
+    fails("publish.after/silver.users")  # rows are merged and deleted, those that waited are still to come
+    fails("publish.after/silver.amended")  # now all of it is out, and comes a second time
+    bench.run(**PACE, drain=True)
+
+    assert facts(bench) == log.undisturbed("undisturbed", drain=True)
+    assert_ledger_sound(bench)
+    assert bench.silver("silver.amended").where("_lineage.kind = 'amended'").count() > 0
+    assert bench.quarantine().where("code = 'NO_PARTNER'").count() > 0
+    users = bench.lake.output("silver.users").path
+    feed = spark.read.option("readChangeFeed", "true").option("startingVersion", 0).format("delta").load(str(users))
+    doubled = feed.groupBy("user", "_change_type", "_lineage.trigger").count().where("count > 1")
+    assert doubled.collect() == [], "whoever follows the merged table sees each change once"
+    assert feed.where("_change_type = 'delete'").count() > 0
 
 
 @pytest.mark.soak

@@ -27,6 +27,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "joins.md"
 # What was seen or clicked, and the second; the ad is its first letter. Z comes when every window has long closed.
 VIEWS = (("A", 0), ("B", 1), ("C", 3), ("D", 3), ("F.1", 4), ("F.2", 4.5), ("G", 6), ("Z", 61))
 CLICKS = (("A", 1), ("C", 2), ("E", 3.5), ("F", 5), ("G.1", 7), ("G.2", 7.5), ("B", 12), ("Z", 60))
+EVENTS = {"AdViews": VIEWS, "AdClicks": CLICKS}
 TOMBSTONE_AT = 70
 
 INNER = "A/A C/C F.1/F F.2/F G/G.1 G/G.2"
@@ -109,15 +110,14 @@ def topology_of(written: str) -> Topology:
 def piped(topology: Topology, spark: SparkSession) -> TopologyTestDriver:
     """A driver that all views and clicks have gone through by their time; a global table's clicks come first."""
     driver = TopologyTestDriver(topology, spark)
-    events = [(0, at, "AdViews", name) for name, at in VIEWS]
-    events += [(-1 if "global_table" in kinds(topology) else 0, at, "AdClicks", name) for name, at in CLICKS]
+    events = [
+        (source.kind != "global_table", at, source.name, name)
+        for source in topology.sources
+        for name, at in EVENTS[source.topic]
+    ]
     for _, at, source, name in sorted(events):
         driver.pipe(source, name[0], name, int(at * 1000))
     return driver
-
-
-def kinds(topology: Topology) -> set[str]:
-    return {source.kind for source in topology.sources}
 
 
 def pair(value: dict[str, Any]) -> str:

@@ -67,12 +67,18 @@ def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
 
 
 def _first_past(number: str, stretch: Sequence[tuple[int, int]]) -> Column:
-    """The cycle of the first end that a number lies below; pairs of end and cycle, ascending."""
-    return reduce(
-        lambda column, one: F.when(F.col(number) < one[0], F.lit(one[1]).cast("bigint")).otherwise(column),
-        reversed(stretch),
-        F.lit(None).cast("bigint"),
-    )
+    """The cycle of the first end that a number lies below; pairs of end and cycle, ascending.
+
+    Halved again and again: Spark walks through expressions by recursion, and its stack ends at 500 in a chain.
+    """
+    if not stretch:
+        return F.lit(None).cast("bigint")
+    if len(stretch) == 1:
+        ((end, cycle),) = stretch
+        return F.when(F.col(number) < end, F.lit(cycle).cast("bigint"))
+    half = len(stretch) // 2
+    below = F.col(number) < stretch[half - 1][0]
+    return F.when(below, _first_past(number, stretch[:half])).otherwise(_first_past(number, stretch[half:]))
 
 
 def cut_below(

@@ -234,6 +234,7 @@ class Ledger:
         found = (
             self.rows(spark)
             .where((F.col("kind") == self.role) & (F.col("epoch") >= self.epoch))
+            .select("epoch", "run_id")
             .orderBy(F.desc("epoch"))
             .limit(1)
             .collect()

@@ -50,9 +50,14 @@ def find(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expe
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
     if not table.exists(spark):
         return Snapshot()
-    fit = table.read(spark).where(F.col(_FORMATS) == _formats(source, expectations))
-    found = fit.agg(F.max(_AS_OF), F.count(_ROW_CYCLE)).first()
-    return Snapshot(found[0], found[1]) if found is not None and found[0] is not None else Snapshot()
+    own = F.col(_ROW_CYCLE).isNull() & (F.col(_FORMATS) == _formats(source, expectations))
+    itself = (
+        table.read(spark).where(own).agg(F.max(_AS_OF)).first()
+    )  # files of rows alone are skipped by their statistics
+    if itself is None or itself[0] is None:
+        return Snapshot()
+    count = table.read(spark).agg(F.count(F.lit(1))).first()  # Delta's log knows, so no file is read
+    return Snapshot(itself[0], count[0] - 1 if count is not None else 0)
 
 
 def state(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot) -> DataFrame | None:

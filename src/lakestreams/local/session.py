@@ -48,6 +48,9 @@ _FIXED_CONF: Final[dict[str, str]] = {
     # each rename; both are atomic within one JVM only.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.sql.shuffle.partitions": "4",
+    # Spark keeps the last 100 classes that it generated; a round of a pipeline needs a few hundred. Without them it writes,
+    # compiles and loads each again, and the JVM warms each up again: a fifth of a warm run (docs/benchmarks.md).
+    "spark.sql.codegen.cache.maxEntries": "1000",
     # VACUUM lists a table's files in so many tasks: 10,000 by default, half a minute for a table of ten files.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # 300 seconds by default, the wait for a free core included: on a machine busy with other work that is no error.

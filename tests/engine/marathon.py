@@ -1,0 +1,88 @@
+"""A driver in a process of its own that runs round after round: `python -m tests.engine.marathon ROOT SERVERS WORK TOPICS...`.
+
+A line to stdin is a round; a line of JSON on stdout says what it took: seconds of the clock, CPU seconds of this process and
+its JVM, and seconds by stage. After the line `memory` it says what is in use once all garbage is collected: the JVM's heap and
+this process, in bytes. The session is the one of a job: its code is compiled as far as the JVM can.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from lakestreams import Json, StreamsBuilder, Text, Topology
+from lakestreams.engine.driver import Driver
+from lakestreams.engine.lake import Lake
+from lakestreams.engine.settings import RunSettings
+from lakestreams.local.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def lookups(views: str, users: str) -> Topology:
+    """Views with their users' regions, appended: what is remembered are snapshots of a table source."""
+    builder = StreamsBuilder("lookups")
+    table = builder.table(users, key=Text("user"), value=Text("region"))
+    builder.stream(views, key=Text("user"), value=Text("page")).left_join(table).to_delta("silver.lookups")
+    return builder.build()
+
+
+def tables(orders: str, customers: str) -> Topology:
+    """Orders with their customers, merged: what is remembered is what a node keeps of two tables."""
+    builder = StreamsBuilder("tables")
+    left = builder.table(orders, key=Text("order_id"), value=Json("customer string, amount bigint"))
+    right = builder.table(customers, key=Text("customer_id"), value=Text("name"))
+    left.left_join(right, left_on=lambda order: order.customer).to_delta("silver.tables")
+    return builder.build()
+
+
+WORKS: dict[str, Callable[[str, str], Topology]] = {"lookups": lookups, "tables": tables}
+
+
+def main() -> None:
+    root, servers, work, *topics = sys.argv[1:]
+    spark = spark_session()
+    kafka = {"kafka.bootstrap.servers": servers, "kafka.isolation.level": "read_committed"}
+    driver = Driver(spark, WORKS[work](*topics), Lake(str(Path(root))), RunSettings(kafka=kafka))
+    driver.start()
+    stages = driver._summary.seconds
+    for line in sys.stdin:
+        if line == "memory\n":
+            tell(memory(spark))
+            continue
+        before, cpu, began = dict(stages), cpu_seconds(), time.perf_counter()
+        driver.round()
+        spent = {stage: seconds - before.get(stage, 0.0) for stage, seconds in stages.items()}
+        tell({"wall": time.perf_counter() - began, "cpu": cpu_seconds() - cpu, **spent})
+    driver.end()
+
+
+def tell(what: dict[str, float]) -> None:
+    print(json.dumps(what), flush=True)  # noqa: T201  # read by the test
+
+
+def cpu_seconds() -> float:
+    own = psutil.Process()
+    times = [one.cpu_times() for one in (own, *own.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
+
+
+def memory(spark: SparkSession) -> dict[str, float]:
+    gc.collect()  # what Python holds of Spark's objects
+    jvm = spark._jvm
+    assert jvm is not None
+    jvm.java.lang.System.gc()
+    heap = jvm.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
+    return {"heap": heap, "python": psutil.Process().memory_info().rss}
+
+
+if __name__ == "__main__":
+    main()
