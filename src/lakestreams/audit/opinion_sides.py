@@ -105,7 +105,7 @@ class Evaluation:
         frames: node to its rows: of all records that its sources took from the first on.
         partitions: topic to partition count.
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
-        made: node to its rows before an expectation dropped some of them, where one did.
+        made: node to its rows before an expectation dropped some of them, where one did; `frames` is without these.
         fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
     """
 
@@ -129,13 +129,13 @@ class Sides:
         """A query over frames that it names in braces."""
         return self._spark.sql(text, **frames)  # type: ignore[arg-type]
 
-    def rows(self, node: Node) -> DataFrame:
-        """A node's rows as it gave them."""
-        return self._of.made.get(node.name, self._of.frames[node.name])
+    def given(self, join: Join) -> DataFrame:
+        """What a join gave, also what an expectation then kept from those behind it."""
+        return self._of.made.get(join.name, self._of.frames[join.name])
 
     def side(self, node: Node, mapper: Mapper | None = None) -> DataFrame:
         """A node's rows as a side; it meets the other one by its key, or by the key that a user's function makes."""
-        frame = self.rows(node)
+        frame = self._of.frames[node.name]
         own = own_key(frame)
         if mapper is not None:
             frame = frame.withColumn(_MADE, F.when(F.col("v").isNotNull(), _made(mapper, node, frame)))
@@ -144,7 +144,7 @@ class Sides:
 
     def tasked(self, join: Join, parent: Node) -> DataFrame:
         """A join's side with tasks."""
-        frame, task = self.rows(parent), "o.partition"
+        frame, task = self._of.frames[parent.name], "o.partition"
         if key_source(parent) is None:
             count = self._tasks(join)
             frame = self._hashed(frame)

@@ -76,7 +76,7 @@ def changes(sides: Sides, node: TableTableJoin | ForeignKeyJoin) -> tuple[DataFr
         left=sides.side(node.left, node.left_on if isinstance(node, ForeignKeyJoin) else None),
         right=sides.side(node.right),
     )
-    frame = sides.rows(node)
+    frame = sides.given(node)
     text = _GIVEN_IN_THE_END.format(own=own_key(frame), made_of=MADE_OF, at=sides.at)
     given = sides.sql(_END.format("to_json(own)") + "from {rows}", rows=sides.sql(text, frame=frame))
     ends = sides.sql(_END.format("in_the_end") + "from {rows} where in_the_end is not null", rows=expected)

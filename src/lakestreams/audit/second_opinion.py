@@ -130,7 +130,7 @@ class _Opinion:
         return self._told(expected), self._told(given)
 
     def _given(self, node: Join, place: str) -> DataFrame:
-        frame = self._sides.rows(node)
+        frame = self._sides.given(node)
         return self._sides.sql(_GIVEN.format(own=own_key(frame), place=place), frame=frame)
 
     def _told(self, rows: DataFrame) -> DataFrame:
