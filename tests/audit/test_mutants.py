@@ -21,7 +21,8 @@ from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine import ingest, past, settle, sinks
 from lakestreams.engine.lake import Table
 from lakestreams.flow import shapes
-from lakestreams.joins import fk_table_table, stream_stream, unmatched, validity
+from lakestreams.flow import sides as flow_sides
+from lakestreams.joins import fk_table_table, race, stream_stream, stream_versioned_table, unmatched, validity
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -99,7 +100,38 @@ def tables() -> tuple[Topology, Mapping[str, Sequence[Record]]]:
     return builder.build(), {"OrderRows": rows, "Customers": named}
 
 
-SHAPES = {"lookups": lookups, "windows": windows, "tables": tables}
+def clocks() -> tuple[Topology, Mapping[str, Sequence[Record]]]:
+    """Joins that follow clocks: windows of re-partitioned streams by Kafka's rules, prices as of a time, late customers."""
+    builder = StreamsBuilder("clocks")
+    text = {"key": Text("order_id")}
+    orders, payments = (builder.stream(name, value=Text(name.lower()), **text) for name in ("Orders", "Payments"))
+    prices = builder.table("Prices", value=Text("price"), as_of=True, history="300 ms", **text)
+    customers = builder.table("Customers", value=Text("name"), **text)
+    placed, paid = orders.repartition(3, name="placed"), payments.repartition(3, name="paid")
+    placed.outer_join(paid, within="40 ms", grace="20 ms", rules="kafka", name="spread").to_delta("silver.spread")
+    orders.left_join(prices, grace="60 ms", name="priced").to_delta("silver.priced")
+    orders.left_join(customers, wait="50 ms", amend="200 ms", name="raced").to_delta("silver.raced", mode="merge")
+    chance = random.Random(4)
+
+    def told(count: int, apart: int, *, deletes: bool) -> list[Record]:
+        """Times run on, and now and then back; keys come again and again."""
+        return [
+            (
+                f"o{chance.randrange(12)}",
+                None if deletes and number % 6 == 5 else f"v{number}",
+                max(0, ZERO + apart * number - chance.choice([0, 0, 0, 30, 90, 400])),
+            )
+            for number in range(count)
+        ]
+
+    given = {
+        "Orders": told(90, 10, deletes=False), "Payments": told(90, 10, deletes=False),
+        "Prices": told(60, 15, deletes=True), "Customers": told(45, 20, deletes=True),
+    }  # fmt: skip
+    return builder.build(), given
+
+
+SHAPES = {"lookups": lookups, "windows": windows, "tables": tables, "clocks": clocks}
 
 
 @dataclass
@@ -212,6 +244,41 @@ def _subscribers_never_leave(patch: pytest.MonkeyPatch) -> None:
         return rows.withColumn(validity.TO, F.lit(None).cast(rows.schema[validity.TO].dataType))
 
     patch.setattr(fk_table_table, "_left_rows", endless)
+
+
+def _all_in_one_task(patch: pytest.MonkeyPatch) -> None:
+    """Re-keyed records share one clock."""
+    patch.setattr(flow_sides, "partition_of", lambda *_: F.lit(0))
+
+
+def _grace_too_short(patch: pytest.MonkeyPatch) -> None:
+    """Records come out before late rows of the past do."""
+    real = stream_versioned_table._with_triggers
+    patch.setattr(stream_versioned_table, "_with_triggers", lambda points, grace_ms: real(points, grace_ms - 20))
+
+
+def _bounds_too_long(patch: pytest.MonkeyPatch) -> None:
+    """Records look out for longer than they were told."""
+    real = race._ended
+    patch.setattr(race, "_ended", lambda both, found, bound, *more: real(both, found, bound + 20, *more))
+
+
+@pytest.mark.parametrize(
+    ("shape", "mutate", "name"),
+    [
+        ("clocks", _all_in_one_task, "spread"),
+        ("clocks", _grace_too_short, "priced"),
+        ("clocks", _bounds_too_long, "raced"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__.strip("_"),
+)
+@pytest.mark.soak
+def test_a_fault_of_one_of_several_joins_is_found_there_alone(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, mutate: Mutate, name: str
+) -> None:
+    laid = shelf.planned(shape).copied(tmp_path / "mutant")
+    mutate(monkeypatch)
+    assert set(laid.published().differing()) == {f"second opinion on {name}"}
 
 
 @pytest.mark.parametrize(

@@ -398,7 +398,8 @@ def test_a_fault_of_a_step_has_its_line_and_a_hint(load, step, kind, line, words
 
 
 OUTPUTS = [
-    ("{from: Orders,\n    mode: merge}", InvalidOption, 6, "mode merge does not fit Orders, a stream", "it takes append"),
+    ("{from: Orders,\n    mode: changes}", InvalidOption, 6, "mode changes does not fit Orders, a stream", "it takes append, merge"),
+    ("{from: Orders,\n    mode: merge}", InvalidOption, 6, "mode merge: no later result replaces a row of Orders", "append every"),
     ("{from: Status,\n    mode: append}", InvalidOption, 6, "mode append does not fit Status, a table", "it takes merge, changes"),
     ("{from: Orders,\n    change_feed: true}", InvalidOption, 6, "change_feed does not fit Orders", "leave it out"),
     ("{from: Status, change_feed: maybe}", ConfigInvalid, 5, "true or false", ""),

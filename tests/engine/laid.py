@@ -21,7 +21,6 @@ from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.flow import dataflow
-from lakestreams.flow.steps import names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +122,7 @@ class Laid:
         for sink in self.topology.sinks:
             rows = results.outputs[sink.name]
             sinks.create(spark, self.lake, sink, rows.schema)
-            key = names(results.records[sink.name], "k")
+            key = sinks.merged_by(sink, results.records[sink.name])
             newest = sinks.latest(rows, key) if sink.mode == "merge" else rows
             sinks.publish(spark, ledger, sink, newest, key, plans[-1])
         return self

@@ -520,3 +520,11 @@ def test_check_explains_every_node() -> None:
     assert lines["e"] == "mapped_key appended, one commit a cycle"
     assert lines["f"] == "tables merged by key, one commit a cycle"
     assert lines["g"] == "named appended change by change, one commit a cycle"
+
+
+def test_check_tells_a_stream_that_is_merged_by_record() -> None:
+    from lakestreams.cli.check import in_words
+
+    sources = declared()
+    sources.views.left_join(sources.users, amend="1 h", name="j").to_delta("out", mode="merge")
+    assert in_words(sources.builder.build().nodes)[-1] == "out: j merged by record, one commit a cycle"

@@ -193,6 +193,7 @@ VIEWS, CLICKS, USERS, PLANS, REGIONS, VERSIONED = (
 )
 WINDOW = WindowedJoin("j", VIEWS, CLICKS, "left", 0, 0)
 LOOKUP = StreamTableJoin("j", VIEWS, USERS, "left")
+AMENDED = replace(LOOKUP, name="lookup", amend_ms=9)
 MAPPED = StreamGlobalJoin("j", VIEWS, REGIONS, "left", function)
 TABLES = TableTableJoin("j", USERS, VERSIONED, "outer")
 FOREIGN = ForeignKeyJoin("j", USERS, PLANS, "left", function)
@@ -273,7 +274,20 @@ NODES = [
     # outputs
     (DeltaSink("o", VIEWS, mode="append"), []),
     *((DeltaSink("o", TABLES, mode=mode), []) for mode in ("merge", "changes")),
-    (DeltaSink("o", VIEWS, mode="merge"), ["LS112 mode='merge' does not fit Views, a stream"]),
+    (DeltaSink("o", VIEWS, mode="merge"),
+     ["LS112 mode merge: no later result replaces a row of Views: no join before it amends"]),
+    (DeltaSink("o", VIEWS, mode="changes"), ["LS112 mode='changes' does not fit Views, a stream"]),
+    (DeltaSink("o", AMENDED, mode="merge"), []),
+    (DeltaSink("o", StreamGlobalJoin("g", SelectKey("s", Filter("f", AMENDED, function), function), REGIONS, "left", function),
+               mode="merge"), []),
+    (DeltaSink("o", FlatMapValues("many", AMENDED, function), mode="merge"),
+     ["LS112 mode merge: a record may have several rows in many, since many is a flat_map_values"]),
+    (DeltaSink("o", replace(AMENDED, left=Merge("both", VIEWS, VIEWS)), mode="merge"),
+     ["LS112 mode merge: a record may have several rows in lookup, since both is a merge"]),
+    (DeltaSink("o", replace(AMENDED, name="twice", left=AMENDED), mode="merge"),
+     ["LS112 mode merge: lookup and twice both amend: the last result of a record need not be the one that knows most"]),
+    (DeltaSink("o", replace(LOOKUP, name="slow", left=AMENDED, wait_ms=5), mode="merge"),
+     ["LS112 mode merge: slow waits behind lookup: a record's results may come out in another order"]),
     (DeltaSink("o", USERS, mode="append"), ["LS112 mode='append' does not fit Users, a table"]),
     (DeltaSink("o", USERS, mode="upsert"), ["LS112 mode='upsert' is none of append, merge, changes"]),
     (DeltaSink("o", REGIONS, mode="merge"),

@@ -53,7 +53,7 @@ def use(s: KStream, t: KTable, g: GlobalKTable) -> None:
     s.join(s, within="1 s", emit_unmatched="eager")  # no: overload
     s.join(t, within="1 s")  # no: overload
     s.join(t, wait="1 s")
-    s.left_join(t, wait="1 s", amend="1 h")
+    s.left_join(t, wait="1 s", amend="1 h").to_delta("f", mode="merge")
     s.join(t, amend="1 h")  # no: overload
     s.join(g)  # no: overload
     s.join(s, within="1 s", rules="lax")  # no: overload
@@ -63,7 +63,7 @@ def use(s: KStream, t: KTable, g: GlobalKTable) -> None:
     t.join(g)  # no: overload
     t.join(s)  # no: overload
     s.merge(t)  # no: expected "KStream"
-    s.to_delta("c", mode="merge")  # no: expected "Literal['append']"
+    s.to_delta("c", mode="changes")  # no: expected "Literal['append', 'merge']"
     t.to_delta("d", mode="append")  # no: expected "Literal['merge', 'changes']"
     g.to_delta("e")  # no: no attribute
 """

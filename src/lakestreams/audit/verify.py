@@ -31,6 +31,7 @@ from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY, TOMBSTONE
 from lakestreams.joins.validity import TableSide
+from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = 5
 _HERE, _THERE = "computed", "in the table"
-_SIDE = "_side"
+_SIDE, _RECORD = "_side", "_record"
 
 
 @dataclass
@@ -133,7 +134,6 @@ def verify(
     inputs = past.everything(spark, ledger, topology, history, plans)
     results = dataflow.run(topology, inputs)
     for sink in topology.sinks:
-        key = names(results.records[sink.name], KEY)
         there = ledger.lake.output(sink.name).read(spark).select(*results.outputs[sink.name].columns)
         if sink.mode != "merge":
             compared = F.col(LINEAGE)["cycle"].between(first, last)
@@ -143,7 +143,7 @@ def verify(
             found.notes.append(f"{sink.name}: it may hold rows of a cycle that is not finished; not compared")
         else:
             floor = max(foreign, default=behind)
-            one = _merged(sink, results.outputs[sink.name], there, key, floor)
+            one = _merged(sink, results.records[sink.name], results.outputs[sink.name], there, floor)
             if one.left_out:
                 found.notes.append(
                     f"{sink.name}: {one.left_out} rows that were last written up to cycle {floor} are not compared"
@@ -153,7 +153,8 @@ def verify(
         found.notes.append("no second opinion: it would need the records that are trimmed")
     elif ask_second:
         frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
-        opinions, silent = second_opinion.judge(spark, topology, frames, inputs.partitions, inputs.ticks, results.made)
+        evaluation = second_opinion.Evaluation(frames, inputs.partitions, inputs.ticks, results.made, inputs.fewer)
+        opinions, silent = second_opinion.judge(spark, topology, evaluation)
         found.findings += opinions
         found.notes += silent
     found.notes += [f"topic {sink.name}: what was written to Kafka is not read again" for sink in topology.kafka_sinks]
@@ -239,10 +240,14 @@ def _appended(
     return replace(one, left_out=there.where(asked & not_these).count()) if left else one
 
 
-def _merged(sink: DeltaSink, rows: DataFrame, there: DataFrame, key: Sequence[str], floor: int) -> Finding:
+def _merged(sink: DeltaSink, records: DataFrame, rows: DataFrame, there: DataFrame, floor: int) -> Finding:
     """The rows that cycles behind one have written: what no later cycle has touched is as it was, and not computed."""
     cycle = F.col(LINEAGE)["cycle"]
-    newest = sinks.latest(rows.where(cycle > floor) if floor else rows, key)
+    by, key = sinks.merged_by(sink, records), names(records, KEY)
+    if not is_table(sink.parent):
+        rows, there = (side.withColumn(_RECORD, F.expr(sinks.RECORD)) for side in (rows, there))
+        key = [_RECORD]
+    newest = sinks.latest(rows.where(cycle > floor) if floor else rows, by)
     held = there
     if floor:
         held = there.where(cycle > floor).unionByName(_of_keys(there.where(cycle <= floor), newest, key))

@@ -232,7 +232,8 @@ def _words(node: Node) -> str:
     if isinstance(node, Aggregate | Suppress):
         return f"{inputs}, {kind_of(node)}: {derived.explain(node)}"
     if isinstance(node, DeltaSink):
-        return f"{inputs} {_SINK_WORDS[node.mode]}, one commit a cycle"
+        words = _SINK_WORDS[node.mode] if is_table(node) or node.mode != "merge" else "merged by record"
+        return f"{inputs} {words}, one commit a cycle"
     if isinstance(node, KafkaSink):
         what = "change by change" if is_table(node) else "record by record"
         return (

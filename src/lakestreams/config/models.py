@@ -269,8 +269,8 @@ class OutputSpec(Expecting):
     value: FormatSpec | None = Field(default=None, description="Of a topic: the same of the value.")
     mode: SinkMode | None = Field(
         default=None,
-        description="Of a stream append; of a table merge (its rows, kept up to date by key: the default) or changes (its "
-        "change log).",
+        description="Of a stream append (the default) or, behind a join with amend, merge (one row a record: the last of its "
+        "results); of a table merge (its rows, kept up to date by key: the default) or changes (its change log).",
     )
     change_feed: bool = Field(default=False, description="Of a table: whether Delta keeps a change data feed.")
     cluster_by: tuple[Name, ...] = Field(default=(), description="Columns for liquid clustering.")

@@ -89,7 +89,7 @@ def _declare_table(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> No
         hint = f"it takes {', '.join(modes)}"
         scope.fault(InvalidOption, f"mode {mode} does not fit {what}", scope.at("mode"), hint=hint)
     if spec.change_feed and isinstance(handle, KStream):
-        hint = "a stream is appended, and nothing of it changes: leave it out"
+        hint = "it is an option of tables: leave it out"
         scope.fault(InvalidOption, f"change_feed does not fit {what}", scope.at("change_feed"), hint=hint)
     if scope.sound:
         feed = {"change_feed": True} if spec.change_feed else {}

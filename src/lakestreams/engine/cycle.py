@@ -22,8 +22,6 @@ from lakestreams.expectations.tally import Tally
 from lakestreams.flow import dataflow
 from lakestreams.flow.dataflow import LINEAGE, Inputs, Results
 from lakestreams.flow.sides import EXPECTATION
-from lakestreams.flow.steps import names
-from lakestreams.joins.order import KEY
 from lakestreams.topology.graph import triggers_of, upstream
 
 if TYPE_CHECKING:
@@ -176,7 +174,7 @@ class _Publisher:
         """Prepares what merges write: one row a key, held because it is counted before it is merged."""
         for sink in topology.sinks:
             if sink.mode == "merge" and causes(self.plan, sink):
-                key = names(self.results.records[sink.name], KEY)
+                key = sinks.merged_by(sink, self.results.records[sink.name])
                 newest = self.inputs.hold(sinks.latest(self.results.outputs[sink.name], key))
                 self._newest[sink.name] = newest
                 kind = F.col(LINEAGE)["kind"]
@@ -186,7 +184,7 @@ class _Publisher:
     def table(self, sink: DeltaSink) -> None:
         """Writes an output's rows in one commit."""
         rows = self.results.outputs[sink.name]
-        key = names(self.results.records[sink.name], KEY)
+        key = sinks.merged_by(sink, self.results.records[sink.name])
         if sink.mode == "merge":
             sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan)
             return

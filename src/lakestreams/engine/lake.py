@@ -86,13 +86,13 @@ class Table:
         Args:
             spark: the session of the rows.
             rows: one a key.
-            key: its columns; a null is equal to a null.
+            key: its columns, or SQL paths into them; a null is equal to a null.
             newer: of both sides, the number that must be greater than the table's.
             gone: when a row is a deletion; SQL over the rows.
             up_to: no row of the table has a greater number; told by the commit (`may_have_deleted`).
         """
         told = "" if up_to is None else f"t.{newer} <= {up_to}L AND "
-        same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in key)
+        same = " AND ".join(f"t.{path} <=> s.{path}" for path in key)
         columns = ", ".join(f"`{name}`" for name in rows.columns)
         values = ", ".join(f"s.`{name}`" for name in rows.columns)
         replaced = ", ".join(f"`{name}` = s.`{name}`" for name in rows.columns)

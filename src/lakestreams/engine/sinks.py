@@ -1,7 +1,8 @@
 """Outputs: how each one's Delta table is made, and how a cycle's rows get into it, in one commit and exactly once.
 
-`append` and `changes` append all rows, under a transaction that Delta accepts once. `merge` keeps one row a key: the last
-one that the cycle gives; it changes only what an earlier cycle wrote, so that a repetition changes nothing.
+`append` and `changes` append all rows, under a transaction that Delta accepts once. `merge` keeps one row a key, of a
+stream one a record (`merged_by`): the last one that the cycle gives; it changes only what an earlier cycle wrote, so that
+a repetition changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.ledger import Ledger, translated
 from lakestreams.flow.dataflow import LINEAGE
-from lakestreams.joins.order import TOMBSTONE
+from lakestreams.flow.steps import names
+from lakestreams.joins.order import KEY, TOMBSTONE
+from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +76,7 @@ def publish(
         ledger: of the running epoch.
         sink: the output.
         rows: as its table has them; of a merged one a row a key (`latest`), deletions of the kind `tombstone`.
-        key: the columns that say which row of a merged table it is.
+        key: what says which row of a merged table it is (`merged_by`).
         plan: the cycle.
 
     Raises:
@@ -100,10 +103,24 @@ def holds(spark: SparkSession, lake: Lake, sink: DeltaSink, cycle: int) -> bool:
 
 CYCLE = f"{LINEAGE}.cycle"
 GONE = f"{LINEAGE}.kind = '{TOMBSTONE}'"
+# The record of the stream that a result is of: what joins add to its contributors stands behind it.
+RECORD = f"{LINEAGE}.contributors[0]"
+
+
+def merged_by(sink: DeltaSink, records: DataFrame) -> list[str]:
+    """What says which row of a merged output it is, as SQL paths: a table's key; of a stream the record it is of.
+
+    Args:
+        sink: the output.
+        records: the records frame that it is made of.
+    """
+    if is_table(sink.parent):
+        return ["`" + name.replace("`", "``") + "`" for name in names(records, KEY)]
+    return [RECORD]
 
 
 def latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The last row of each key: one exchange by the key, no sort of whole rows beyond it."""
+    """The last row of each key (SQL paths): one exchange by the key, no sort of whole rows beyond it."""
     order = F.struct(*(F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")))
-    last = rows.groupBy(*key).agg(F.max_by(F.struct(*rows.columns), order).alias(_LATEST))
+    last = rows.groupBy(*(F.expr(path) for path in key)).agg(F.max_by(F.struct(*rows.columns), order).alias(_LATEST))
     return last.select(*(F.col(_LATEST)[name].alias(name) for name in rows.columns))

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.expectations.judging import KINDS, ROWS
-from lakestreams.topology.nodes import MapValues, Repartition, SelectKey, Sink, Source, is_table
+from lakestreams.topology.nodes import MapValues, Repartition, SelectKey, Sink, Source
 
 if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
@@ -106,7 +106,7 @@ class Tally:
         """What a node passed on is what the next one got, if that is told."""
         below = self.nodes.get(child.name)
         one_of_one = isinstance(child, MapValues | SelectKey | Repartition) or (
-            isinstance(child, Sink) and not (is_table(child) and getattr(child, "mode", "") == "merge")
+            isinstance(child, Sink) and getattr(child, "mode", "") != "merge"
         )
         if below is None or below.rows is None or not one_of_one or self.of(node.name).rows is not None:
             return

@@ -32,7 +32,7 @@ CoPartitioning = Literal["require", "warn", "off"]
 # How the changes of a Delta table are found: its change data feed, or what differs from what was read before.
 TableChanges = Literal["cdf", "snapshot"]
 ExpectationAction = Literal["off", "warn", "drop", "fail"]
-StreamMode = Literal["append"]
+StreamMode = Literal["append", "merge"]
 TableMode = Literal["merge", "changes"]
 SinkMode = Literal["append", "merge", "changes"]
 SinkKind = Literal["delta", "kafka"]
@@ -367,7 +367,8 @@ class DeltaSink(_OneInput):
     Attributes:
         name: the table's name, such as `silver.enriched_page_views`.
         cluster_by, partition_by: how the table is laid out; at most one of the two.
-        mode: `append` of a stream; of a table `merge` (its rows, kept up to date by key) or `changes` (its change log).
+        mode: of a stream `append`, or `merge` (one row a record: the last of its results); of a table `merge` (its rows,
+            kept up to date by key) or `changes` (its change log).
         change_feed: whether Delta's change data feed is on.
     """
 

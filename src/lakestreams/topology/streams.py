@@ -289,14 +289,15 @@ class KStream(Handle):
         cluster_by: Iterable[str] = (),
         partition_by: Iterable[str] = (),
     ) -> Output:
-        """Writes the stream to a Delta table, appended once a cycle, exactly once.
+        """Writes the stream to a Delta table, one commit a cycle, exactly once.
 
         The table's columns: the key's (unless the value has a column of that name), the value's, `event_time_ms`
         (the result's time by Kafka's rules) and the struct `_lineage`.
 
         Args:
             table: such as `silver.enriched_page_views`; one to three parts.
-            mode: `append`; a stream has no rows to replace.
+            mode: `append` adds every result; `merge`, behind a join with `amend`, keeps one row a record of the stream, so
+                that the amended result replaces the one without a row. The row is found again by the record's coordinates.
             cluster_by: columns for liquid clustering.
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
         """

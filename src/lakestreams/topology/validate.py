@@ -52,6 +52,7 @@ from lakestreams.topology.nodes import (
     Emission,
     EmptyGroup,
     ExpectationAction,
+    Filter,
     FlatMap,
     FlatMapValues,
     ForeignKeyJoin,
@@ -60,6 +61,7 @@ from lakestreams.topology.nodes import (
     JoinKind,
     KafkaSink,
     Map,
+    MapValues,
     Merge,
     Node,
     NullValues,
@@ -93,6 +95,8 @@ from lakestreams.topology.nodes import (
 )
 from lakestreams.topology.partitions import co_partitioning
 
+# Steps and joins of a stream that make at most one row of one row of their (left) input.
+_ONE_OF_ONE = (MapValues, Filter, SelectKey, Map, Repartition, StreamTableJoin, StreamGlobalJoin)
 _PIPELINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){0,2}\Z")
 _TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
@@ -274,6 +278,37 @@ def _sink_faults(sink: DeltaSink, where: str) -> Iterator[LakestreamsError]:
     if sink.mode in get_args(SinkMode) and sink.mode not in fitting:
         text = f"mode={sink.mode!r} does not fit {sink.parent.name}, a {_sort(sink.parent)}"
         yield InvalidOption(text, hint=f"it takes {', '.join(fitting)}", where=where)
+    elif sink.mode == "merge" and not is_table(sink.parent):
+        yield from _merged_stream_faults(sink, where)
+
+
+def _merged_stream_faults(sink: DeltaSink, where: str) -> Iterator[LakestreamsError]:
+    """A stream is merged by record, each row its last result: that takes a join that amends, and order behind it.
+
+    Where a record has several rows, or its results can overtake each other, the last one is not the one that holds.
+    """
+    way: list[Node] = []
+    node = sink.parent
+    while isinstance(node, _ONE_OF_ONE):
+        way.append(node)
+        node = node.parents[0]
+    amending = [one for one in way if isinstance(one, StreamTableJoin) and one.amend_ms is not None]
+    fault = None
+    if not isinstance(node, Source):
+        fault = f"a record may have several rows in {sink.parent.name}, since {node.name} is a {kind_of(node)}"
+    elif not amending:
+        fault = f"no later result replaces a row of {sink.parent.name}: no join before it amends"
+    elif len(amending) > 1:
+        names = " and ".join(one.name for one in reversed(amending))
+        fault = f"{names} both amend: the last result of a record need not be the one that knows most"
+    else:
+        behind = way[: way.index(amending[0])]
+        waits = [one.name for one in behind if isinstance(one, StreamTableJoin) and one.waits]
+        if waits:
+            fault = f"{waits[0]} waits behind {amending[0].name}: a record's results may come out in another order"
+    if fault is not None:
+        hint = "append every result; the record that one is of is _lineage.contributors[0]"
+        yield InvalidOption(f"mode merge: {fault}", hint=hint, where=where)
 
 
 def _kafka_faults(sink: KafkaSink, where: str) -> Iterator[LakestreamsError]:
