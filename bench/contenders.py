@@ -18,6 +18,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from bench import kafka_streams, spark_native
+from bench.measures import cpu_seconds_of
 from bench.results import OURS, Run
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
@@ -158,8 +159,7 @@ class Watch:
         return (one for one in (own, *own.children(recursive=True)) if one.pid not in left_out)
 
     def _spent(self) -> float:
-        times = [one.cpu_times() for one in self._processes()]
-        return sum(one.user + one.system for one in times)
+        return sum(map(cpu_seconds_of, self._processes()))
 
 
 def _peak(pid: int) -> int:

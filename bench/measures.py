@@ -1,4 +1,4 @@
-"""What is measured of a case: wall time, the CPU time of Spark's tasks, rows, stages."""
+"""What is measured of a case: wall time, the CPU time of Spark's tasks, rows, stages; and of a process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -83,3 +84,12 @@ def _stages(spark: SparkSession) -> list[Stage]:
         for one in (listed.apply(place) for place in range(listed.size()))
         if one.numCompleteTasks() and one.completionTime().isDefined()
     ]
+
+
+def cpu_seconds_of(process: psutil.Process) -> float:
+    """Those of its own; none if it has ended meanwhile, as those that change a file's mode do."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)

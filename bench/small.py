@@ -26,6 +26,7 @@ from rich.table import Table
 
 from bench.data import profiles, views
 from bench.enrichment import pipeline
+from bench.measures import cpu_seconds_of
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.settings import RunSettings
@@ -87,8 +88,7 @@ def _child(servers: str, root: Path) -> None:
 def _cpu_seconds() -> float:
     """Of this process and all below it: Python's and the JVM's."""
     own = psutil.Process()
-    times = [one.cpu_times() for one in (own, *own.children(recursive=True))]
-    return sum(one.user + one.system for one in times)
+    return sum(map(cpu_seconds_of, (own, *own.children(recursive=True))))
 
 
 def rounds(broker: Broker, running: Driver, count: int, records: int, users: int) -> list[dict[str, float]]:
