@@ -133,7 +133,10 @@ def retain(
         Left and right records frames with `task` and the clocks' columns.
     """
     both = clocked(left, right, join) if both is None else both
-    kept = _open_now(both, join) if join.ascending else _open_of_all(both, join)
+    last, carries, horizon = _last_ascending(both) if join.ascending else _last_of_all(both, join)
+    kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
+        carries | (F.col(PART) & (F.col(TIME) >= horizon - _reach(join)))
+    )
 
     def side(arm: int, value: str, key: Column) -> DataFrame:
         columns = [F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, *CLOCKS)]
@@ -204,25 +207,19 @@ def explain(join: Windowed) -> str:
     )
 
 
-def _open_now(both: DataFrame, join: Windowed) -> DataFrame:
-    """What may still matter of arms whose clocks ascend; and the last record of each task, by which these are known.
+def _last_ascending(both: DataFrame) -> tuple[DataFrame, Column, Column]:
+    """The last record of each task, where clocks ascend: it stands at the clock that its task has reached.
 
-    That record stands at the clock that its task has reached, so only such records are looked at for it.
+    Returns:
+        A row a task (`last_task`); beside it, whether a record carries its task's clocks, and from where the task is open.
     """
-    last = (
-        both.where(F.col(CLOCK) == F.col(REACHED))
-        .groupBy(F.col(TASK).alias("last_task"))
-        .agg(F.max(AT).alias("last_at"))
-    )
-    carries = F.col(AT) == F.col("last_at")
-    horizon = F.col(BEHIND if join.realm > 1 else REACHED)
-    return both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
-        carries | (F.col(PART) & (F.col(TIME) >= horizon - _reach(join)))
-    )
+    at_the_end = both.where(F.col(CLOCK) == F.col(REACHED))  # few, so that no batch is sorted to find one
+    last = at_the_end.groupBy(F.col(TASK).alias("last_task")).agg(F.max(AT).alias("last_at"))
+    return last, F.col(AT) == F.col("last_at"), F.col(BEHIND)
 
 
-def _open_of_all(both: DataFrame, join: Windowed) -> DataFrame:
-    """What may still matter of arms, and the records that carry their task's clocks."""
+def _last_of_all(both: DataFrame, join: Windowed) -> tuple[DataFrame, Column, Column]:
+    """The same for any clocks: the last record of each task, and the last one that can close windows."""
     at = F.when(steps(join), F.col(AT))
     stepped, own = F.max(F.when(steps(join), F.col(CLOCK))), [F.max(LEFT_TIME), F.max(RIGHT_TIME)]
     last = both.groupBy(F.col(TASK).alias("last_task")).agg(
@@ -239,9 +236,7 @@ def _open_of_all(both: DataFrame, join: Windowed) -> DataFrame:
         realm = Window.partitionBy(F.floor(F.col("last_task") / join.realm))
         last = last.withColumn("furthest_behind", F.min("last_clock").over(realm))
         horizon = F.col("furthest_behind")
-    return both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
-        carries | (F.col(PART) & (F.col(TIME) >= horizon - _reach(join)))
-    )
+    return last, carries, horizon
 
 
 def _reach(join: Windowed) -> Column:

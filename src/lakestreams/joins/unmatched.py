@@ -144,10 +144,10 @@ def _closed(both: DataFrame, candidates: DataFrame, join: Windowed, since: int) 
     """Each candidate that a record has closed, triggered by the first one that did, unless a pair came before.
 
     Candidates `at_once` and records without a key are triggered by themselves. The clock ascends in the order, so with
-    all sorted by time, newest first, the first record whose clock is past `close` is the last one seen; of the others no
-    more than place and clock is sorted. Under `strict`
-    the past needs only the records at the clock that the new ones find: what they closed is not new. Under `kafka` a
-    candidate that was past its close when it came (windows clipped at 0) waits for the next record.
+    all sorted by time, newest first, the first record whose clock is past `close` is the last one seen; of records that
+    can only be triggers no more than place and clock is sorted. Under `strict` the past needs only the records at the
+    clock that the new ones find: what they closed is not new. Under `kafka` a candidate that was past its close when it
+    came (windows clipped at 0) waits for the next record.
     """
     is_step, waits = steps(join), F.lit(False)
     if join.rules == "strict":
