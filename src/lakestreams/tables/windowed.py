@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.joins.clocks import tallied
+from lakestreams.joins.clocks import BEHIND, tallied
 from lakestreams.joins.order import KEY, ORDER, PLACE, TASK, TIME, renumber
 from lakestreams.joins.windows import CLOCK, HORIZON, MOVES
 from lakestreams.topology.nodes import WINDOW_COLUMNS
@@ -44,7 +44,7 @@ def with_clock(rows: DataFrame, clocks: DataFrame | None, since: int, *, ascendi
         past = clocks.withColumn(MOVES, F.col(CLOCK))
         rows = rows.unionByName(past, allowMissingColumns=True)
     if ascending:
-        found = tallied(rows.withColumn(HORIZON, F.col(CLOCK)), 1, since).drop(HORIZON)
+        found = tallied(rows.withColumn(HORIZON, F.col(CLOCK)), 1, since).drop(HORIZON, BEHIND)
     else:
         so_far = Window.partitionBy(TASK).orderBy(ORDER, PLACE).rowsBetween(Window.unboundedPreceding, 0)
         found = rows.withColumn(CLOCK, F.max(MOVES).over(so_far))
