@@ -125,7 +125,7 @@ def test_two_at_once_resolve_once(empty_cache, repository, small_jar):
 
 
 def test_unknown_pyspark_says_which_are_known(monkeypatch):
-    monkeypatch.setattr(jars, "_pyspark_version", lambda: "3.5.0")
+    monkeypatch.setattr(jars, "pyspark_version", lambda: "3.5.0")
     with pytest.raises(JarsUnresolved, match=r"3\.5\.0.*4\.2\.0"):
         jars.spark_jars()
 

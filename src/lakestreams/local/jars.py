@@ -56,7 +56,7 @@ def spark_jars(progress: Progress | None = None) -> list[Path]:
         JavaMissing: no Java to resolve with.
         JavaTooOld: the Java that was found is too old.
     """
-    version = _pyspark_version()
+    version = pyspark_version()
     pins = SPARK_PINS.get(version)
     if pins is None:
         raise JarsUnresolved(
@@ -215,7 +215,12 @@ def _proxy_flags() -> list[str]:
     return [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 80}"]
 
 
-def _pyspark_version() -> str:
+def pyspark_version() -> str:
+    """The installed pyspark's.
+
+    Raises:
+        JarsUnresolved: there is none.
+    """
     try:
         return importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError as error:

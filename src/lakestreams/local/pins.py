@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# What Delta and the Kafka source need and pyspark does not carry. The token provider is 4.0.0 in every set: later ones
+# What Delta and the Kafka source need and pyspark does not carry, and files without a process each (`session.py`). The token provider is 4.0.0 in every set: later ones
 # cannot be resolved, and this one works with all (its class is only loaded, we use no delegation tokens).
 SPARK_PINS: Final[dict[str, dict[str, str]]] = {
     "4.2.0": {
@@ -23,6 +23,7 @@ SPARK_PINS: Final[dict[str, dict[str, str]]] = {
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0": "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
         "org.apache.kafka:kafka-clients:3.9.2": "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8",
         "org.apache.commons:commons-pool2:2.13.1": "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
+        "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0": "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
     },
     "4.0.2": {
         "io.delta:delta-spark_2.13:4.0.1": "a1e76860b19fe1e6b205a4ea7a9099a2f9575d39bb71d49b3e679b299d0efb91",
@@ -31,6 +32,7 @@ SPARK_PINS: Final[dict[str, dict[str, str]]] = {
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0": "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
         "org.apache.kafka:kafka-clients:3.9.1": "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9",
         "org.apache.commons:commons-pool2:2.12.0": "6d3bd18df8410f3e31b031aca582cc109342358a62a2759ebd0c4cdf30d06f8b",
+        "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0": "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
     },
 }
 

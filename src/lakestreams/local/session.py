@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from lakestreams.local import cds
 from lakestreams.local.cache import Progress, log_dir, tail, temporary_dir
-from lakestreams.local.jars import spark_jars
+from lakestreams.local.jars import pyspark_version, spark_jars
 from lakestreams.local.java import find_java
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ _FIXED_CONF: Final[dict[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     # Small tables on few cores: by default Delta reads its log in 50 tasks and a shuffle makes 200.
     "spark.databricks.delta.snapshotPartitions": "2",
-    # Delta's default for local folders renames through Hadoop's FileContext, which starts a `readlink` process for
-    # each rename; both are atomic within one JVM only.
+    # Without its native library Hadoop starts a process for each file that it makes (`chmod`) and four for each that it
+    # renames (`readlink`): 120 in a round of a few records. This file system asks Java; Delta's log and checkpoints, which
+    # go round it by default, use it here. Renames are atomic within one JVM only, as they are by default.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.sql.shuffle.partitions": "4",
     # Spark keeps the last 100 classes that it generated; a round of a pipeline needs a few hundred. Without them it writes,
@@ -105,6 +107,7 @@ def spark_session(
     _set_environment(log)
     conf = {
         **_FIXED_CONF,
+        "spark.sql.streaming.checkpointFileManagerClass": _checkpoint_files(),
         "spark.app.name": app_name,
         "spark.driver.memory": memory,
         # Not spark.jars: that copies every jar through a file server at the start, and gives each Connect session a
@@ -125,6 +128,13 @@ def spark_session(
     atexit.register(_end_jvm, scratch)
     _remember(session)
     return session
+
+
+def _checkpoint_files() -> str:
+    """The class that writes checkpoints, and Delta's checksums, through the file system of `_FIXED_CONF`."""
+    package = "org.apache.spark.sql.execution.streaming"
+    moved = "" if pyspark_version().startswith("4.0.") else ".checkpointing"
+    return f"{package}{moved}.FileSystemBasedCheckpointFileManager"
 
 
 def _remember(session: SparkSession) -> None:
