@@ -75,7 +75,10 @@ def test_a_table_that_is_only_looked_up_causes_no_output() -> None:
 
 def test_a_round_without_news_writes_nothing_and_a_run_its_epoch() -> None:
     assert commits.of_round(lookup(), LAKE, commits.Round(touched=())) == {}
-    assert commits.of_round(lookup(), LAKE, commits.Round(touched=(), starts=True)) == {"_lakestreams.ledger": 1}
+    assert commits.of_round(lookup(), LAKE, commits.Round(touched=(), starts=True)) == {
+        "_lakestreams.ledger": 1,
+        "_lakestreams.epochs": 1,
+    }
 
 
 def test_delta_tables_come_in_a_batch_of_their_own_and_in_the_same_cycle() -> None:

@@ -12,7 +12,7 @@ from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import errors
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import failpoints, ingest, ledger, orphans, quarantine, replays
+from lakestreams.engine import failpoints, fence, ingest, ledger, orphans, quarantine, replays
 from lakestreams.expectations import events
 from lakestreams.flow.sides import EXPECTATION
 
@@ -108,6 +108,7 @@ def test_every_failpoint_stands_in_the_run_step_by_step() -> None:
     ("heading", "columns"),
     [
         ("_lakestreams.ledger", ledger.SCHEMA),
+        ("_lakestreams.epochs", fence.SCHEMA),
         ("_lakestreams.quarantine", quarantine.SCHEMA),
         ("_lakestreams.events", events.SCHEMA),
         ("_lakestreams.orphans", orphans.SCHEMA),

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from lakestreams.engine.fence import fence_rows
 from lakestreams.engine.fingerprint import Configuration
-from lakestreams.engine.lake import Lake, Table, fence_rows, plain, require_distinct
+from lakestreams.engine.lake import Lake, Table, plain, require_distinct
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, Range
 from lakestreams.errors import Fenced, InvalidName, LocationNotWritable, TableNameCollision, TableSchemaMismatch

@@ -15,9 +15,10 @@ from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.audit.verify import verify
 from lakestreams.engine import failpoints
+from lakestreams.engine.fence import translated
 from lakestreams.engine.fingerprint import Configuration
 from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History
 from lakestreams.errors import Fenced, PlanUnderOtherConfig
 from lakestreams.testing.small import small

@@ -70,7 +70,10 @@ TASKS, CYCLES = 3, 3
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "seed"),
-    [("left", 1), ("outer", 1), *(pytest.param(how, 2, marks=pytest.mark.soak) for how in ("inner", "left", "outer"))],
+    [
+        ("outer", 1),
+        *(pytest.param(how, seed, marks=pytest.mark.soak) for how, seed in (("left", 1), ("inner", 2), ("outer", 2))),
+    ],
 )
 def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
     spark: SparkSession, how: Any, seed: int

@@ -109,7 +109,7 @@ def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["recorded", "wild"])
+@pytest.mark.parametrize("kind", [pytest.param("recorded", marks=pytest.mark.soak), "wild"])
 def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
     """Each piece sees what `retain_points` and `retain_versions` left of the pieces before."""
     cycles = pieces(histories[kind], SEED, PIECES)

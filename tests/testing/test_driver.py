@@ -216,7 +216,14 @@ def counted_per_minute():
     return builder.build()
 
 
-@pytest.mark.parametrize("minutes", [[9], [2, 9], [1, 3, 5, 7, 9]], ids=["at once", "in two", "bit by bit"])
+@pytest.mark.parametrize(
+    "minutes",
+    [
+        pytest.param([9], id="at once"),
+        pytest.param([2, 9], id="in two", marks=pytest.mark.soak),
+        pytest.param([1, 3, 5, 7, 9], id="bit by bit"),
+    ],
+)
 def test_what_a_join_holds_is_not_late_behind_it_however_time_goes_on(topology_test_driver, minutes):
     driver = topology_test_driver(counted_per_minute())
     driver.pipe("Views", "a", "v1", 0)

@@ -287,6 +287,7 @@ def tables(one: Report, job: Job) -> list[dict[str, Any]]:
             name = lake.snapshot(topology.name, source.topic).name
             found.append(_table(name, f"cache: live rows of {source.topic}", [], ""))
     found.append(_table(lake.control("ledger").name, "epochs, ingests, plans", [], ""))
+    found.append(_table(lake.control("epochs").name, "which driver may write", [], ""))
     found.append(_table(lake.control("quarantine").name, "records without a result, with reason", [], ""))
     return found
 

@@ -83,7 +83,8 @@ def of_round(topology: Topology, lake: Lake, what: Round) -> dict[str, float]:
     ledger = lake.control("ledger").name
     add(ledger, batches + any(one.delta is not None for one in touched))  # a row that closes each batch
     add(ledger, cycles + bool(cycles))  # the plans, and that the last one is done
-    add(ledger, int(what.starts))  # the epoch
+    for claimed in (ledger, lake.control("epochs").name):
+        add(claimed, int(what.starts))
     names = {one.name for one in touched}
     for sink in topology.sinks:
         if names & {one.name for one in triggers_of(sink)}:

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import ingest, replays
+from lakestreams.engine import ingest, replays, tails
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.ingest import Position, Standing, Tail
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.fence import translated
+from lakestreams.engine.ingest import Position, Standing
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import ATTEMPTS, Ingest, Range, TopicPartition
 from lakestreams.engine.replays import RECORD, Request
+from lakestreams.engine.tails import Tail
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import RecordRules, dropped, kept
 from lakestreams.flow.sides import EXPECTATION
@@ -117,7 +119,7 @@ class AttemptReader:
         failpoint("bronze.after", source.topic)
 
     def _tail(self, source: Source, before: Standing) -> Mapping[TopicPartition, Tail]:
-        return ingest.tail(self.spark, self.ledger, [source], before.seq, self.rules, again=True)
+        return tails.read_back(self.spark, self.ledger, [source], before.seq, self.rules, again=True)
 
     def _closed(self, request: Request, before: Standing, seq: int, found: Mapping[TopicPartition, Tail]) -> Ingest:
         """Writes the ledger row that closes a request's batch."""

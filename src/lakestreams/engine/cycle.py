@@ -12,7 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.expecting import WRITTEN, Expecting
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.fence import translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed, Passing
 from lakestreams.engine.plans import Plan
 from lakestreams.errors import TooManyBadRecords

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import ingest
 from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.fence import translated
 from lakestreams.engine.ingest import Position, Standing
-from lakestreams.engine.ledger import translated
 from lakestreams.engine.plans import Ingest, Range, TopicPartition
 from lakestreams.errors import (
     ChangeFeedOff,

@@ -158,6 +158,8 @@ class Driver:
             missing = starting.create_tables(self._spark, self._ledger, self._topology, outputs)
             self._summary.warnings += starting.layouts(self._spark, self._lake, self._topology)
             history = History() if missing.ledger else self._ledger.history(self._spark)
+            if not (history.epoch or missing.epochs):
+                history = replace(history, epoch=self._ledger.began(self._spark))
             starting.require_same_topics(self._topology, history, view)
             self._claim(history)
             self._accept_losses(history, view)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.fence import translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.pace import EVENTS_EVERY_S
 from lakestreams.engine.plans import Plan
 from lakestreams.expectations import events

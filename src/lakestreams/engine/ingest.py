@@ -13,22 +13,23 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.bronze import late
+from lakestreams.engine import tails
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.fence import translated
 from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import NO_TIME, Ingest, Range, TopicPartition
+from lakestreams.engine.tails import Tail
 from lakestreams.engine.tuning import FEW, SHUFFLES
 from lakestreams.errors import Fenced
-from lakestreams.expectations.rules import BEHIND, RecordRules
+from lakestreams.expectations.rules import RecordRules
 from lakestreams.formats.base import struct_type
 from lakestreams.joins.spread import lanes
 
@@ -315,10 +316,12 @@ class BatchWriter:
         now = time.time_ns() // 1_000_000
         if 0 < _news(ends, before.positions) <= FEW:  # a task a partition costs more than its records
             batch = batch.coalesce(1)
+        told: dict[TopicPartition, Tail] | None = {}
         with kept_in_memory(batch, worth_it=len(touched) > 1) as held:
             for source in touched:
-                self._append(spark, held, source, before.positions, ends, before.seq + 1, now)
-        ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules)
+                own = self._append(spark, held, source, before.positions, ends, before.seq + 1, now)
+                told = None if told is None or own is None else told | own
+        ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules, told)
         with _lock:
             _closed.setdefault(self.ledger.run_id, []).append(ingest)
 
@@ -331,17 +334,23 @@ class BatchWriter:
         ends: Mapping[TopicPartition, int],
         seq: int,
         now: int,
-    ) -> None:
+    ) -> dict[TopicPartition, Tail] | None:
+        """Appends one topic's part: what the append has told of it, if it was asked and could tell."""
         own = {partition: position for (topic, partition), position in positions.items() if topic == source.topic}
         news = {at[1]: end - known.offset for at, end in ends.items() if at[0] == source.topic
                 for known in (positions.get(at, Position(0)),) if end > known.offset}  # fmt: skip
         spread = spread_of(news, _get(spark, SHUFFLES))
         rows = bronze_rows(batch.where(F.col("topic") == source.topic), source, own, seq, now, spread)
+        telling = None
+        if 0 < sum(news.values()) <= FEW:
+            telling = tails.Telling(self.ledger, source, sorted(news), self.rules, seq, now)
+            rows = telling.of(rows)
         failpoint("bronze.before", source.topic)
         table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
         with translated(self.ledger.pipeline):
-            table.append(self.ledger.fence(spark, rows), f"{self.ledger.pipeline}/bronze/{source.topic}", seq)
+            once = table.append(self.ledger.fence(spark, rows), f"{self.ledger.pipeline}/bronze/{source.topic}", seq)
         failpoint("bronze.after", source.topic)
+        return telling.tails() if telling is not None and once else None
 
 
 def close_batch(
@@ -353,14 +362,26 @@ def close_batch(
     ends: Mapping[TopicPartition, int],
     ingest_time_ms: int | None,
     rules: RecordRules,
+    told: Mapping[TopicPartition, Tail] | None = None,
 ) -> Ingest:
     """Writes the ledger row that closes a bronze batch, from what bronze really holds of it.
+
+    Args:
+        spark: the session.
+        ledger: of the running epoch.
+        touched: the sources that may have rows of it.
+        before: where bronze stood.
+        seq: the batch's number.
+        ends: where it ends, as far as that is known.
+        ingest_time_ms: of its rows; None: it may have been taken over.
+        rules: what is judged of single records.
+        told: what the appends have told of it; by default it is read back.
 
     Raises:
         Fenced: if another driver's rows stand under this sequence number (it got its append in first, ours was
             skipped as a repetition).
     """
-    found = tail(spark, ledger, touched, before.seq, rules)
+    found = tails.read_back(spark, ledger, touched, before.seq, rules) if told is None else told
     for part in found.values():
         if ingest_time_ms is not None and part.seq == seq and part.ingest_time_ms != ingest_time_ms:
             message = f"another driver ingested batch {seq} of pipeline {ledger.pipeline}"
@@ -378,95 +399,13 @@ def recover(
     Of replayed records `attempts.recover` does: a batch holds either them or what is new.
     """
     before = Standing.after([last] if last else [])
-    found = tail(spark, ledger, sources, before.seq, rules)
+    found = tails.read_back(spark, ledger, sources, before.seq, rules)
     if not found:
         return None
     seq = max(part.seq for part in found.values())
     ingest = Ingest(seq, before.seq + 1, _ranges(before, found, {}), before.request)
     ledger.record_ingest(spark, ingest)
     return ingest
-
-
-@dataclass(frozen=True)
-class Tail:
-    """What bronze holds of one topic-partition past a sequence number."""
-
-    range: Range
-    seq: int
-    ingest_time_ms: int
-
-
-def tail(
-    spark: SparkSession,
-    ledger: Ledger,
-    sources: Sequence[Source],
-    after_seq: int,
-    rules: RecordRules,
-    *,
-    again: bool = False,
-) -> dict[TopicPartition, Tail]:
-    """Counts and bounds of the bronze rows past a sequence number, per topic-partition; rules are judged on the way.
-
-    Of replayed records if `again`, else of the others.
-
-    One query over the sources' tables; one row a partition comes back; files of earlier batches are skipped by their
-    statistics.
-    """
-    readable = F.col("error").isNull()
-    judged = {source.topic: rules.of(source) for source in sources}
-    most = max(map(len, judged.values()), default=0)
-
-    def flags(source: Source) -> Iterator[Column]:
-        """One column for each thing that is judged, and as many for every source."""
-        for place, one in enumerate(judged[source.topic]):
-            yield (readable & rules.violated(source, one)).alias(f"failed{place}")
-        for place in range(len(judged[source.topic]), most):
-            yield F.lit(False).alias(f"failed{place}")
-
-    parts = [
-        ledger.lake.bronze(ledger.pipeline, source.topic)
-        .read(spark)
-        .where((F.col("seq") > after_seq) & (F.col("attempt") > 0 if again else F.col("attempt") == 0))
-        .select(
-            *("topic", "partition", "offset", "stream_time_ms", "seq", "ingest_time_ms"),
-            F.when(readable, F.expr(BEHIND)).alias("lag_ms"),
-            F.col("error").isNotNull().alias("bad"),
-            (readable & F.col("k").isNull()).alias("null_key"),
-            (readable & F.col("v").isNull()).alias("null_value"),
-            *flags(source),
-        )
-        for source in sources
-    ]
-    found = (
-        reduce(DataFrame.unionAll, parts)
-        .groupBy("topic", "partition")
-        .agg(
-            F.min("offset").alias("first"),
-            F.max("offset").alias("last"),
-            F.count("*").alias("records"),
-            F.count_if("bad").alias("bad"),
-            F.count_if("null_key").alias("null_keys"),
-            F.count_if("null_value").alias("null_values"),
-            F.max("stream_time_ms").alias("stream_time_ms"),
-            F.max("lag_ms").alias("lag_ms"),
-            F.max("seq").alias("seq"),
-            F.max_by("ingest_time_ms", "seq").alias("ingest_time_ms"),
-            F.array(*late(F.col("lag_ms"))).alias("lateness"),
-            F.array(*(F.count_if(f"failed{place}") for place in range(most))).alias("failed"),
-        )
-        .collect()
-    )
-    return {
-        (row["topic"], row["partition"]): Tail(
-            Range(row["topic"], row["partition"], row["first"], row["last"] + 1, row["records"], row["bad"],
-                  row["null_keys"], row["null_values"], row["stream_time_ms"], row["lag_ms"] or 0,
-                  failed={one.id: n for one, n in zip(judged[row["topic"]], row["failed"], strict=False)},
-                  lateness=tuple(row["lateness"])),
-            row["seq"],
-            row["ingest_time_ms"],
-        )
-        for row in found
-    }  # fmt: skip
 
 
 def _ranges(

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.config.kafka import OPTIONS
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.fence import translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.errors import LakestreamsError, TopicWriteFailed
 from lakestreams.flow.dataflow import EVENT_TIME, LINEAGE
 from lakestreams.joins.partitioner import partition_of_bytes

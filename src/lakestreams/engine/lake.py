@@ -59,15 +59,30 @@ class Table:
             return any((Path(self.path) / "_delta_log").glob("[0-9]*.json"))
         return bool(spark.catalog.tableExists(self.reference))
 
-    def append(self, rows: DataFrame, application: str, version: int) -> None:
+    def append(self, rows: DataFrame, application: str, version: int) -> bool:
         """Appends in one commit, at most once for each (application, version).
 
         Every append carries such a transaction: a repeated one is skipped by Delta, and so is one whose commit landed
         although its answer was lost. So one that loses against another writer of the table is simply tried again.
+
+        Returns:
+            Whether the first attempt went through. What was observed of the rows then tells whether it was skipped; of a
+            later attempt nothing does.
         """
         writer = rows.write.format("delta").mode("append")
         writer = writer.option("txnAppId", application).option("txnVersion", version)
-        again(lambda: writer.save(self.path) if self.path is not None else writer.saveAsTable(self.reference))
+        attempts = 0
+
+        def write() -> None:
+            nonlocal attempts
+            attempts += 1
+            if self.path is not None:
+                writer.save(self.path)
+            else:
+                writer.saveAsTable(self.reference)
+
+        again(write)
+        return attempts == 1
 
     def merge(
         self,
@@ -448,19 +463,3 @@ def _difference(found: object, wanted: object) -> str:
         if name in have and have[name] != want[name]
     ]
     return "\n".join(lines) or "  the order of the columns differs"
-
-
-def fence_rows(spark: SparkSession, rows: DataFrame, condition: str) -> DataFrame:
-    """The rows, written only if the condition holds when the statement runs; else the statement fails.
-
-    The check rides in a branch of its own that never yields a row: as a filter on the rows it would be optimised away
-    whenever Spark finds out that there are none, and an empty append would then record its transaction unfenced.
-
-    Args:
-        spark: the session of the rows.
-        rows: what is to be written.
-        condition: a SQL expression that is null when all is well and raises otherwise.
-    """
-    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
-    guard = spark.range(0, 1, 1, 1).where(F.expr(f"({condition}) is not null")).select(*nothing)
-    return rows.unionByName(guard)

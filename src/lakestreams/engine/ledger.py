@@ -31,8 +31,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import Row, StructType
 
+from lakestreams.engine import fence
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.lake import Lake, Table, fence_rows
+from lakestreams.engine.lake import Lake, Table
+from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import History, Ingest, Plan, Range, StoredState, TopicPartition
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
@@ -57,8 +59,9 @@ SCHEMA = (
 # What of a range is told in the JSON text `details`: numbers that later versions may add to without another schema.
 _TOLD = ("failed", "lateness")
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
-FENCED_WORD = "LAKESTREAMS_FENCED"
+_EPOCH, _MAINTAIN = "epoch", "maintain"  # the roles
 _REQUEST, _MEANING = "request", "meaning"
+_ROWS = "rows"
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Ledger:
     pipeline: str
     epoch: int = 0
     run_id: str = ""
-    role: str = "epoch"
+    role: str = _EPOCH
 
     @property
     def table(self) -> Table:
@@ -122,6 +125,10 @@ class Ledger:
             trimmed=_plan(rows["trimmed"]) if "trimmed" in rows else None,
             maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
         )
+
+    def began(self, spark: SparkSession) -> int:
+        """The newest epoch that writes have met; of a ledger that was made anew it is not among its rows."""
+        return fence.newest(spark, self.lake, self.pipeline, self.role)
 
     def ingests(self, spark: SparkSession, seq_from: int) -> list[Ingest]:
         """Ingest batches from one on, ascending; rows at the growing end only."""
@@ -214,23 +221,49 @@ class Ledger:
         """
         mine = replace(self, epoch=history.epoch + 1, run_id=run_id)
         failpoint("epoch.before")
-        mine.append_claim(spark, options, None if configuration.whole in history.meanings else configuration)
+        told = mine.append_claim(spark, options, None if configuration.whole in history.meanings else configuration)
         failpoint("epoch.after")
-        if mine.newest_epoch(spark) != (mine.epoch, run_id):
+        if not told and not mine.is_newest(spark):
             message = f"another driver took pipeline {self.pipeline} over at the same moment (epoch {mine.epoch})"
             raise Fenced(message)
+        fence.raise_to(spark, self.lake, self.pipeline, mine.role, mine.epoch, run_id)
         return mine
 
-    def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: Configuration | None) -> None:
-        """Appends this ledger's epoch, unfenced, and a configuration that the ledger has not seen."""
+    def claim_maintenance(self, spark: SparkSession, history: History, run_id: str) -> Ledger:
+        """Becomes the only maintenance that may write, beside whichever driver there is.
+
+        Args:
+            spark: the session.
+            history: what the ledger says now.
+            run_id: an identity that no other run has.
+
+        Raises:
+            Fenced: if another maintenance claimed the same epoch at the same time.
+        """
+        last = history.maintenance or fence.newest(spark, self.lake, self.pipeline, _MAINTAIN)
+        mine = replace(self, role=_MAINTAIN, epoch=last + 1, run_id=run_id)
+        if not mine.append_claim(spark, {}, None) and not mine.is_newest(spark):
+            message = f"another maintenance of pipeline {self.pipeline} began at the same moment"
+            raise Fenced(message)
+        fence.raise_to(spark, self.lake, self.pipeline, mine.role, mine.epoch, run_id)
+        return mine
+
+    def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: Configuration | None) -> bool:
+        """Appends this ledger's epoch, unfenced, and a configuration that the ledger has not seen.
+
+        Returns:
+            Whether the append itself tells that the epoch is this run's.
+        """
         rows = [self._row(self.role, options=dict(options))]
         if config is not None:  # in the same commit: one is never there without the other
             meaning = {_MEANING: config.meaning}
             rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=meaning))
-        self.table.append(self._frame(spark, rows), f"{self.pipeline}/{self.role}", self.epoch)
+        written = self._written(f"{self.role} {self.run_id}")
+        once = self.table.append(written.of(self._frame(spark, rows)), f"{self.pipeline}/{self.role}", self.epoch)
+        return once and written.counts() == {_ROWS: len(rows)}
 
-    def newest_epoch(self, spark: SparkSession) -> tuple[int, str] | None:
-        """The newest epoch that is not older than this ledger's, with the run that holds it."""
+    def is_newest(self, spark: SparkSession) -> bool:
+        """Whether this ledger's epoch is the newest and of this run: of two equal ones Delta took one."""
         found = (
             self.rows(spark)
             .where((F.col("kind") == self.role) & (F.col("epoch") >= self.epoch))
@@ -239,7 +272,7 @@ class Ledger:
             .limit(1)
             .collect()
         )
-        return (found[0]["epoch"], found[0]["run_id"]) if found else None
+        return [tuple(one) for one in found] == [(self.epoch, self.run_id)]
 
     def record_loss(self, spark: SparkSession, ranges: Iterable[Range], seq: int | None = None) -> None:
         """Writes down records that expired unread: once a run, or of one topic before the batch that goes on behind."""
@@ -262,7 +295,7 @@ class Ledger:
         failpoint("ingest.after")
 
     def record_plan(self, spark: SparkSession, plan: Plan, closing: Mapping[str, Any] | None = None) -> None:
-        """Appends a plan and reads back that it is ours: with two drivers, one of them stops here.
+        """Appends a plan, and makes sure that it is ours: with two drivers, one of them stops here.
 
         Args:
             spark: the session.
@@ -286,15 +319,9 @@ class Ledger:
             ticks=[{"topic": at[0], "partition": at[1], "time_ms": ms} for at, ms in sorted(plan.ticks.items())],
             details=_details(plan.ranges, closing),
         )
-        self._append(spark, row, "plan", plan.cycle)
-        found = (
-            self.rows(spark)
-            .where((F.col("kind") == "plan") & (F.col("cycle") == plan.cycle))
-            .select("run_id")
-            .limit(2)
-            .collect()
-        )
-        if [one["run_id"] for one in found] != [self.run_id]:
+        written = self._written(f"plan {plan.cycle}")
+        once = self._append(spark, row, "plan", plan.cycle, written)
+        if not (once and written.counts() == {_ROWS: 1}) and not self._is_ours(spark, plan.cycle):
             message = f"another driver planned cycle {plan.cycle} of pipeline {self.pipeline}"
             raise Fenced(message)
         failpoint("plan.after")
@@ -340,22 +367,32 @@ class Ledger:
         self._append(spark, row, f"{kind}/{self.epoch}", state.cycle)
 
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
-        """The rows, which can be written only while this epoch is the newest.
-
-        The check is part of the write's own statement and fails it: a paused driver that wakes up commits nothing.
-        """
-        newest = (
-            f"select assert_true(max(epoch) = {self.epoch}, '{FENCED_WORD}') from {self.table.reference} "
-            f"where pipeline = '{self.pipeline}' and kind = '{self.role}' and epoch >= {self.epoch}"
-        )
-        return fence_rows(spark, rows, newest)
+        """The rows, which can be written only while this epoch is the newest."""
+        return fence.fenced(spark, rows, self.lake, self.pipeline, self.role, self.epoch)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _append(self, spark: SparkSession, row: dict[str, Any], application: str, version: int) -> None:
-        frame = self.fence(spark, self._frame(spark, [row]))
-        with translated(self.pipeline):
-            self.table.append(frame, f"{self.pipeline}/{application}", version)
+    def _written(self, what: str) -> Observed:
+        """Tells whether an append wrote rows: one that Delta skips, as another driver's has its number, does not run."""
+        return Observed(f"{self.pipeline} {self.epoch} ledger {what}", {_ROWS: F.count(F.lit(1))})
+
+    def _is_ours(self, spark: SparkSession, cycle: int) -> bool:
+        """Whether this run has planned a cycle."""
+        planned = self.rows(spark).where((F.col("kind") == "plan") & (F.col("cycle") == cycle))
+        return [one["run_id"] for one in planned.select("run_id").limit(2).collect()] == [self.run_id]
+
+    def _append(
+        self,
+        spark: SparkSession,
+        row: dict[str, Any],
+        application: str,
+        version: int,
+        written: Observed | None = None,
+    ) -> bool:
+        frame = self._frame(spark, [row])
+        frame = self.fence(spark, frame if written is None else written.of(frame))
+        with fence.translated(self.pipeline):
+            return self.table.append(frame, f"{self.pipeline}/{application}", version)
 
     def _row(self, kind: str, **columns: Any) -> dict[str, Any]:
         stamp = time.time_ns() // 1_000_000
@@ -367,22 +404,6 @@ class Ledger:
         """Rows as one literal, read by the optimiser: no Python data travels, no task but one writes."""
         text = F.from_json(F.lit(json.dumps(rows)), f"array<struct<{SCHEMA}>>")
         return spark.range(0, 1, 1, 1).select(F.inline(text))
-
-
-class translated:  # noqa: N801 - reads as a word: with translated(pipeline)
-    """Turns the failed fence of a statement into Fenced; other errors pass."""
-
-    def __init__(self, pipeline: str) -> None:
-        self._pipeline = pipeline
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Recognises the fence by its word, in whatever the engine wrapped around it."""
-        if error is not None and FENCED_WORD in str(error):
-            message = f"a newer driver runs pipeline {self._pipeline}; nothing was written"
-            raise Fenced(message) from error
 
 
 def schema(spark: SparkSession) -> StructType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 
@@ -38,11 +38,16 @@ class Observed:
 
     def counts(self) -> dict[str, int] | None:
         """What was counted; None if the write was skipped, or Spark does not tell. To be asked after the write."""
-        found: list[dict[str, int]] = []
+        told = self.told()
+        return None if told is None else {name: int(value or 0) for name, value in told.items()}
+
+    def told(self) -> dict[str, Any] | None:
+        """The same, whatever the aggregates' types."""
+        found: list[dict[str, Any]] = []
 
         def ask() -> None:
             with contextlib.suppress(Exception):  # Spark Connect says at once that there are none
-                found.append({name: int(value or 0) for name, value in self._observation.get.items()})
+                found.append(dict(self._observation.get))
 
         # it waits until there are counts, for ever if there are none
         asking = threading.Thread(target=ask, daemon=True, name="lakestreams-observed")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import sinks
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.fence import translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.expectations.judging import ORPHAN
 from lakestreams.flow.dataflow import EVENT_TIME, LINEAGE
 from lakestreams.joins.order import KEY, KIND, LINEAGE_TYPE, TIME, TOMBSTONE, lineage

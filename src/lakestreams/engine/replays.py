@@ -25,9 +25,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import quarantine
+from lakestreams.engine.fence import translated
 from lakestreams.engine.ingest import HEADERS_TYPE
 from lakestreams.engine.lake import Table
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.repairs import Repair
 from lakestreams.errors import NotInQuarantine
 

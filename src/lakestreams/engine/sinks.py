@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.fence import translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY, TOMBSTONE

@@ -20,7 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import pace
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.fence import translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import Plan
 from lakestreams.expectations.rules import kept
 from lakestreams.joins.order import TABLE_SIDE, records

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakestreams.engine import delta_source, event_log, ingest, orphans, quarantine, sinks
+from lakestreams.engine import delta_source, event_log, fence, ingest, orphans, quarantine, sinks
 from lakestreams.engine.lake import require_distinct
 from lakestreams.engine.plans import Range
 from lakestreams.errors import ExpectationFailed, TopicRecreated
@@ -47,10 +47,12 @@ class Missing:
 
     Attributes:
         ledger: the ledger.
+        epochs: what fences look at.
         bronze: every bronze table.
     """
 
     ledger: bool
+    epochs: bool
     bronze: bool
 
 
@@ -75,12 +77,12 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
         *(partial(sinks.create, spark, lake, sink, outputs[sink.name].schema) for sink in topology.sinks),
     ]
     with ThreadPoolExecutor(max_workers=4) as pool:
-        own = pool.submit(ledger.create, spark)
+        own, epochs = pool.submit(ledger.create, spark), pool.submit(fence.create, spark, lake)
         bronze = [pool.submit(ingest.create_bronze, spark, lake, topology.name, one) for one in topology.sources]
         for done in [pool.submit(job) for job in others]:
             done.result()
         found = [one.result() for one in bronze]  # each, so that none fails without a word
-        return Missing(own.result(), all(found))
+        return Missing(own.result(), epochs.result(), all(found))
 
 
 def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.fence import translated
 from lakestreams.engine.lake import Table, plain
-from lakestreams.engine.ledger import Ledger, translated
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import StoredState
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from lakestreams.engine import checkpoint, event_log, fingerprint, orphans, quarantine, replays, state
+from lakestreams.engine import checkpoint, event_log, fence, fingerprint, orphans, quarantine, replays, state
 from lakestreams.engine.lake import Table, lost_to_others
 from lakestreams.engine.ledger import Ledger
 from lakestreams.errors import InvalidOption, NothingToMaintain
@@ -160,7 +160,11 @@ def _tables(spark: SparkSession, ledger: Ledger, topology: Topology, *, outputs:
     """
     lake, name = ledger.lake, ledger.pipeline
     found = [(lake.bronze(name, source.topic), f"bronze of {source.topic}", True) for source in topology.sources]
-    found += [(ledger.table, "ledger", True), (quarantine.table(ledger), "quarantine", True)]
+    found += [
+        (ledger.table, "ledger", True),
+        (fence.table(lake), "epochs", True),
+        (quarantine.table(ledger), "quarantine", True),
+    ]
     found += [(event_log.table(ledger), "events", True), (orphans.table(ledger), "orphans", True)]
     found.append((replays.table(ledger), "decisions on quarantine", True))
     found += [(lake.output(sink.name), "output", True) for sink in topology.sinks if outputs]

@@ -25,7 +25,6 @@ from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import lost_to_others
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
-from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import dropped
 from lakestreams.flow import dataflow
 from lakestreams.topology.graph import longest_wait_ms, only_looks_up
@@ -84,7 +83,7 @@ class Trimming:
         found = Trimmed(_cycle(history.trim))
         if self._target(history, ingested_before_ms, found) is None and self._unfinished(history) is None:
             return found
-        mine = self._claimed(history)
+        mine = self.ledger.claim_maintenance(self.spark, history, str(uuid.uuid4()))
         history = mine.history(self.spark)  # no other maintenance changes it from here on
         found.notes.clear()
         target = self._target(history, ingested_before_ms, found)
@@ -158,14 +157,6 @@ class Trimming:
     @staticmethod
     def _unfinished(history: History) -> Plan | None:
         return history.trim if _cycle(history.trim) > _cycle(history.trimmed) else None
-
-    def _claimed(self, history: History) -> Ledger:
-        mine = replace(self.ledger, role="maintain", epoch=history.maintenance + 1, run_id=str(uuid.uuid4()))
-        mine.append_claim(self.spark, {}, None)
-        if mine.newest_epoch(self.spark) != (mine.epoch, mine.run_id):
-            message = f"another maintenance of pipeline {self.topology.name} began at the same moment"
-            raise Fenced(message)
-        return mine
 
     # --- the base ----------------------------------------------------------------------------------------------------
 
