@@ -217,8 +217,8 @@ def test_without_coefficients_only_what_is_counted_is_told() -> None:
 
 def test_a_run_without_news_costs_its_epoch() -> None:
     found = cost.predict(lookup(), LAKE, Load(records_per_second=0), TRUE)
-    assert found.commits == {"_lakestreams.ledger": 1}
-    assert found.cycle_seconds == pytest.approx(TRUE.per_commit)
+    assert found.commits == {"_lakestreams.ledger": 1, "_lakestreams.epochs": 1}
+    assert found.cycle_seconds == pytest.approx(2 * TRUE.per_commit)
 
 
 def test_a_topic_without_news_is_written_nowhere() -> None:

@@ -1,0 +1,133 @@
+"""What bronze holds of a batch: told while it is appended, and read back, it is the same; what was not appended tells nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.test_ingest_rows import NOW, SOURCE, Sent, batch
+
+from lakestreams import StreamsBuilder, invariants
+from lakestreams.engine import ingest, observed, tails
+from lakestreams.engine.fingerprint import Configuration
+from lakestreams.engine.lake import Lake, Table
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import History
+from lakestreams.expectations.rules import RecordRules
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.topology.nodes import Source
+
+SEQ = 7
+FAULTS = ("", "", "", "", "key", "value", "null_key", "null_value")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small(spark: SparkSession) -> Iterator[None]:
+    with small(spark):
+        yield
+
+
+def judged() -> tuple[Source, RecordRules]:
+    """The source with a rule that nulls violate, one that none does, and an invariant of single records."""
+    builder = StreamsBuilder("p")
+    stream = builder.stream(SOURCE.topic, key=SOURCE.key, value=SOURCE.value, event_time=SOURCE.event_time)
+    stream.expect("has_ms", "ms is not null").expect_or_drop("page", "page is null or page = '/'")
+    stream.holds(invariants.Lateness("warn", "5 ms"))
+    stream.to_delta("silver.out")
+    topology = builder.build()
+    (source,) = topology.sources
+    return source, RecordRules(topology.expectations, {source.topic: 3})
+
+
+def records(seed: int, count: int = 60) -> list[Sent]:
+    rng = random.Random(seed)
+    offsets = [0, 0, 0]
+    found = []
+    for _ in range(count):
+        partition = rng.choice([0, 0, 2])  # of partition 1 there is none
+        offsets[partition] += rng.choice([1, 1, 3])
+        ms = None if rng.random() < 0.1 else rng.randint(0, 90_000)
+        found.append(Sent(partition, offsets[partition], rng.randint(-1, 50), ms, rng.choice(FAULTS)))
+    return found
+
+
+class Place:
+    """A lake with an empty bronze table, and what appends to it."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        self.source, self.rules = judged()
+        ledger = Ledger(Lake(str(root)), "p")
+        ledger.create(spark)
+        self.ledger = ledger.claim(spark, History(), "run", {}, Configuration("f", "text", "f"))
+        ingest.create_bronze(spark, ledger.lake, "p", self.source)
+
+    @property
+    def bronze(self) -> Table:
+        return self.ledger.lake.bronze("p", self.source.topic)
+
+    def rows(self, sent: list[Sent], seq: int = SEQ) -> DataFrame:
+        return ingest.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW)
+
+    def telling(self, partitions: tuple[int, ...] = (0, 1, 2), seq: int = SEQ) -> tails.Telling:
+        return tails.Telling(self.ledger, self.source, partitions, self.rules, seq, NOW)
+
+    def append(self, telling: tails.Telling, sent: list[Sent], seq: int = SEQ) -> bool:
+        rows = self.ledger.fence(self.spark, telling.of(self.rows(sent, seq)))
+        return self.bronze.append(rows, "p/bronze", seq)
+
+    def read_back(self, seq: int = SEQ) -> object:
+        return tails.read_back(self.spark, self.ledger, [self.source], seq - 1, self.rules)
+
+
+def test_what_an_append_tells_is_what_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
+    place = Place(spark, tmp_path)
+    for seed in (1, 2):
+        telling = place.telling(seq=SEQ + seed)
+        assert place.append(telling, records(seed), SEQ + seed)
+        told = telling.tails()
+        assert told == place.read_back(SEQ + seed)
+        assert told is not None
+        assert set(told) == {(SOURCE.topic, 0), (SOURCE.topic, 2)}
+        parts = [one.range for one in told.values()]
+        for what in ("bad", "null_keys", "null_values", "lag_ms"):
+            assert any(getattr(part, what) for part in parts), what
+        assert [len(part.failed) for part in parts] == [3, 3]
+        assert all(
+            part.failed[one.id] for part in parts for one in place.rules.of(place.source) if one.name == "has_ms"
+        )
+        assert sum(part.records for part in parts) == 60
+
+
+def test_an_append_that_is_skipped_tells_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observed, "_PATIENCE_S", 1.0)
+    place = Place(spark, tmp_path)
+    assert place.append(place.telling(), records(1))
+    again = place.telling(seq=SEQ)
+    assert place.append(again, records(2)), "skipped at the first attempt: Delta has its number"
+    assert again.tails() is None
+    assert place.bronze.read(spark).count() == 60
+
+
+def test_rows_of_a_partition_that_was_not_expected_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
+    place = Place(spark, tmp_path)
+    telling = place.telling(partitions=(0, 1))
+    place.append(telling, records(1))
+    assert telling.tails() is None
+
+
+def test_of_many_partitions_nothing_is_asked(spark: SparkSession, tmp_path: Path) -> None:
+    place = Place(spark, tmp_path)
+    telling = place.telling(partitions=tuple(range(65)))
+    rows = place.rows(records(1))
+    assert telling.of(rows) is rows
+    assert telling.tails() is None
