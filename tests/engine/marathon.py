@@ -2,7 +2,7 @@
 
 A line to stdin is a round; a line of JSON on stdout says what it took: seconds of the clock, CPU seconds of this process and
 its JVM, and seconds by stage. After the line `memory` it says what is in use once all garbage is collected: the JVM's heap and
-this process, in bytes. The session is the one of a job: its code is compiled as far as the JVM can.
+this process, in bytes, and the files and connections that both have open. The session is the one of a job: its code is compiled as far as the JVM can.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def memory(spark: SparkSession) -> dict[str, float]:
             time.sleep(_CLEANS_S)
         jvm.java.lang.System.gc()
         used.append(beans.getHeapMemoryUsage().getUsed())
-    return {"heap": used[-1], "python": psutil.Process().memory_info().rss}
+    own = psutil.Process()
+    files = sum(one.num_fds() for one in (own, *own.children()))
+    return {"heap": used[-1], "python": own.memory_info().rss, "files": files}
 
 
 if __name__ == "__main__":

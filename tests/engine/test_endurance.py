@@ -43,6 +43,7 @@ PACED, TENTH = CYCLES * 2 // 5, CYCLES // 25
 SLOWER = 1.3
 MEMORY_AT = (CYCLES // 5, CYCLES * 3 // 5, CYCLES)
 GROWTH, SLACK = 1.1, 30 * MIB
+MORE_FILES = 20
 
 
 def views(cycle: int) -> tuple[list[Record], list[Record]]:
@@ -112,10 +113,12 @@ def test_neither_seconds_nor_memory_grow_with_what_is_past(
         {name: statistics.median(one[clock] for one in part) for name, part in parts.items()}
         for clock in ("wall", "cpu")
     )
+    files = {number: one.pop("files") for number, one in used.items()}
     in_mib = {number: {what: round(size / MIB) for what, size in one.items()} for number, one in used.items()}
-    print(f"{work}: s a cycle {wall}, CPU s {cpu}, MiB {in_mib}")  # noqa: T201  # shown by pytest -s and in the log
+    print(f"{work}: s a cycle {wall}, CPU s {cpu}, MiB {in_mib}, files {files}")  # noqa: T201  # shown by pytest -s and in the log
     for what in ("heap", "python"):
         assert used[CYCLES][what] <= GROWTH * used[MEMORY_AT[0]][what] + SLACK, (what, in_mib)
+    assert files[CYCLES] <= files[MEMORY_AT[0]] + MORE_FILES, files
     assert wall["last"] <= SLOWER * wall["first"], (wall, cpu)
 
     bench = Bench(spark, broker, tmp_path, WORKS[work](*topics))

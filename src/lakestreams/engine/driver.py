@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakestreams.engine import (
     attempts,
+    callbacks,
     checkpoint,
     cluster,
     cycle,
@@ -402,6 +403,8 @@ class Driver:
         except Exception:  # of the ingest or of a cycle, which is no fault of the ingest
             query.stop()
             raise
+        finally:
+            callbacks.release_idle(self._spark)
 
     # --- cycles ----------------------------------------------------------------------------------------------------
 
