@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from lakestreams.config.kafka import KafkaOptions
-from lakestreams.engine.cluster import AdminCluster, Cluster, ProbeCluster, _fault, connect
+from lakestreams.engine import cluster
+from lakestreams.engine.cluster import AdminCluster, Cluster, ClusterView, ProbeCluster, _fault, connect
 from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissing, SignInFailed
 
 if TYPE_CHECKING:
@@ -166,3 +168,51 @@ def test_what_kafkas_client_says_is_an_error_of_ours_that_names_options(
 
 def test_any_other_error_stays_what_it_is() -> None:
     assert _fault(Failed("java.lang.OutOfMemoryError: SSL, JAAS and keystores have no part in it"), "a:1", []) is None
+
+
+# --- what passes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART]
+)
+def test_a_topic_that_was_just_made_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """A real answer of a broker to a client that was quicker than its partitions' leaders."""
+    answers: list[Any] = [
+        KafkaException(KafkaError(code)),
+        KafkaException(KafkaError(code)),
+        ClusterView({("t", 0): 3}),
+    ]
+    asked: list[Any] = []
+
+    def answer(_: AdminCluster, __: Any, names: list[str], outputs: list[str]) -> ClusterView:
+        asked.append((names, outputs))
+        found = answers.pop(0)
+        if isinstance(found, ClusterView):
+            return found
+        raise found
+
+    monkeypatch.setattr(AdminCluster, "_asked", answer)
+    assert AdminCluster("127.0.0.1:1").view(["t"], ["o"]).ends == {("t", 0): 3}
+    assert asked == [(["o", "t"], ["o"])] * 3
+
+
+def test_what_does_not_pass_is_told_at_once_and_what_does_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(code: int) -> Any:
+        def answer(*_: Any) -> ClusterView:
+            asked.append(code)
+            raise KafkaException(KafkaError(code))
+
+        return answer
+
+    monkeypatch.setattr(AdminCluster, "_asked", refuse(KafkaError._ALL_BROKERS_DOWN))
+    with pytest.raises(BrokerUnreachable):
+        AdminCluster("127.0.0.1:1").view(["t"])
+    assert len(asked) == 1
+    monkeypatch.setattr(cluster, "_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(AdminCluster, "_asked", refuse(KafkaError.NOT_LEADER_FOR_PARTITION))
+    with pytest.raises(BrokerUnreachable):
+        AdminCluster("127.0.0.1:1").view(["t"])
+    assert len(asked) > 2

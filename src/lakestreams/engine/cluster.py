@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +19,12 @@ from lakestreams.engine.plans import TopicPartition
 from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissing, SignInFailed, TopicMissing
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-_TIMEOUT_S = 10.0
+_TIMEOUT_S, _PAUSE_S = 10.0, 0.1
 # Connection settings that mean the same to both clients. Anything else keeps the admin client out: also what has no
 # `kafka.` in front, such as a service credential, which Spark's source understands and no client of Kafka's.
 _SHARED = {"kafka.bootstrap.servers", "kafka.isolation.level", "kafka.client.id"}
@@ -158,35 +160,44 @@ class AdminCluster:
 
     def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
         """Partition counts, offsets and ids in three requests; one more for topics that are written."""
-        from confluent_kafka import IsolationLevel, KafkaException, TopicCollection  # noqa: PLC0415
-        from confluent_kafka import TopicPartition as At  # noqa: PLC0415
-        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
+        from confluent_kafka import KafkaException  # noqa: PLC0415
 
         outputs = sorted(set(written))
         names = sorted({*topics, *outputs})
         admin = self._client()
-        try:
-            known = admin.list_topics(timeout=_TIMEOUT_S).topics
-            missing = [name for name in names if name not in known]
-            if missing:
-                raise _missing(missing, self.bootstrap_servers)
-            described = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
-            ids = {name: str(future.result().topic_id) for name, future in described.items()}
-            every = [(name, partition) for name in names for partition in sorted(known[name].partitions)]
-            ends, starts = (
-                {
-                    (at.topic, at.partition): future.result().offset
-                    for at, future in admin.list_offsets(
-                        {At(*one): spec for one in every},
-                        isolation_level=IsolationLevel.READ_COMMITTED,
-                        request_timeout=_TIMEOUT_S,
-                    ).items()
-                }
-                for spec in (OffsetSpec.latest(), OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-            )
-            most_bytes = _most_bytes(admin, outputs)
-        except KafkaException as error:
-            raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
+        until = time.monotonic() + _TIMEOUT_S
+        while True:
+            try:
+                return self._asked(admin, names, outputs)
+            except KafkaException as error:
+                if not _passes(error) or time.monotonic() > until:
+                    raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
+                time.sleep(_PAUSE_S)
+
+    def _asked(self, admin: AdminClient, names: list[str], outputs: list[str]) -> ClusterView:
+        from confluent_kafka import IsolationLevel, TopicCollection  # noqa: PLC0415
+        from confluent_kafka import TopicPartition as At  # noqa: PLC0415
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
+
+        known = admin.list_topics(timeout=_TIMEOUT_S).topics
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise _missing(missing, self.bootstrap_servers)
+        described = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
+        ids = {name: str(future.result().topic_id) for name, future in described.items()}
+        every = [(name, partition) for name in names for partition in sorted(known[name].partitions)]
+        ends, starts = (
+            {
+                (at.topic, at.partition): future.result().offset
+                for at, future in admin.list_offsets(
+                    {At(*one): spec for one in every},
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=_TIMEOUT_S,
+                ).items()
+            }
+            for spec in (OffsetSpec.latest(), OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        )
+        most_bytes = _most_bytes(admin, outputs)
         return ClusterView(ends, starts, ids, most_bytes)
 
 
@@ -298,6 +309,14 @@ def _most_bytes(admin: AdminClient, topics: list[str]) -> dict[str, int]:
     except KafkaException:
         return {}
     return {topic: int(value) for topic, value in found.items() if value}
+
+
+def _passes(error: KafkaException) -> bool:
+    """Whether an answer of the broker is of a moment: a topic that was just made has no leader yet, or one that moves has another."""
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    known = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
+    return bool(error.args) and isinstance(error.args[0], KafkaError) and error.args[0].code() in known
 
 
 def _missing(topics: list[str], servers: str) -> TopicMissing:

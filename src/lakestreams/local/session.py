@@ -219,6 +219,16 @@ def _terminal_into(log: Path) -> Iterator[None]:
             os.close(copy)
 
 
+def _let_objects_be(gateway: object) -> None:
+    """Ends the thread that tells the JVM which objects nobody holds any more: it would find the JVM gone, and say so."""
+    from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER  # type: ignore[import-untyped]  # noqa: PLC0415  # see above
+
+    told = getattr(getattr(gateway, "_gateway_client", None), "finalizer_deque", None)
+    if told is not None:
+        told.clear()
+        told.append(SHUTDOWN_FINALIZER_WORKER)
+
+
 def _end_jvm(scratch: Path) -> None:
     """Ends the JVM and waits for it, so that nothing writes into the scratch folder while it is removed."""
     from pyspark import SparkContext  # noqa: PLC0415  # imported by now
@@ -226,6 +236,7 @@ def _end_jvm(scratch: Path) -> None:
     if _current is not None and not _stopped(_current):
         with contextlib.suppress(Exception):
             _current.stop()  # else py4j and the accumulator server print traces of their broken pipes
+    _let_objects_be(SparkContext._gateway)
     jvm = getattr(SparkContext._gateway, "proc", None)
     if jvm is not None and jvm.stdin is not None:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
