@@ -464,6 +464,7 @@ def write(page: Path, told: Sequence[Cell], known: Reference) -> None:
 def draw(file: Path, told: Sequence[Cell]) -> None:
     """Measured seconds against predicted ones, and how they grow with new records."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import, and few commands draw
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter  # noqa: PLC0415 - as above
 
     figure = Figure(figsize=(10, 4.6), layout="constrained")
     both, growth = figure.subplots(1, 2)
@@ -489,6 +490,10 @@ def draw(file: Path, told: Sequence[Cell]) -> None:
     both.set(xscale="log", yscale="log", xlabel="measured, s", ylabel="model, s", title=f"within {GOOD:.0%}")
     both.legend(fontsize=7)
     growth.set(xscale="log", yscale="log", xlabel="new records a round", ylabel="s", title="a line a state: the model")
+    for axis in (both.xaxis, both.yaxis, growth.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
     for place in (both, growth):
         place.spines[["top", "right"]].set_visible(False)
     file.parent.mkdir(exist_ok=True)
