@@ -46,6 +46,14 @@ def test_tables_in_folders() -> None:
     assert lake.checkpoints("p") == Path("/lake/_lakestreams/checkpoints/p")
 
 
+def test_a_table_that_was_moved_and_linked_is_where_the_link_leads(tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "rows"
+    moved.mkdir(parents=True)
+    (tmp_path / "lake" / "silver").mkdir(parents=True)
+    (tmp_path / "lake" / "silver" / "rows").symlink_to(moved)
+    assert Lake(str(tmp_path / "lake")).output("silver.rows").path == str(moved)
+
+
 def test_a_small_lake_is_a_folder_of_few_bytes(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     assert not lake.is_small(), "nothing is known of it: it may be a place that is no folder, such as s3://lake"

@@ -118,6 +118,15 @@ def test_an_append_that_is_skipped_tells_nothing(
     assert place.bronze.read(spark).count() == 60
 
 
+def test_what_was_counted_twice_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
+    """As by a stage that Spark has run again: an offset is there once."""
+    place = Place(spark, tmp_path)
+    telling = place.telling()
+    rows = place.rows(records(1))
+    place.bronze.append(place.ledger.fence(spark, telling.of(rows.unionAll(rows))), "p/bronze", SEQ)
+    assert telling.tails() is None
+
+
 def test_rows_of_a_partition_that_was_not_expected_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, tmp_path)
     telling = place.telling(partitions=(0, 1))

@@ -95,10 +95,16 @@ def _amounts(work: Work) -> tuple[float, ...]:
     return work.new / _MILLION, work.retained / _MILLION, work.commits, work.compiled
 
 
+_NEW = 0
+"""Its place among the amounts."""
+
+
 def fit(points: Sequence[Point]) -> Coefficients:
     """The coefficients, none of them negative, whose relative errors have the least squares over the points.
 
-    The best of all choices of coefficients that are not 0: with four of them every choice can be tried.
+    The best of all choices of coefficients that are not 0: with four of them every choice can be tried. New records are
+    in each: where windows hold as many batches at every size, least squares may put all of their cost to what is kept, and
+    a round of many records and a short window would cost nothing.
 
     Raises:
         ValueError: fewer points than two, or one that took no time.
@@ -111,6 +117,8 @@ def fit(points: Sequence[Point]) -> Coefficients:
     best, least = (0.0,) * len(rows[0]), math.inf
     for count in range(1, len(used) + 1):
         for chosen in itertools.combinations(used, count):
+            if _NEW in used and _NEW not in chosen:
+                continue
             found = _least_squares([[row[column] for column in chosen] for row in rows])
             if found is None or min(found) < 0:
                 continue

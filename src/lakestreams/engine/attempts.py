@@ -21,9 +21,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import ingest, replays, tails
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.fence import translated
 from lakestreams.engine.ingest import Position, Standing
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.numbering import append_once, seal_bronze
 from lakestreams.engine.plans import ATTEMPTS, Ingest, Range, TopicPartition
 from lakestreams.engine.replays import RECORD, Request
 from lakestreams.engine.tails import Tail
@@ -86,7 +86,7 @@ class AttemptReader:
         if source is None:
             return self._closed(request, before, seq, {})
         positions = {partition: at for (topic, partition), at in before.positions.items() if topic == source.topic}
-        self._append(read(wanted, source, positions, seq, now), source, seq)
+        self._append(read(wanted, source, positions, seq, now), source, before, now)
         found = self._tail(source, before)
         for part in found.values():
             if (part.seq, part.ingest_time_ms) != (seq, now):
@@ -105,17 +105,19 @@ class AttemptReader:
         source = source_of(self.topology, request.topic) if request is not None else None
         if request is None or source is None:
             return None
+        if not self._tail(source, before):
+            return None
+        seal_bronze(self.spark, self.ledger, [source.topic])
         found = self._tail(source, before)
-        return self._closed(request, before, max(part.seq for part in found.values()), found) if found else None
+        return self._closed(request, before, max(part.seq for part in found.values()), found)
 
-    def _append(self, rows: DataFrame, source: Source, seq: int) -> None:
+    def _append(self, rows: DataFrame, source: Source, before: Standing, now: int) -> None:
         """One append; none without rows, whose transaction the next batch would run into."""
-        pipeline = self.ledger.pipeline
+        seq, known = before.seq + 1, before.known
         failpoint("bronze.before", source.topic)
-        with ingest.kept_in_memory(rows) as held, translated(pipeline):
+        with ingest.kept_in_memory(rows) as held:
             if not held.isEmpty():
-                table = self.ledger.lake.bronze(pipeline, source.topic)
-                table.append(self.ledger.fence(self.spark, held), f"{pipeline}/bronze/{source.topic}", seq)
+                append_once(self.spark, self.ledger, source.topic, held, seq=seq, known=known, ingest_time_ms=now)
         failpoint("bronze.after", source.topic)
 
     def _tail(self, source: Source, before: Standing) -> Mapping[TopicPartition, Tail]:

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import ingest
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.fence import translated
 from lakestreams.engine.ingest import Position, Standing
+from lakestreams.engine.numbering import append_once
 from lakestreams.engine.plans import Ingest, Range, TopicPartition
 from lakestreams.errors import (
     ChangeFeedOff,
@@ -219,26 +219,26 @@ class TableReader:
         for one in found:
             position = before.positions.get(one.at, Position(0))
             failpoint("bronze.before", one.source.topic)
-            self._append(one, position, seq, now)
+            self._append(one, position, before, now)
             failpoint("bronze.after", one.source.topic)
         sources = [one.source for one in found]
         ends = {one.at: one.end for one in found}
         return ingest.close_batch(self.spark, self.ledger, sources, before, seq, ends, now, self.rules)
 
-    def _append(self, found: Found, position: Position, seq: int, now: int) -> None:
+    def _append(self, found: Found, position: Position, before: Standing, now: int) -> None:
         """One append. What it reads exists as a whole or not at all, so it can be tried in one way and then in another."""
         if found.source.changes == "snapshot":
-            self._write(found, self._compared(found, position), position, seq, now)
+            self._write(found, self._compared(found, position), position, before, now)
             return
         first = versions(position.offset)
         try:
-            self._write(found, self._fed(found, first), position, seq, now)
+            self._write(found, self._fed(found, first), position, before, now)
         except Exception as error:
             if not any(word in str(error) for word in _GAPS):
                 raise
-            self._append_over_gap(found, position, seq, now, error)
+            self._append_over_gap(found, position, before, now, error)
 
-    def _append_over_gap(self, found: Found, position: Position, seq: int, now: int, error: Exception) -> None:
+    def _append_over_gap(self, found: Found, position: Position, before: Standing, now: int, error: Exception) -> None:
         """Where the feed lacks commits: a table is compared instead; a stream that has begun has lost records."""
         source = found.source
         if source.kind != "stream":
@@ -247,10 +247,10 @@ class TableReader:
                     f"{source.name}: the change data feed of {source.delta} does not go back to version "
                     f"{versions(position.offset)}; its rows were compared with bronze instead"
                 )
-            self._write(found, self._compared(found, position), position, seq, now)
+            self._write(found, self._compared(found, position), position, before, now)
             return
         if not position.offset:
-            self._write(found, self._content(found, found.committed_ms), position, seq, now)
+            self._write(found, self._content(found, found.committed_ms), position, before, now)
             return
         begin = versions(position.offset)
         first = self._first_readable(found, begin)
@@ -260,20 +260,20 @@ class TableReader:
             hint = "run --accept-data-loss goes on from the first commit that can be read and writes down what was lost"
             raise OffsetsExpired(message, hint=hint, where=f'stream "{source.name}"') from error
         part = Range(*found.at, position.offset, first * ROWS_A_VERSION, stream_time_ms=position.stream_time_ms)
-        self.ledger.record_loss(self.spark, [part], seq)
+        self.ledger.record_loss(self.spark, [part], before.seq + 1)
         self.warnings.append(f"accepted data loss:\n{lost}")
         if first <= found.version:
-            self._write(found, self._fed(found, first), position, seq, now)
+            self._write(found, self._fed(found, first), position, before, now)
 
-    def _write(self, found: Found, changes: DataFrame, position: Position, seq: int, now: int) -> None:
+    def _write(self, found: Found, changes: DataFrame, position: Position, before: Standing, now: int) -> None:
         """Appends changes as bronze rows; no commit without rows, whose transaction the next batch would run into."""
-        pipeline, source = self.ledger.pipeline, found.source
+        source, seq = found.source, before.seq + 1
         placed = _placed(changes, source).where(F.col("offset") >= position.offset)
         rows = ingest.judged_rows(placed, source, {0: position}, seq, now)
-        table = self.ledger.lake.bronze(pipeline, source.topic)
-        with ingest.kept_in_memory(rows) as held, translated(pipeline):
+        with ingest.kept_in_memory(rows) as held:
             if not held.isEmpty():
-                table.append(self.ledger.fence(self.spark, held), f"{pipeline}/bronze/{source.topic}", seq)
+                known = before.known
+                append_once(self.spark, self.ledger, source.topic, held, seq=seq, known=known, ingest_time_ms=now)
 
     # --- the three ways to read: each gives version, half, removed, timestamp_ms, key, value, k, v ----------------------
 

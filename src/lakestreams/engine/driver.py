@@ -96,7 +96,7 @@ class Driver:
         self._open = False  # whether it is still to be finished
         self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
-        self._unclosed = 0  # drivers since the newest batch, which may have begun one each
+        self._known = 0  # the last batch that the ledger knew when this driver took over
         self._configured = fingerprint.of(topology, settings.config_text, settings.meaning)
         self._now_ms = now_ms or _wall_clock_ms
         self._arrived: dict[TopicPartition, int] = {}  # when the last records of a partition were ingested
@@ -162,11 +162,14 @@ class Driver:
             if not (history.epoch or missing.epochs):
                 history = replace(history, epoch=self._ledger.began(self._spark))
             starting.require_same_topics(self._topology, history, view)
+            began = history.epoch > 0
             self._claim(history)
+            if began:  # what the driver before has done up to here; from here on it does nothing
+                history = self._ledger.history(self._spark)
             self._accept_losses(history, view)
             self._expect(view)
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
-            self._resume(history, recover=history.epoch > 0 or not missing.bronze)
+            self._resume(history, recover=began or not missing.bronze)
         if self._open and self._plan is not None:
             self._summary.warnings += self._repeated(self._plan)
             self._plan = self._expecting.recounted(self._plan)
@@ -281,13 +284,13 @@ class Driver:
             found = ingest.recover(self._spark, self._ledger, sources, history.ingest, self._rules)
         if recover and found is None:
             found = self._attempts.recover(history.ingest)
-        self._unclosed = 0 if found is not None else self._ledger.epoch - history.ingest_epoch
         if found is not None:
             self._tell(Event("recovered", {"seq": found.seq}))
         self._plan = history.plan
         self._open = history.open_plan is not None
         if self._plan is not None or history.ingest is not None or found is not None:
             self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
+        self._known = ingest.Standing.after(self._ingests).seq
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
         meaning, every = self._configured.meaning, self._settings.snapshot_every
@@ -358,19 +361,12 @@ class Driver:
     def _ingested_one(self, one: Ingest) -> None:
         """Takes note of a batch that was closed here."""
         self._ingests.append(one)
-        self._unclosed = 0
         self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
         self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
 
     def _standing(self) -> ingest.Standing:
-        """Where bronze stands, and the number after which batches are counted.
-
-        A batch of transaction markers appends no row, and its transaction all the same. If the driver fell before the
-        ledger row, nothing tells of its number: used again, it would be taken for a repetition, and rows would be lost.
-        So each driver leaves out a number for every one that came since the newest batch.
-        """
-        standing = ingest.Standing.after(self._ingests)
-        return replace(standing, seq=standing.seq + self._unclosed)
+        """Where bronze stands."""
+        return replace(ingest.Standing.after(self._ingests), known=self._known)
 
     def _ingest(self, view: ClusterView) -> None:
         """Runs the ingest query up to the ends of now; cycles run meanwhile, over what is settled."""
@@ -424,7 +420,6 @@ class Driver:
             if fresh is None:  # none yet, or the function ran in another process: Spark Connect's worker
                 fresh = self._ledger.ingests(self._spark, last + 1)
             self._ingests.extend(fresh)
-            self._unclosed = 0 if fresh else self._unclosed
             for one in fresh:
                 self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
                 self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))

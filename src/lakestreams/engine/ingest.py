@@ -22,9 +22,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import tails
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
-from lakestreams.engine.fence import translated
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.numbering import append_once, seal_bronze
 from lakestreams.engine.plans import NO_TIME, Ingest, Range, TopicPartition
 from lakestreams.engine.tails import Tail
 from lakestreams.engine.tuning import FEW, SHUFFLES
@@ -245,11 +245,19 @@ def _given(number: int) -> Column:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where bronze stands: the last sequence number, every position, and the last request that was ingested."""
+    """Where bronze stands.
+
+    Attributes:
+        seq: the last batch's number.
+        positions: of every topic-partition.
+        request: the last one that was ingested.
+        known: the last batch that the ledger knew when this driver took over.
+    """
 
     seq: int
     positions: Mapping[TopicPartition, Position]
     request: int = 0
+    known: int = 0
 
     @classmethod
     def after(cls, ingests: Sequence[Ingest]) -> Standing:
@@ -308,7 +316,7 @@ class BatchWriter:
             _set(spark, SHUFFLES, self.shuffles)
         with _lock:
             newer = [one for one in _closed.get(self.ledger.run_id, []) if one.seq > self.first.seq]
-        before = Standing.after(newer) if newer else self.first
+        before = replace(Standing.after(newer), known=self.first.known) if newer else self.first
         ends = read_offsets(Path(self.checkpoint) / "offsets" / str(batch_id))
         touched = [source for source in self.sources if _has_news(source.topic, ends, before.positions)]
         if not touched:
@@ -319,7 +327,7 @@ class BatchWriter:
         told: dict[TopicPartition, Tail] | None = {}
         with kept_in_memory(batch, worth_it=len(touched) > 1) as held:
             for source in touched:
-                own = self._append(spark, held, source, before.positions, ends, before.seq + 1, now)
+                own = self._append(spark, held, source, before, ends, now)
                 told = None if told is None or own is None else told | own
         ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules, told)
         with _lock:
@@ -330,12 +338,12 @@ class BatchWriter:
         spark: SparkSession,
         batch: DataFrame,
         source: Source,
-        positions: Mapping[TopicPartition, Position],
+        before: Standing,
         ends: Mapping[TopicPartition, int],
-        seq: int,
         now: int,
     ) -> dict[TopicPartition, Tail] | None:
         """Appends one topic's part: what the append has told of it, if it was asked and could tell."""
+        positions, seq = before.positions, before.seq + 1
         own = {partition: position for (topic, partition), position in positions.items() if topic == source.topic}
         news = {at[1]: end - known.offset for at, end in ends.items() if at[0] == source.topic
                 for known in (positions.get(at, Position(0)),) if end > known.offset}  # fmt: skip
@@ -346,9 +354,7 @@ class BatchWriter:
             telling = tails.Telling(self.ledger, source, sorted(news), self.rules, seq, now)
             rows = telling.of(rows)
         failpoint("bronze.before", source.topic)
-        table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
-        with translated(self.ledger.pipeline):
-            once = table.append(self.ledger.fence(spark, rows), f"{self.ledger.pipeline}/bronze/{source.topic}", seq)
+        once = append_once(spark, self.ledger, source.topic, rows, seq=seq, known=before.known, ingest_time_ms=now)
         failpoint("bronze.after", source.topic)
         return telling.tails() if telling is not None and once else None
 
@@ -383,7 +389,7 @@ def close_batch(
     """
     found = tails.read_back(spark, ledger, touched, before.seq, rules) if told is None else told
     for part in found.values():
-        if ingest_time_ms is not None and part.seq == seq and part.ingest_time_ms != ingest_time_ms:
+        if ingest_time_ms is not None and part.ingest_time_ms != ingest_time_ms:
             message = f"another driver ingested batch {seq} of pipeline {ledger.pipeline}"
             raise Fenced(message)
     ingest = Ingest(seq, before.seq + 1, _ranges(before, found, ends), before.request)
@@ -399,9 +405,10 @@ def recover(
     Of replayed records `attempts.recover` does: a batch holds either them or what is new.
     """
     before = Standing.after([last] if last else [])
-    found = tails.read_back(spark, ledger, sources, before.seq, rules)
-    if not found:
+    if not tails.read_back(spark, ledger, sources, before.seq, rules):
         return None
+    seal_bronze(spark, ledger, [source.topic for source in sources])  # the rest of it is not to come behind this
+    found = tails.read_back(spark, ledger, sources, before.seq, rules)
     seq = max(part.seq for part in found.values())
     ingest = Ingest(seq, before.seq + 1, _ranges(before, found, {}), before.request)
     ledger.record_ingest(spark, ingest)

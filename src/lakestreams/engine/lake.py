@@ -365,7 +365,7 @@ class Lake:
         Without a catalog a name is that of a folder; one of three parts is a catalog's table if there is no such folder.
         """
         if "/" in delta:
-            path = delta if ":" in delta else str(Path(delta).absolute())
+            path = delta if ":" in delta else _folder(Path(delta))
             return Table(delta, f"delta.`{path}`", path)
         table = self.output(delta)
         if self.catalog is None and delta.count(".") > 1 and not table.exists(spark):
@@ -382,9 +382,17 @@ class Lake:
         shown = f"{schema}.{name}"
         if self.catalog is None:
             folders = [part for part in (catalog, schema, name) if part]
-            path = str(Path(self.root, *folders).absolute())
+            path = _folder(Path(self.root, *folders))
             return Table(shown, f"delta.`{path}`", path)
         return Table(shown, f"`{catalog or self.catalog}`.`{schema}`.`{name}`", None)
+
+
+def _folder(path: Path) -> str:
+    """A table's folder; where it is a link, as of one that was moved to another disk, the folder that it leads to.
+
+    Local sessions' file system lists a link as itself and nothing below it, for ever to whoever descends.
+    """
+    return str(path.resolve() if path.is_symlink() else path.absolute())
 
 
 def require_distinct(tables: Iterable[tuple[str, Table]]) -> None:

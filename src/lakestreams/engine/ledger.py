@@ -111,7 +111,6 @@ class Ledger:
         return History(
             epoch=epoch,
             ingest=_ingest(rows["ingest"]) if "ingest" in rows else None,
-            ingest_epoch=rows["ingest"]["epoch"] if "ingest" in rows else 0,
             plan=_plan(rows["plan"], rows.get("taken")) if "plan" in rows else None,
             done_cycle=max(
                 rows["done"]["cycle"] if "done" in rows else 0,
@@ -281,7 +280,11 @@ class Ledger:
         self._append(spark, self._row("loss", ranges=[_as_row(part) for part in parts]), application, number)
 
     def record_ingest(self, spark: SparkSession, ingest: Ingest) -> None:
-        """Closes a bronze batch."""
+        """Closes a bronze batch, and makes sure that it is this run that does.
+
+        Raises:
+            Fenced: if a newer driver is there, or another one closed a batch of this number.
+        """
         failpoint("ingest.before")
         row = self._row(
             "ingest",
@@ -291,7 +294,9 @@ class Ledger:
             options={_REQUEST: str(ingest.request)} if ingest.request else {},
             details=_details(ingest.ranges),
         )
-        self._append(spark, row, "ingest", ingest.seq)
+        if not self._append_own(spark, row, "seq", ingest.seq):
+            message = f"another driver closed batch {ingest.seq} of pipeline {self.pipeline}"
+            raise Fenced(message)
         failpoint("ingest.after")
 
     def record_plan(self, spark: SparkSession, plan: Plan, closing: Mapping[str, Any] | None = None) -> None:
@@ -319,9 +324,7 @@ class Ledger:
             ticks=[{"topic": at[0], "partition": at[1], "time_ms": ms} for at, ms in sorted(plan.ticks.items())],
             details=_details(plan.ranges, closing),
         )
-        written = self._written(f"plan {plan.cycle}")
-        once = self._append(spark, row, "plan", plan.cycle, written)
-        if not (once and written.counts() == {_ROWS: 1}) and not self._is_ours(spark, plan.cycle):
+        if not self._append_own(spark, row, "cycle", plan.cycle):
             message = f"another driver planned cycle {plan.cycle} of pipeline {self.pipeline}"
             raise Fenced(message)
         failpoint("plan.after")
@@ -329,7 +332,7 @@ class Ledger:
     def record_taken(self, spark: SparkSession, cycle: int, fingerprint: str) -> None:
         """Says that a cycle, of which nothing is out, is executed under this configuration from now on."""
         failpoint("taken.before")
-        self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), "taken", self.epoch)
+        self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), "taken", self.epoch, alone=True)
         failpoint("taken.after")
 
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
@@ -350,7 +353,7 @@ class Ledger:
         ranges = [_as_row(part) for part in whole.ranges]
         row = self._row(kind, cycle=whole.cycle, seq=whole.seq, seq_from=whole.seq_from, fingerprint="", ranges=ranges,
                         clocks=_clocks(whole))  # fmt: skip
-        self._append(spark, row, kind, whole.cycle)
+        self._append(spark, row, kind, whole.cycle, alone=True)
 
     def record_base(self, spark: SparkSession, state: StoredState) -> None:
         """Says where what the nodes keep lies as of the cycle up to which bronze is trimmed."""
@@ -364,7 +367,7 @@ class Ledger:
         options = {"slot": state.slot, "rows": str(state.rows), "frames": json.dumps(state.frames)}
         row = self._row(kind, cycle=state.cycle, fingerprint=state.fingerprint, options=options)
         # of its epoch: what was lost, or is of another configuration, is stored anew as of the same cycle
-        self._append(spark, row, f"{kind}/{self.epoch}", state.cycle)
+        self._append(spark, row, f"{kind}/{self.epoch}", state.cycle, alone=True)
 
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         """The rows, which can be written only while this epoch is the newest."""
@@ -376,10 +379,14 @@ class Ledger:
         """Tells whether an append wrote rows: one that Delta skips, as another driver's has its number, does not run."""
         return Observed(f"{self.pipeline} {self.epoch} ledger {what}", {_ROWS: F.count(F.lit(1))})
 
-    def _is_ours(self, spark: SparkSession, cycle: int) -> bool:
-        """Whether this run has planned a cycle."""
-        planned = self.rows(spark).where((F.col("kind") == "plan") & (F.col("cycle") == cycle))
-        return [one["run_id"] for one in planned.select("run_id").limit(2).collect()] == [self.run_id]
+    def _append_own(self, spark: SparkSession, row: dict[str, Any], column: str, number: int) -> bool:
+        """Appends a row of which there is one a number, for all drivers: whether it is this run's."""
+        kind = row["kind"]
+        written = self._written(f"{kind} {number}")
+        if self._append(spark, row, kind, number, written) and written.counts() == {_ROWS: 1}:
+            return True
+        there = self.rows(spark).where((F.col("kind") == kind) & (F.col(column) == number))
+        return [one["run_id"] for one in there.select("run_id").limit(2).collect()] == [self.run_id]
 
     def _append(
         self,
@@ -388,9 +395,22 @@ class Ledger:
         application: str,
         version: int,
         written: Observed | None = None,
+        *,
+        alone: bool = False,
     ) -> bool:
+        """Appends a row; `alone`: no other driver appends one of this number, so the claim itself has to stop this one.
+
+        A statement that looks at the ledger's claims cannot commit behind one that it has not seen; one that looks at
+        the table of epochs can, if it looked just before.
+        """
         frame = self._frame(spark, [row])
         frame = self.fence(spark, frame if written is None else written.of(frame))
+        if alone:
+            newest = (
+                f"select assert_true(max(epoch) = {self.epoch}, '{fence.FENCED_WORD}') from {self.table.reference} "
+                f"where pipeline = '{self.pipeline}' and kind = '{self.role}' and epoch >= {self.epoch}"
+            )
+            frame = fence.fence_rows(spark, frame, newest)
         with fence.translated(self.pipeline):
             return self.table.append(frame, f"{self.pipeline}/{application}", version)
 

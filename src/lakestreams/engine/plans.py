@@ -168,11 +168,10 @@ class StoredState:
 
 @dataclass(frozen=True)
 class History:
-    """What the ledger says of a pipeline at a driver's start; `ingest_epoch` is who closed the newest batch."""
+    """What the ledger says of a pipeline at a driver's start."""
 
     epoch: int = 0
     ingest: Ingest | None = None
-    ingest_epoch: int = 0
     plan: Plan | None = None
     done_cycle: int = 0
     meanings: Mapping[str, str] = field(default_factory=dict)  # fingerprint to that of what results follow from

@@ -1,0 +1,174 @@
+"""What a driver still does while another one takes over: counted once, or not at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
+
+from lakestreams import StreamsBuilder, Text
+from lakestreams.engine.driver import Driver
+from lakestreams.engine.fence import translated
+from lakestreams.engine.ledger import Ledger
+from lakestreams.errors import Fenced
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.engine.progress import Event
+    from lakestreams.local.broker import Broker
+
+pytestmark = [pytest.mark.broker]
+
+ROWS = "silver.rows"
+PATIENCE_S = 240
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small(spark: SparkSession) -> Iterator[None]:
+    with small(spark):
+        yield
+
+
+def test_what_the_older_driver_did_up_to_the_claim_is_not_done_again(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newer one sees cycle 1 open; by the time that it has the pipeline, cycle 2 has deleted what 1 put there."""
+    users, _ = fresh_topics(broker)
+    builder = StreamsBuilder("two_drivers")
+    builder.table(users, key=Text("user"), value=Text("region"), name="users").to_delta(ROWS, mode="merge")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(users, [("ann", "eu", ZERO), ("ben", "us", ZERO + 1)])
+    planned, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    def pause(event: Event) -> None:
+        if event.kind == "planned":
+            planned.set()
+            go_on.wait(PATIENCE_S)
+
+    def work() -> None:
+        try:
+            older.start()
+            older.round()
+            broker.produce(users, [("ann", None, ZERO + 2)])
+            older.round()
+        except BaseException as error:  # noqa: BLE001 - the test tells
+            failed.append(error)
+        done.set()
+
+    older = Driver(spark, bench.topology, bench.lake, bench.settings(), pause)
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert planned.wait(PATIENCE_S)
+    real = Ledger.claim
+
+    def claim(self: Ledger, *args: Any) -> Ledger:
+        go_on.set()
+        assert done.wait(PATIENCE_S)
+        return real(self, *args)
+
+    monkeypatch.setattr(Ledger, "claim", claim)
+    bench.run()
+    thread.join()
+    assert not failed
+    assert [row["user"] for row in bench.silver(ROWS).collect()] == ["ben"]
+    assert_ledger_sound(bench)
+
+
+class Twice:
+    """A pipeline that an older driver has begun, and its rows of the first batch, as it would append them."""
+
+    def __init__(self, spark: SparkSession, broker: Broker, root: Path) -> None:
+        self.views, self.users = fresh_topics(broker)
+        broker.produce(self.users, [("ann", "eu", ZERO), ("ben", "us", ZERO)])
+        broker.produce(self.views, [("ann", "/a", ZERO + 1), ("ben", "/b", ZERO + 2)])
+        topology = page_views(self.views, self.users)
+        self.plain = Bench(spark, broker, root / "plain", topology)
+        self.plain.run()
+        self.bench = Bench(spark, broker, root / "both", topology)
+        self.bench.driver().start()
+        self.older = Ledger(self.bench.lake, topology.name, epoch=1)
+
+    def rows(self, topic: str) -> DataFrame:
+        return self.plain.bronze(topic).withColumn("ingest_time_ms", F.lit(1).cast("bigint"))
+
+    def append(self, topic: str, rows: DataFrame) -> None:
+        """Past its fence already."""
+        name = self.bench.topology.name
+        self.bench.lake.bronze(name, topic).append(rows, f"{name}/bronze/{topic}", 1)
+
+    def assert_once(self) -> None:
+        found, expected = facts(self.bench), facts(self.plain)
+        for name, rows in expected.items():
+            assert found[name] == rows, name
+        assert_ledger_sound(self.bench)
+
+
+@pytest.fixture
+def twice(spark: SparkSession, broker: Broker, tmp_path: Path) -> Twice:
+    return Twice(spark, broker, tmp_path)
+
+
+def test_rows_that_come_behind_the_newer_drivers_are_skipped(twice: Twice) -> None:
+    newer = twice.bench.driver()
+    newer.start()
+    newer.round()
+    for topic in (twice.views, twice.users):
+        twice.append(topic, twice.rows(topic))
+    newer.round()
+    twice.assert_once()
+
+
+def test_rows_that_come_before_the_newer_drivers_stop_it_and_are_found_by_the_next(twice: Twice) -> None:
+    newer = twice.bench.driver()
+    newer.start()
+    twice.append(twice.users, twice.rows(twice.users))
+    with pytest.raises(Fenced):
+        newer.round()
+    twice.bench.run()
+    twice.assert_once()
+
+
+def test_the_rest_of_a_batch_does_not_come_behind_its_recovery(twice: Twice, tmp_path: Path) -> None:
+    """One topic is in bronze when the newer driver looks, the other one is being written."""
+    twice.append(twice.users, twice.rows(twice.users))
+    go_on, begun = tmp_path / "go-on", tmp_path / "begun"
+    found: list[Exception] = []
+
+    @F.udf("long")
+    def slow(offset: int) -> int:
+        begun.touch()
+        for _ in range(10 * PATIENCE_S):
+            if go_on.exists():
+                break
+            time.sleep(0.1)
+        return offset
+
+    def late() -> None:
+        rows = twice.rows(twice.views).withColumn("offset", slow("offset"))
+        try:
+            with translated("page_views"):
+                twice.append(twice.views, twice.older.fence(twice.bench.spark, rows))
+        except Exception as error:  # noqa: BLE001 - it is what is asked for
+            found.append(error)
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    while not begun.exists():
+        assert thread.is_alive(), found
+        time.sleep(0.1)
+    newer = twice.bench.driver()
+    newer.start()
+    go_on.touch()
+    thread.join()
+    assert [type(one) for one in found] == [Fenced]
+    newer.round()
+    twice.assert_once()
