@@ -124,9 +124,9 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.NotInQuarantine("there is nothing to replay in the quarantine of page_views: of those that fit: 3 replayed"),
     errors.RepairUnfit("repairs.jsonl:2: has 'valeu'; did you mean 'value'?\nrepairs.jsonl:5: has no 'offset'"),
     errors.TableSchemaMismatch(
-        "table silver.enriched_page_views has other columns than the pipeline writes\n"
-        "  + region: string (the table lacks it)",
-        where="lake/silver/enriched_page_views",
+        "table silver.order_payments has other columns than the pipeline writes\n"
+        "  ~ amount: int in the table, decimal(10,2) in the pipeline",
+        where="lake/silver/order_payments",
     ),
     errors.LocationNotWritable("cannot write to lake/bronze: Permission denied"),
     errors.Fenced("a newer driver runs pipeline page_views; nothing was written"),

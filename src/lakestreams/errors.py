@@ -430,7 +430,10 @@ class RepairUnfit(LakestreamsError):
 
 
 class TableSchemaMismatch(LakestreamsError):
-    """A table is there already with other columns than the pipeline writes."""
+    """A table is there already with other columns than the pipeline writes.
+
+    Columns that the table of an output only lacks are no error: they are added to it.
+    """
 
     code = "LS501"
     name = "TABLE_SCHEMA_MISMATCH"

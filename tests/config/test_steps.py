@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from tests.docs.blocks import blocks, topology_of
 
-from lakestreams import Json, StreamsBuilder, Text, agg
+from lakestreams import Json, Long, StreamsBuilder, Text, agg
 from lakestreams.config import load_pipeline
 from lakestreams.config.verbs import AGGREGATORS, VERBS
 from lakestreams.config.wording import in_words_of_files
@@ -28,7 +28,7 @@ from lakestreams.errors import (
 )
 from lakestreams.topology.aggregators import AggregatorKind
 from lakestreams.topology.joining import _OPTIONS, ByName
-from lakestreams.topology.nodes import Source
+from lakestreams.topology.nodes import KafkaSink, Source
 
 ROOT = Path(__file__).parents[2]
 SOURCES = """\
@@ -499,6 +499,17 @@ def test_a_ready_pipeline_is_the_topology_of_its_story(name):
     made = load_pipeline(ROOT / "conf" / name).topology
     assert made.name == story.name
     assert as_told(made) == as_told(story, DEFAULTS)
+
+
+def test_the_clicks_per_region_go_to_a_topic_once_its_line_is_no_comment(tmp_path):
+    text = (ROOT / "conf" / "clicks_per_region.yml").read_text(encoding="utf-8")
+    commented = "  # clicks-per-region: "
+    assert text.count(commented) == 1
+    (tmp_path / "clicks.yml").write_text(text.replace(commented, commented.replace("# ", "")), encoding="utf-8")
+    topology = load_pipeline(tmp_path / "clicks.yml", ROOT / "conf" / "sources.yml").topology
+    (table,) = topology.sinks
+    (topic,) = topology.kafka_sinks
+    assert topic == KafkaSink("clicks-per-region", table.parent, key=Text("region"), value=Long("clicks"))
 
 
 def test_the_ready_correlations_join_as_their_stories_do():

@@ -13,6 +13,7 @@ from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, f
 
 from lakestreams import Json, Long, RegistryJson, StreamsBuilder, Text
 from lakestreams.engine import failpoints
+from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,6 +171,26 @@ def test_partitions_without_a_record_hold_nothing_back(spark: SparkSession, brok
     broker.produce(views, at(("alice", "/home", 1)))
     bench.run()
     assert bench.enriched() == [("alice", "/home", "us-east")]
+
+
+def test_a_global_table_is_read_to_its_end_before_anything_is_joined(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Five records a batch, and the views older than every product: each of them meets its product all the same."""
+    views, products = fresh_topics(broker, 1, ("ProductViews", "Products"))
+    builder = StreamsBuilder("looked_up")
+    stream = builder.stream(views, key=Text("user"), value=Text("product"))
+    table = builder.global_table(products, key=Text("product"), value=Text("title"))
+    stream.left_join(table, left_on="product").to_delta(SILVER)
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(products, at(*((f"p{number}", f"title {number}", 100 + number) for number in range(30))))
+    broker.produce(views, at(*((f"user{number}", f"p{29 - number}", number) for number in range(5))))
+    with small(spark):
+        bench.run(max_offsets_per_trigger=5)
+    assert bench.ledger().where("kind = 'ingest'").count() > 1, "read at once, nothing would have to wait"
+    rows = bench.silver().orderBy("user").select("user", "title").collect()
+    assert [tuple(row) for row in rows] == [(f"user{number}", f"title {29 - number}") for number in range(5)]
+    assert_ledger_sound(bench)
 
 
 def test_a_rekeyed_stream_meets_the_table_by_its_new_key(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

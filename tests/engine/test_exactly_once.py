@@ -383,7 +383,7 @@ class _Calls:
 # --- real processes ------------------------------------------------------------------------------------------------
 
 
-def _victim(log: Log, root: Path, failpoint: str = "") -> subprocess.Popen[bytes]:
+def _victim(log: Log, root: Path, failpoint: str = "", *, endless: bool = False) -> subprocess.Popen[bytes]:
     root.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable,
@@ -395,6 +395,7 @@ def _victim(log: Log, root: Path, failpoint: str = "") -> subprocess.Popen[bytes
         *log.topics,
     ]
     environment = os.environ | ({failpoints.VARIABLE: failpoint} if failpoint else {})
+    environment |= {"LAKESTREAMS_TEST_ENDLESS": "yes"} if endless else {}
     return subprocess.Popen(
         command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -419,14 +420,15 @@ def _group(pid: int) -> int | None:
 
 
 def _kill(log: Log, root: Path, chance: random.Random, *, group: bool) -> str:
-    """Starts a driver, kills it some time after bronze has its first commit and the ledger the driver's; says when."""
+    """Starts a driver that does not end by itself, kills it some time after bronze has its first commit and the ledger
+    the driver's; says when."""
     bench = log.bench(root)
     ledger, bronze = (
         Path(str(table.path)) / "_delta_log"
         for table in (bench.lake.control("ledger"), bench.lake.bronze(bench.topology.name, log.topics[0]))
     )
     before = len(list(ledger.glob("*.json")))
-    process = _victim(log, root)
+    process = _victim(log, root, endless=True)
 
     def begun() -> bool:
         return (bronze / f"{1:020}.json").exists() and len(list(ledger.glob("*.json"))) > before
@@ -434,16 +436,16 @@ def _kill(log: Log, root: Path, chance: random.Random, *, group: bool) -> str:
     _wait(lambda: begun() or process.poll() is not None, "a commit")
     delay = chance.uniform(0, 8)
     time.sleep(delay)
-    finished = process.poll() is not None
+    assert process.poll() is None, f"it ended by itself, with {process.returncode}"
     if group:
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
-    process.wait(30)
+    assert process.wait(30) == -signal.SIGKILL
     _gone(process.pid)  # py4j's JVM may still finish a commit when only Python is dead
     kinds = {row["kind"]: row["count"] for row in bench.ledger().groupBy("kind").count().collect()}
     target = "group" if group else "python"
-    return f"killed {target} after {delay:.2f} s, finished={finished}, ledger then {dict(sorted(kinds.items()))}"
+    return f"killed {target} after {delay:.2f} s, ledger then {dict(sorted(kinds.items()))}"
 
 
 KILLS = [

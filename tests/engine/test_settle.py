@@ -40,9 +40,15 @@ def cutter(log: Log):
     return cut
 
 
-def plan(log: Log, before: Plan | None, ingests: Sequence[Ingest], ends: Mapping[TopicPartition, int]) -> Plan | None:
+def plan(
+    log: Log,
+    before: Plan | None,
+    ingests: Sequence[Ingest],
+    ends: Mapping[TopicPartition, int],
+    whole: frozenset[str] = frozenset(),
+) -> Plan | None:
     number = before.cycle + 1 if before else 1
-    return next_plan(number, "f", Backlog(before, tuple(ingests)), ends, {}, cutter(log))
+    return next_plan(number, "f", Backlog(before, tuple(ingests)), ends, {}, cutter(log), whole)
 
 
 V, U = ("views", 0), ("users", 0)
@@ -69,6 +75,18 @@ def test_a_partition_at_its_end_holds_nothing() -> None:
 def test_a_partition_never_read_holds_everything() -> None:
     log = {V: [1, 2], U: [0]}
     assert plan(log, None, [batch(log, 1, {V: (0, 2)})], {V: 2, U: 1}) is None
+
+
+def test_nothing_is_planned_before_a_global_table_is_read_to_its_end() -> None:
+    """Not even what lies below all that is still to come of it: it is looked up as a whole, whatever its times."""
+    log = {V: [1, 2], U: [100, 101, 102]}
+    ends = {V: 2, U: 3}
+    ingests = [batch(log, 1, {V: (0, 2), U: (0, 2)})]
+    assert plan(log, None, ingests, ends, frozenset({"users"})) is None
+    ingests.append(batch(log, 2, {U: (2, 3)}))
+    first = plan(log, None, ingests, ends, frozenset({"users"}))
+    assert first is not None
+    assert first.positions == ends
 
 
 def test_counts_after_a_cut_are_counted_anew() -> None:

@@ -1,6 +1,7 @@
 """The stories on a real broker into Delta and Kafka: what comes out is what the test driver gives and the story tells.
 
-Those of docs/scenarios, the ads of docs/joins.md through every join, and the logins of the acceptance scenarios.
+Those of docs/scenarios, the ads of docs/joins.md through every join, the logins and the page views of the acceptance
+scenarios.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.engine.streaming import Piped, Stream, pieces, together
 from tests.engine.test_kafka_sink import consumed
 from tests.scenarios.test_ad_views_and_clicks import CONTENTS, EVENTS, TABLE, TOMBSTONE_AT, pair, topology_of
 from tests.scenarios.test_fraud import LOGINS, SUSPICIOUS, fraud
+from tests.scenarios.test_page_views import ENRICHED, OUTPUTS, RECORDS, enriched
 
 from lakestreams import Topology
 from lakestreams.formats import Long, Text
@@ -161,12 +163,13 @@ def _placed(story: Story, driver: TopologyTestDriver) -> list[tuple[Any, tuple[s
     return [(one, places[one.cause]) for one in driver.refused()]
 
 
-# --- ads and logins --------------------------------------------------------------------------------------------------
+# --- ads, logins and page views --------------------------------------------------------------------------------------
 
 
-def ads_and_logins() -> Topology:
-    """The table of docs/joins.md, of table joins changes and rows, and the logins: one pipeline, since a run costs alike."""
-    topologies = {f"ads{place}": topology_of(row.written) for place, row in enumerate(TABLE)} | {"logins": fraud()}
+def ads_logins_and_page_views() -> Topology:
+    """The table of docs/joins.md, of table joins changes and rows, and the others: one pipeline, since a run costs alike."""
+    topologies = {f"ads{place}": topology_of(row.written) for place, row in enumerate(TABLE)}
+    topologies |= {"logins": fraud(), "pages": enriched()}
     for prefix, topology in topologies.items():
         *others, sink = topology.nodes
         assert isinstance(sink, DeltaSink)
@@ -177,12 +180,12 @@ def ads_and_logins() -> Topology:
 
 
 def events_of(topology: Topology) -> list[Piped]:
-    """Views, clicks and logins on each topic that holds them, in the engine's order: all clicks of a global table first."""
+    """What happens on each topic that holds it, in the engine's order: all clicks of a global table first."""
     found = []
     for source in topology.sources:
         name = source.topic.removesuffix(f"-{source.kind}")
         events = [(one[0], one, int(at * 1000)) for one, at in EVENTS.get(name, ())]
-        events += [(user, login, at) for topic, user, login, at in LOGINS if topic == name]
+        events += [(user, value, at) for topic, user, value, at in (*LOGINS, *RECORDS) if topic == name]
         found += [
             (source, Piped(source.topic, key.encode(), value.encode(), HOUR_MS + at)) for key, value, at in events
         ]
@@ -200,8 +203,10 @@ def events_of(topology: Topology) -> list[Piped]:
     [False, pytest.param(True, marks=pytest.mark.soak)],
     ids=["as told", "as driven"],
 )
-def test_ads_and_logins_on_a_real_broker(drives: bool, spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    topology = ads_and_logins()
+def test_ads_logins_and_page_views_on_a_real_broker(
+    drives: bool, spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    topology = ads_logins_and_page_views()
     events = events_of(topology)
     assert len(pieces(topology, events)) == 1
     tombstone = Piped("AdClicks-table", b"A", None, HOUR_MS + TOMBSTONE_AT * 1000)
@@ -224,6 +229,9 @@ def test_ads_and_logins_on_a_real_broker(drives: bool, spark: SparkSession, brok
             assert sorted(one for one in shown if "Z" not in one) == sorted(row.result.split()), row.join
         logins = stream.rows("logins_silver.fraud", "user", "failure", "success", "event_time_ms")
         assert logins == [(user, *value.values(), HOUR_MS + at) for user, value, at in SUSPICIOUS]
+        for output in OUTPUTS:
+            views = stream.rows(f"pages_{output}", "user", "page", "region", "event_time_ms")
+            assert views == [(user, *value.values(), HOUR_MS + at) for user, value, at in ENRICHED]
         assert stream.quarantined() == []
         assert_ledger_sound(stream.bench)
         if drives:

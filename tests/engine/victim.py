@@ -1,12 +1,14 @@
 """A driver in a process of its own, to be killed or stopped: `python -m tests.engine.victim ROOT SERVERS JOB TOPICS...`.
 
 `LAKESTREAMS_TEST_MASTER` is Spark's master, such as `local-cluster[2,1,4096]`; by default threads of one JVM.
+With `LAKESTREAMS_TEST_ENDLESS` it goes on round after round, as with an interval, until it is killed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 from tests.engine.jobs import JOBS
@@ -39,7 +41,11 @@ def main() -> int:
         snapshot_every=1,
     )
     try:
-        Driver(spark, JOBS[job].build(*topics), Lake(root), settings).run()
+        driver = Driver(spark, JOBS[job].build(*topics), Lake(root), settings)
+        driver.run()
+        while "LAKESTREAMS_TEST_ENDLESS" in os.environ:
+            time.sleep(0.1)
+            driver.round()
     except Fenced as error:
         print(error, flush=True)  # noqa: T201  # shown by pytest -s and in the log
         return 3

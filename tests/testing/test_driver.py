@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from lakestreams import EventTime, Json, Long, StreamsBuilder, Text
+from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, StreamsBuilder, Text
 from lakestreams.errors import CoPartitioningRequired, InvalidOption, TopologyInvalid, UnknownColumn, WrongKind
 from lakestreams.testing import Refused, Result, assert_results
 
@@ -85,6 +87,50 @@ def test_several_readings_are_one_reading(topology_test_driver):
         ],
     )
     assert cut.refused() == whole.refused() == [Refused(7, "Views_left_join_Clicks", "LATE")]
+
+
+def test_a_table_follows_what_debezium_tells_of_a_row(topology_test_driver):
+    """The snapshot's read, an update, the delete and its tombstone, with orders between them."""
+    builder = StreamsBuilder("named_orders")
+    orders = builder.stream("Orders", key=Json("id bigint"), value=Text("item"))
+    customers = builder.table(
+        "shop.customers", name="Customers", key=ConnectJson("id bigint"), value=DebeziumJson("name string, city string")
+    )
+    orders.left_join(customers).to_delta("silver.named_orders")
+    customers.to_delta("silver.customers")
+    driver = topology_test_driver(builder.build())
+    in_rome, in_oslo = ({"id": 1, "name": "Ada", "city": city} for city in ("Rome", "Oslo"))
+
+    def changed(at, **event):
+        driver.pipe(
+            "Customers", b'{"schema": {"type": "struct"}, "payload": {"id": 1}}', json.dumps(event).encode(), at
+        )
+
+    def ordered(item, at):
+        driver.pipe("Orders", {"id": 1}, item, at)
+
+    ordered("before it is read", 1)
+    changed(2, before=None, after=in_rome, source={"snapshot": "first"}, op="r")
+    ordered("read", 3)
+    changed(4, before=in_rome, after=in_oslo, op="u")
+    ordered("updated", 5)
+    assert driver.table("silver.customers") == {1: {"name": "Ada", "city": "Oslo"}}
+    changed(6, before=in_oslo, after=None, op="d")
+    ordered("deleted", 7)
+    driver.pipe("Customers", b'{"schema": {"type": "struct"}, "payload": {"id": 1}}', None, 8)
+    ordered("with its tombstone", 9)
+    assert_results(
+        driver.read("silver.named_orders"),
+        [
+            (1, {"item": "before it is read", "name": None, "city": None}, 1),
+            (1, {"item": "read", "name": "Ada", "city": "Rome"}, 3),
+            (1, {"item": "updated", "name": "Ada", "city": "Oslo"}, 5),
+            (1, {"item": "deleted", "name": None, "city": None}, 7),
+            (1, {"item": "with its tombstone", "name": None, "city": None}, 9),
+        ],
+    )
+    assert driver.table("silver.customers") == {}
+    assert driver.refused() == []
 
 
 def test_every_refused_record_is_told_once_with_step_and_reason(topology_test_driver):
