@@ -93,5 +93,7 @@ def test_where_a_key_comes_from_that_only_results_have(
     opened = lakestreams.open(bench.topology, root=str(tmp_path))
     rows = opened.why(key="42").collect()
     assert {(row["topic"], row["offset"], row["key"]) for row in rows} == {(clicks, 2, "42"), (regions, 2, "42")}
+    (row,) = opened.why(at=f"{clicks}-0@1").collect()
+    assert row["told"] == newest.told[2:], "of a record by its place it is only said what came of it"
     with pytest.raises(NoSuchRecord, match="'africa', and no output a row of it"):
         of("africa")

@@ -44,24 +44,26 @@ class Origin:
         output: its name.
         places: those of the newest records, the newest one first.
         records: how many there are in all; None: more than 10,000.
+        latest: whether only the last one of each cycle is known: its aggregate tells no other.
     """
 
     output: str
     places: tuple[Identity, ...]
     records: int | None
+    latest: bool = False
 
     def told(self, key: str) -> str:
         """What there is to say of each of them."""
         if self.records == 1:
-            return f"made the key {key!r} of {self.output}"
+            return f"made the key {key!r} of {self.output}{', as the last one of its cycle' if self.latest else ''}"
         number = f"more than {_COUNTED:,}" if self.records is None else f"{self.records:,}"
         text = f"is one of {number} records that made the key {key!r} of {self.output}"
-        if self.records == len(self.places):
-            return text
+        if self.latest:
+            text += ", each the last one of its cycle"
         if self.records is None:
             return f"{text}; the older ones are left out"
         left = self.records - len(self.places)
-        return f"{text}; {left:,} older {'one is' if left == 1 else 'ones are'} left out"
+        return f"{text}; {left:,} older {'one is' if left == 1 else 'ones are'} left out" if left else text
 
 
 def origins(
@@ -91,7 +93,8 @@ def origins(
     for sink in looked:
         made = _made(spark, lake, sink, key, keys[sink.name], again)
         if made is not None:
-            found += _newest(sink.name, made, most)
+            latest = (aggregate := _aggregate(sink)) is not None and aggregate.emit == "latest"
+            found += _newest(sink.name, made, most, latest=latest)
     return found
 
 
@@ -126,14 +129,20 @@ def _made(
     return of_key.select(F.explode(_places(F.col(LINEAGE)["contributors"])).alias(_PLACE), at.alias(_AT))
 
 
-def _changes(sink: Sink, results: dataflow.Results) -> DataFrame:
-    """Every change of the groups that an output's rows are of, also where only some of them come out."""
+def _aggregate(sink: Sink) -> Aggregate | None:
+    """The aggregate whose rows an output has, also where only some of them come out."""
     node = sink.parents[0]
     while isinstance(node, _KEEPS_ROWS):
         node = node.parents[0]
-    if not isinstance(node, Aggregate):
+    return node if isinstance(node, Aggregate) else None
+
+
+def _changes(sink: Sink, results: dataflow.Results) -> DataFrame:
+    """Every change of the rows that an output has, also of those that do not come out."""
+    aggregate = _aggregate(sink)
+    if aggregate is None:
         return results.records[sink.name]
-    rows = results.nodes[node.name]
+    rows = results.nodes[aggregate.name]
     return rows.all() if isinstance(rows, TableSide) else rows
 
 
@@ -146,11 +155,11 @@ def _places(contributors: Column) -> Column:
     return F.transform(contributors, lambda one: F.struct(*(one[name].alias(name) for name in COORDINATES)))
 
 
-def _newest(output: str, made: DataFrame, most: int) -> list[Origin]:
+def _newest(output: str, made: DataFrame, most: int, *, latest: bool) -> list[Origin]:
     each = made.groupBy(_PLACE).agg(F.max(_AT).alias(_AT))
     newest = each.orderBy(F.desc(_AT), F.desc(_PLACE)).limit(most + 1).collect()
     if not newest:
         return []
     number = len(newest) if len(newest) <= most else each.limit(_COUNTED + 1).count()
     places = tuple(tuple(row[_PLACE]) for row in newest[:most])
-    return [Origin(output, places, None if number > _COUNTED else number)]
+    return [Origin(output, places, None if number > _COUNTED else number, latest)]
