@@ -139,7 +139,7 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         "topic page-views of clicks and topic page_views of clicks would both be written to bronze.clicks__page_views"
     ),
     errors.NothingToVerify("pipeline page_views has finished cycles 1 to 3; asked: 4 to 3"),
-    errors.NoSuchRecord("bronze of page_views holds no record with the key 'zoe'"),
+    errors.NoSuchRecord("bronze of page_views holds no record with the key 'zoe', and no output a row of it"),
     errors.BronzeTrimmed(
         "bronze of page_views is trimmed up to cycle 41; the earliest cycle that can be verified is 42; asked: 7",
         hint="lakestreams verify --from 42",

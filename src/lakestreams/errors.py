@@ -497,9 +497,9 @@ class NothingToVerify(LakestreamsError):
 
 
 class NoSuchRecord(LakestreamsError):
-    """Bronze holds no record of this key or at this place.
+    """Bronze holds no record of this key or at this place, and no output a row of the key.
 
-    Keys are compared as the bytes' text. A record that was not ingested yet is not in bronze.
+    Keys are compared as the bytes' text and by their columns. A record that was not ingested yet is not in bronze.
     """
 
     code = "LS509"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine.harness import ZERO, Bench, fresh_topics
+from typer.testing import CliRunner
 
 from lakestreams import StreamsBuilder, Text
 from lakestreams.audit.finding import Finding
 from lakestreams.audit.verify import Verdict, verify
 from lakestreams.cli import verify as command
+from lakestreams.cli.app import app
 from lakestreams.cli.screen import Screen
 from lakestreams.engine import fingerprint
 from lakestreams.errors import NothingToVerify
@@ -69,6 +73,35 @@ def test_settings_that_no_result_follows_from_leave_no_cycle_out(
     change(bench, VIEWS, "page", "user0")
     change(bench, ROWS, "region", "user0")
     assert differing(verify(spark, bench.lake, bench.topology)) == {VIEWS: 1, ROWS: 1}
+
+
+def test_only_the_cycles_that_are_asked_for_are_compared(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through the command; only that its pipeline comes from no file."""
+    bench = ran(spark, broker, tmp_path, ("same", None), ("same", None))
+    change(bench, VIEWS, "page", "user0")
+    monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
+    given = SimpleNamespace(topology=bench.topology, text="same", meaning=None)
+    monkeypatch.setattr(command, "load", lambda _: [given])
+
+    def of(*asked: str) -> tuple[int, dict[str, Any]]:
+        words = ["verify", "its.yml", "--root", str(tmp_path), "--no-second-opinion", "--json", *asked]
+        result = CliRunner().invoke(app, words)
+        (one,) = json.loads(result.stdout)["pipelines"]
+        return result.exit_code, one
+
+    exit_code, later = of("--from", "2")
+    assert (exit_code, later["equal"]) == (0, True)
+    assert (later["from_cycle"], later["to_cycle"], later["cycles"]) == (2, 2, 1)
+    assert [one["compared"] for one in later["findings"] if one["what"] == VIEWS] == [1]
+    exit_code, former = of("--to", "1")
+    assert (exit_code, former["equal"]) == (1, False)
+    assert (former["from_cycle"], former["to_cycle"], former["cycles"]) == (1, 1, 1)
+    assert {one["what"]: one["differs"] for one in former["findings"] if one["differs"]} == {VIEWS: 1}
+    (example,) = next(one["examples"] for one in former["findings"] if one["what"] == VIEWS)
+    assert "cycle=1" in example
+    assert '"page":"changed"' in example
 
 
 def test_cycles_of_another_configuration_are_counted_and_not_called_equal(

@@ -12,7 +12,9 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams import Json, KStream, KTable, StreamsBuilder, Text
+from lakestreams.flow.sides import DETAIL
 from lakestreams.testing import Refused, Result, TopologyTestDriver
+from lakestreams.testing.histories import Histories, Piped
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -229,6 +231,30 @@ def test_a_repartitioned_stream_is_judged_by_the_clock_of_its_tasks(spark: Spark
     assert rows(driver, "kept") == ["B b1/b2 @6", "A a1/. @10"]
     assert rows(driver, "moved") == ["A a1/. @10"]
     assert driver.refused() == [Refused(1, "moved", "LATE"), Refused(3, "moved", "LATE")]
+
+
+def test_a_late_record_is_told_by_how_much_and_which_window_it_missed(spark: SparkSession) -> None:
+    """An order of 20 ms could be paid until 30, and 5 ms longer by grace: it comes when the clock stands at 100."""
+    builder = StreamsBuilder("late")
+    window = {"before": "3 ms", "after": "10 ms", "grace": "5 ms"}
+    stream(builder, "orders").left_join(stream(builder, "payments"), both, name="paid", **window).to_delta("out")
+    orders = [("a", 100), ("late", 20), ("in_time", 85), ("just_late", 84)]
+    payments = [("late", 91), ("in_time", 92)]
+    pieces = [Piped("orders", key.encode(), b"1", time) for key, time in orders]
+    pieces += [Piped("payments", key.encode(), b"1", time) for key, time in payments]
+    results, _ = Histories(builder.build(), spark).step(pieces, keeps=False)
+    found = [
+        (one.node, *row)
+        for one in results.rejected
+        if one.code == "LATE"
+        for row in one.records.select("source", "offset", DETAIL).orderBy("source", "offset").collect()
+    ]
+    stood = "the clock stood at 100"
+    assert found == [
+        ("paid", "orders", 1, f"late by 65 ms: its window closed at 35, {stood}"),
+        ("paid", "orders", 3, f"late by 1 ms: its window closed at 99, {stood}"),
+        ("paid", "payments", 0, f"late by 1 ms: its window closed at 99, {stood}"),
+    ]
 
 
 # --- steps on tables before joins ------------------------------------------------------------------------------------

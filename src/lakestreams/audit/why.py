@@ -9,30 +9,32 @@ followed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.audit.keys import has_key
+from lakestreams.audit.origins import Identity, gathers, origins
 from lakestreams.engine import past, quarantine, replays
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import ATTEMPTS, Plan
+from lakestreams.engine.plans import ATTEMPTS, History, Plan
 from lakestreams.errors import InvalidOption, NoSuchRecord
 from lakestreams.flow import dataflow
 from lakestreams.flow.dataflow import EVENT_TIME, LINEAGE
+from lakestreams.flow.steps import names
+from lakestreams.formats.binary import Long
 from lakestreams.joins.order import AMENDED, CONTRIBUTORS, COORDINATES, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide
-from lakestreams.topology.graph import key_source, sources_of, upstream
+from lakestreams.topology.graph import key_source, sources_of
 from lakestreams.topology.nodes import (
-    Aggregate,
     Filter,
     StreamGlobalJoin,
     StreamTableJoin,
-    Suppress,
     WindowedJoin,
     is_join,
     kind_of,
@@ -43,8 +45,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from lakestreams.engine.lake import Lake
+    from lakestreams.formats.base import Format
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node
+    from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node, Source
 
 _MOST = 100  # records of a key that are told, the newest ones
 _MOST_RESULTS = 20
@@ -58,9 +61,6 @@ _DECIDED = {
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
 
-Identity = tuple[str, int, int, int]
-"""Topic, partition, offset, attempt."""
-
 
 @dataclass
 class Fate:
@@ -69,7 +69,7 @@ class Fate:
     Attributes:
         topic, partition, offset, attempt: which one; attempt 0 is as the topic has it, the others were replayed.
         seq: the ingest batch that brought it.
-        key, value: as text, as far as they are text.
+        key, value: as text, as far as they are text or numbers.
         event_time_ms: its time.
         cycle: the cycle that took it, or None.
         told: what became of it, a sentence each.
@@ -122,42 +122,45 @@ def why(
         spark: the session.
         lake: where the tables are.
         topology: the pipeline, as it ran.
-        key: the key's bytes as text.
+        key: the key's bytes as text, or its columns: of one column what it holds as text, of any a JSON object.
         place: topic, partition and offset.
 
     Returns:
-        A fate a record, in the order of topics and offsets; of a key with more than 100 records the newest ones.
+        A fate a record, in the order of topics and offsets; of a key with more than 100 records the newest ones. Behind
+        them those of records of other keys that made results of the key, the newest ones of each output first.
 
     Raises:
-        NoSuchRecord: if bronze holds none.
+        NoSuchRecord: if bronze holds none, and no output a row of the key.
     """
     ledger = Ledger(lake, topology.name)
     fates = _records(spark, ledger, topology, key, place)
     history = ledger.history(spark)
-    if not fates:
-        message = (
-            f"bronze of {topology.name} holds no record {f'with the key {key!r}' if place is None else _text(place)}"
-        )
-        if history.trim is not None:
-            message += (
-                f"; it is trimmed: streams' records of cycles up to {history.trim.cycle} are gone, and of tables' "
-            )
-            message += "all but the last ones"
-        raise NoSuchRecord(message)
     plans = ledger.plans(spark, 1, [source.topic for source in topology.sources])
     done = [plan for plan in plans if plan.cycle <= history.done_cycle]
-    for fate in fates:
-        _planned(fate, plans, history.done_cycle)
-    _quarantined(spark, ledger, fates)
-    for sink in topology.sinks:
-        _results(sink.name, ledger.lake.output(sink.name).read(spark), fates)
+    if not fates and (key is None or not done):
+        _refuse(topology, history, key, place)
     behind = past.reach(spark, ledger, topology, history)
     reached = [plan for plan in done if plan.cycle > behind]
     again = functools.cache(
         lambda: dataflow.run(topology, past.everything(spark, ledger, topology, history, reached))
     )  # all finished cycles in one evaluation, made when it is first asked for
-    if done and topology.kafka_sinks:
-        _sent(topology, again(), fates)
+    made = (
+        _made_by_others(spark, ledger, topology, key, fates, again if reached else None)
+        if key is not None and done
+        else []
+    )
+    if not fates and not made:
+        _refuse(topology, history, key, place)
+    told = [*fates, *(fate for fate, _ in made)]
+    for fate in told:
+        _planned(fate, plans, history.done_cycle)
+    _quarantined(spark, ledger, told)
+    for sink in topology.sinks:
+        _results(sink.name, ledger.lake.output(sink.name).read(spark), told)
+    if reached and topology.kafka_sinks:
+        _sent(topology, again(), told)
+    for fate, sentences in made:
+        fate.told += sentences
     silent = [fate for fate in fates if not fate.told and (not _joined(fate) or _lacking(topology, fate))]
     if silent and done:
         since = [fate for fate in silent if fate.cycle is not None and fate.cycle > behind]
@@ -166,10 +169,19 @@ def why(
                 fate.told.append(f"cannot be followed: bronze is trimmed up to cycle {behind}")
         if since:
             _followed(topology, again(), done, since)
-    for fate in fates:
+    for fate in told:
         if fate.results:
             fate.told.append(_made(fate.results))
-    return fates
+    return told
+
+
+def _refuse(topology: Topology, history: History, key: str | None, place: Place | None) -> NoReturn:
+    what = f"with the key {key!r}, and no output a row of it" if place is None else _text(place)
+    message = f"bronze of {topology.name} holds no record {what}"
+    if history.trim is not None:
+        message += f"; it is trimmed: streams' records of cycles up to {history.trim.cycle} are gone, and of tables' "
+        message += "all but the last ones"
+    raise NoSuchRecord(message)
 
 
 def _joined(fate: Fate) -> bool:
@@ -187,13 +199,8 @@ def _lacking(topology: Topology, fate: Fate) -> list[DeltaSink | KafkaSink]:
     return [
         sink
         for sink in topology.outputs
-        if sink.name not in there and fate.topic in _topics(sink) and not _gathers(sink)
+        if sink.name not in there and fate.topic in _topics(sink) and not gathers(sink)
     ]
-
-
-def _gathers(node: Node) -> bool:
-    """Whether rows of a node name only the records that brought them about."""
-    return any(isinstance(one, Aggregate | Suppress) for one in upstream(node))
 
 
 # --- what the tables say ---------------------------------------------------------------------------------------------
@@ -207,14 +214,53 @@ def _records(
         if place is not None and place[0] != source.topic:
             continue
         rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
-        wanted = F.col("key").cast("string") == F.lit(key)
         if place is not None:
             wanted = (F.col("partition") == place[1]) & (F.col("offset") == place[2])
-        text = [F.col(name).cast("string").alias(name) for name in ("key", "value")]
+        else:
+            columns = {name: F.col("k")[name] for name in names(rows, "k")}
+            wanted = (F.col("key").cast("string") == F.lit(key)) | has_key(rows, columns, str(key))
         newest = rows.where(wanted).orderBy(*map(F.desc, ("stream_time_ms", "offset", "attempt"))).limit(_MOST)
-        told = newest.select("topic", "partition", "offset", "attempt", "seq", *text, "event_time_ms").collect()
-        found += [Fate(**row.asDict(), cycle=None) for row in told]
+        found += _fates(source, newest)
     return sorted(found, key=lambda one: one.identity)
+
+
+def _fates(source: Source, rows: DataFrame) -> list[Fate]:
+    text = [_readable(source.key, "key", "k"), _readable(source.value, "value", "v")]
+    told = rows.select("topic", "partition", "offset", "attempt", "seq", *text, "event_time_ms").collect()
+    return [Fate(**row.asDict(), cycle=None) for row in told]
+
+
+def _readable(how: Format, raw: str, typed: str) -> Column:
+    """What somebody can read of a key or value: of a long its number, else its bytes as text."""
+    text = F.col(raw).cast("string")
+    if isinstance(how, Long):
+        text = F.coalesce(F.col(typed)[how.column].cast("string"), text)
+    return text.alias(raw)
+
+
+def _made_by_others(
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    key: str,
+    fates: Sequence[Fate],
+    again: Callable[[], dataflow.Results] | None,
+) -> list[tuple[Fate, list[str]]]:
+    """Records of other keys that made results of the key, with what there is to say of them."""
+    topics = {fate.topic for fate in fates}
+    found = origins(spark, ledger.lake, topology, key, again, topics=topics, most=_MOST)
+    known = {fate.identity for fate in fates}
+    told: dict[Identity, list[str]] = {}
+    for one in found:
+        for place in one.places:
+            if place not in known:
+                told.setdefault(place, []).append(one.told(key))
+    records: dict[Identity, Fate] = {}
+    for source in topology.sources if told else ():
+        rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
+        of_these = rows.where(_any_of(told, F.col("topic")))
+        records |= {fate.identity: fate for fate in _fates(source, of_these)}
+    return [(records[place], sentences) for place, sentences in told.items() if place in records]
 
 
 def _planned(fate: Fate, plans: Sequence[Plan], done: int) -> None:
@@ -232,7 +278,7 @@ def _planned(fate: Fate, plans: Sequence[Plan], done: int) -> None:
 def _quarantined(spark: SparkSession, ledger: Ledger, fates: Sequence[Fate]) -> None:
     if not quarantine.table(ledger).exists(spark):
         return
-    rows = replays.standing(spark, ledger).where(_any_of(fates, F.col("topic")))
+    rows = replays.standing(spark, ledger).where(_any_of(_identities(fates), F.col("topic")))
     known = {fate.identity: fate for fate in fates}
     for row in rows.orderBy("node", "code").collect():
         fate = known[row["topic"], row["partition"], row["offset"], row["attempt"]]
@@ -247,7 +293,7 @@ def _results(output: str, rows: DataFrame, fates: Sequence[Fate]) -> None:
     # an aggregate's row has its trigger alone as contributor
     one = F.explode(F.array_distinct(F.transform(F.col(LINEAGE)["contributors"], _place_of))).alias("place")
     of_these = rows.select(F.struct(*rows.columns).alias("row"), one).where(
-        _any_of(fates, F.col("place.source"), "place.")
+        _any_of(_identities(fates), F.col("place.source"), "place.")
     )
     in_order = [F.col("row")[LINEAGE][name] for name in ("cycle", "trigger", "n")]
     # of each record the first ones: none is told to have no results because another one has many
@@ -269,15 +315,19 @@ def _place_of(contributor: Column) -> Column:
     return F.struct(*(contributor[name].alias(name) for name in COORDINATES))
 
 
-def _any_of(fates: Sequence[Fate], topic: Column, prefix: str = "") -> Column:
+def _identities(fates: Sequence[Fate]) -> list[Identity]:
+    return [fate.identity for fate in fates]
+
+
+def _any_of(records: Iterable[Identity], topic: Column, prefix: str = "") -> Column:
     return reduce(
         or_,
         (
-            (topic == fate.topic)
-            & (F.col(f"{prefix}partition") == fate.partition)
-            & (F.col(f"{prefix}offset") == fate.offset)
-            & (F.col(f"{prefix}attempt") == fate.attempt)
-            for fate in fates
+            (topic == of_topic)
+            & (F.col(f"{prefix}partition") == partition)
+            & (F.col(f"{prefix}offset") == offset)
+            & (F.col(f"{prefix}attempt") == attempt)
+            for of_topic, partition, offset, attempt in records
         ),
     )
 
@@ -326,7 +376,7 @@ def _stopped_at(node: Node, reached: Sequence[Node]) -> list[Node]:
 def _left_of(name: str, rows: DataFrame | TableSide, fates: Sequence[Fate]) -> DataFrame:
     frame = rows.all() if isinstance(rows, TableSide) else rows
     one = F.explode(F.array_distinct(F.transform(CONTRIBUTORS, _place_of))).alias("place")
-    found = frame.select(one).where(_any_of(fates, F.col("place.source"), "place.")).distinct()
+    found = frame.select(one).where(_any_of(_identities(fates), F.col("place.source"), "place.")).distinct()
     return found.select(F.lit(name).alias("node"), "place.*")
 
 

@@ -335,7 +335,7 @@ def maintain(
 @command
 def why(
     pipeline: Annotated[Path, typer.Argument(help="The pipeline's file.", show_default=False)],
-    key: Annotated[str | None, typer.Option(help="All records of this key.")] = None,
+    key: Annotated[str | None, typer.Option(help="The records of this key, and of its results.")] = None,
     place: Annotated[str | None, typer.Option("--at", metavar="TOPIC-PARTITION@OFFSET", help="One record.")] = None,
     sources: Sources = None,
     root: Root = None,
@@ -345,7 +345,7 @@ def why(
 ) -> int:
     """What became of a record, and where results come from.
 
-    Exit codes: 0 told, 1 there is no such record.
+    Exit codes: 0 told, 1 there is no such record, and no result of such a key.
     """
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
     from lakestreams.cli.why import run  # noqa: PLC0415

@@ -181,6 +181,17 @@ def check(topology: Topology, spark: SparkSession) -> tuple[dict[str, DataFrame]
         Output name to an empty frame with its columns, and every fault found: unknown columns, key types that do not
         agree, expressions that Spark cannot analyse, reserved names.
     """
+    results, faults = _over_nothing(topology, spark)
+    return results.outputs, faults
+
+
+def keys(topology: Topology, spark: SparkSession) -> dict[str, list[str]]:
+    """The names of the key's columns, by output, of a topology without faults."""
+    results, _ = _over_nothing(topology, spark)
+    return {name: names(rows, KEY) for name, rows in results.records.items()}
+
+
+def _over_nothing(topology: Topology, spark: SparkSession) -> tuple[Results, list[LakestreamsError]]:
     streams = {source.name: _empty(spark, source) for source in topology.sources if source.kind == "stream"}
     tables = {
         source.name: TableSide(state=None, changes=_empty(spark, source))
@@ -188,8 +199,7 @@ def check(topology: Topology, spark: SparkSession) -> tuple[dict[str, DataFrame]
         if source.kind != "stream"
     }
     walk = _Walk(topology, Inputs(streams, tables, cycle=1), checking=True)
-    results = walk.results()
-    return results.outputs, walk.faults
+    return walk.results(), walk.faults
 
 
 def require_valid(topology: Topology, spark: SparkSession) -> dict[str, DataFrame]:
@@ -518,4 +528,4 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-__all__ = ["Inputs", "Rejected", "Results", "Scopes", "check", "require_valid", "run"]
+__all__ = ["Inputs", "Rejected", "Results", "Scopes", "check", "keys", "require_valid", "run"]

@@ -124,11 +124,15 @@ class Opened:
     def why(self, *, key: str | None = None, at: str | None = None) -> DataFrame:
         """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`).
 
+        Args:
+            key: as text (`42`), or a JSON object of its columns; one that only results have is told by what made them.
+            at: the record.
+
         Returns:
             A row a record: `topic, partition, offset, attempt, key, value, event_time_ms, cycle, told` (sentences).
 
         Raises:
-            NoSuchRecord: if bronze holds none.
+            NoSuchRecord: if bronze holds none, and no output a row of the key.
         """
         from lakestreams.audit import why  # noqa: PLC0415 - needs pyspark
 
