@@ -135,9 +135,7 @@ def _passed_by(job: str) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "job", [job if job == "enrichment" else pytest.param(job, marks=pytest.mark.soak) for job in JOBS]
-)
+@pytest.mark.parametrize("job", list(JOBS))
 def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
     spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any, job: str
 ) -> None:
@@ -162,7 +160,7 @@ def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
 def test_merged_rows_a_change_log_and_records_that_wait_survive_what_fails(
     spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any
 ) -> None:
-    """Of the other jobs the long tests try every step; here the few that part one of these outputs from the others."""
+    """The few steps that part one of these outputs from the others."""
     log = Log(spark, broker, tmp_path, RACES)
     bench = log.bench(tmp_path / "failing")
 
@@ -269,7 +267,7 @@ DAMAGE: dict[str, Callable[[Bench], None]] = {
 }
 OF_ALL_JOBS = ("deleted", "snapshots and state deleted")
 BETWEEN = "killed between two appends, checkpoint deleted"
-IN_MAKE_TEST = (*OF_ALL_JOBS, BETWEEN)
+IN_MAKE_TEST = {job: (*OF_ALL_JOBS, BETWEEN) if job == "enrichment" else OF_ALL_JOBS[:1] for job in JOBS}
 
 
 class Aged:
@@ -326,7 +324,7 @@ def aged(ages: Callable[[str], Aged], request: pytest.FixtureRequest) -> Aged:
 @pytest.mark.parametrize(
     ("aged", "kind"),
     [
-        pytest.param(job, kind, marks=[] if kind in IN_MAKE_TEST and job == "enrichment" else [pytest.mark.soak])
+        pytest.param(job, kind, marks=[] if kind in IN_MAKE_TEST[job] else [pytest.mark.soak])
         for job in JOBS
         for kind in ([*DAMAGE, BETWEEN] if job == "enrichment" else OF_ALL_JOBS)
     ],
@@ -347,7 +345,7 @@ def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, k
     [
         ("enrichment", "published"),
         *(pytest.param("enrichment", moment, marks=pytest.mark.soak) for moment in ("claimed", "ingested", "planned")),
-        *(pytest.param(job, "planned", marks=pytest.mark.soak) for job in ("fk_join", "correlation")),
+        *((job, "planned") for job in ("fk_join", "correlation")),
     ],
     indirect=["log"],
 )
@@ -449,11 +447,9 @@ def _kill(log: Log, root: Path, chance: random.Random, *, group: bool) -> str:
 
 
 KILLS = [
-    pytest.param(job, number, marks=[] if (job, number) == ("enrichment", 0) else [pytest.mark.soak])
-    for job in JOBS
-    for number in range(20)
+    pytest.param(job, number, marks=[] if number == 0 else [pytest.mark.soak]) for job in JOBS for number in range(20)
 ]
-IN_A_ROW = {("enrichment", 0): 3}  # each of the driver that goes on where the last one was killed
+IN_A_ROW = {0: 3}  # each of the driver that goes on where the last one was killed
 
 
 @pytest.mark.crash
@@ -461,7 +457,7 @@ IN_A_ROW = {("enrichment", 0): 3}  # each of the driver that goes on where the l
 @pytest.mark.parametrize(("log", "number"), KILLS, indirect=["log"])
 def test_real_kills_after_the_first_bronze_commit(log: Log, tmp_path: Path, number: int) -> None:
     root, chance = tmp_path / "killed", random.Random(number)
-    for kill in range(IN_A_ROW.get((log.job.name, number), 1)):
+    for kill in range(IN_A_ROW.get(number, 1)):
         print(_kill(log, root, chance, group=(number + kill) % 2 == 0))  # noqa: T201  # shown by pytest -s and in the log
     bench = log.bench(root)
     bench.run(**PACE)
