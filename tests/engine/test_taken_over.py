@@ -130,6 +130,8 @@ def test_an_append_without_rows_is_not_taken_for_that_of_another_configuration(p
     [
         ("plan.after", f"publish.before/{FIRST}"),
         (f"publish.after/{FIRST}", f"publish.after/{FIRST}"),
+        ("plan.after", "taken.after"),
+        pytest.param("plan.after", "taken.before", marks=pytest.mark.soak),
         *(
             pytest.param(first, then, marks=pytest.mark.soak)
             for first in ("plan.after", f"publish.before/{FIRST}", f"publish.after/{FIRST}", f"publish.after/{SECOND}")

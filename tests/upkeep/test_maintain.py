@@ -17,7 +17,7 @@ from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.audit.verify import verify
 from lakestreams.audit.why import why
 from lakestreams.costs import spans
-from lakestreams.engine import fingerprint, ingest
+from lakestreams.engine import failpoints, fingerprint, ingest
 from lakestreams.engine.failpoints import FailpointReached
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
@@ -162,12 +162,18 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     assert (told.cycle, told.notes) == (cycles, [])
     assert sorted(path for path in (tmp_path / "tended").rglob("*.json")) == files
 
-    # a crash after it was said what is to be deleted, before it is
-    monkeypatch.setenv("LAKESTREAMS_FAILPOINT", "trim.after:1:raise")
-    with pytest.raises(FailpointReached):
-        trimming(bench).run(ANY_TIME)
-    monkeypatch.delenv("LAKESTREAMS_FAILPOINT")
-    assert {one.topic: places(bench, one.topic) for one in bench.topology.sources} == whole
+    def fails(point: str) -> None:
+        failpoints.passed.clear()
+        monkeypatch.setenv(failpoints.VARIABLE, f"{point}:1:raise")
+        with pytest.raises(FailpointReached):
+            trimming(bench).run(ANY_TIME)
+        monkeypatch.delenv(failpoints.VARIABLE)
+
+    # a crash at each step up to where it is said what is to be deleted: nothing is, yet
+    *before, last = (one for one in failpoints.MAINTENANCE if name != "enrichment" or not one.startswith("base."))
+    for point in before:
+        fails(point)
+        assert {one.topic: places(bench, one.topic) for one in bench.topology.sources} == whole, point
     assert trimming(bench).run(ANY_TIME) == told
     for source in bench.topology.sources:
         assert places(bench, source.topic) == live.get(source.topic, set())
@@ -192,6 +198,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
 
     # once more from there on: the base moves, the rows of tables that have changed are replaced
     live = {one.topic: live_places(bench, one) for one in bench.topology.sources if one.kind == "table"}
+    fails(last)  # it is deleted, and not yet said
     assert trimming(bench).run(ANY_TIME).cycle > cycles
     for source in bench.topology.sources:
         assert places(bench, source.topic) == live.get(source.topic, set())
