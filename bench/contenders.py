@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -75,12 +75,13 @@ def spark(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
 
 def streams(bench: Bench, work: Work, guarantee: kafka_streams.Guarantee, cache: int) -> tuple[Run, DataFrame]:
     """Kafka Streams, in a JVM of its own; its results are read from its output topic."""
-    root = bench.folder / "streams"
-    shutil.rmtree(root, ignore_errors=True)
-    servers = bench.broker.bootstrap_servers
-    found = kafka_streams.run(work.name, servers, root, guarantee, cache, partitions=bench.partitions)
+    found = _streamed(bench, work, guarantee, cache)
     topic = bench.spark.read.format("kafka").options(
-        **{"kafka.bootstrap.servers": servers, "subscribe": found.output, "kafka.isolation.level": "read_committed"}
+        **{
+            "kafka.bootstrap.servers": bench.broker.bootstrap_servers,
+            "subscribe": found.output,
+            "kafka.isolation.level": "read_committed",
+        }
     )
     rows = topic.load()
     if work.newest:
@@ -93,6 +94,38 @@ def streams(bench: Bench, work: Work, guarantee: kafka_streams.Guarantee, cache:
     )
 
 
+def streams_into_delta(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
+    """Kafka Streams, exactly once without its cache, and then Spark, which brings its output topic into Delta.
+
+    One after the other: both want all cores, so side by side they would take as long. The copy is warm after its first.
+    """
+    found = _streamed(bench, work, "exactly_once_v2", 0)
+    root = bench.folder / "copied"
+    shutil.rmtree(root, ignore_errors=True)
+    with Watch(bench) as watch:
+        spark_native.copy(
+            bench.spark, found.output, work.value, bench.broker.bootstrap_servers, root, bench.batch, newest=work.newest
+        )
+    copied = watch.run(root)
+    stages = {"streams": found.started_seconds, "copy": copied.seconds}
+    run = replace(
+        copied,
+        seconds=found.started_seconds + copied.seconds,
+        cpu=found.cpu_seconds + copied.cpu,
+        peak=max(found.peak_bytes, copied.peak),
+        stages=stages,
+    )
+    rows = bench.spark.read.format("delta").load(spark_native.output(root))
+    return run, rows.select("key", *work.columns)
+
+
+def _streamed(bench: Bench, work: Work, guarantee: kafka_streams.Guarantee, cache: int) -> kafka_streams.Outcome:
+    root = bench.folder / "streams"
+    shutil.rmtree(root, ignore_errors=True)
+    servers = bench.broker.bootstrap_servers
+    return kafka_streams.run(work.name, servers, root, guarantee, cache, partitions=bench.partitions)
+
+
 CONTENDERS: Final[dict[str, Callable[[Bench, Work], tuple[Run, DataFrame]]]] = {
     OURS: lambda bench, work: ours(bench, work, join=True),
     FLOOR: lambda bench, work: ours(bench, work, join=False),
@@ -100,6 +133,7 @@ CONTENDERS: Final[dict[str, Callable[[Bench, Work], tuple[Run, DataFrame]]]] = {
     "streams-eos-cache": lambda bench, work: streams(bench, work, "exactly_once_v2", kafka_streams.DEFAULT_CACHE),
     "streams-alo": lambda bench, work: streams(bench, work, "at_least_once", 0),
     "streams-alo-cache": lambda bench, work: streams(bench, work, "at_least_once", kafka_streams.DEFAULT_CACHE),
+    "streams-eos-delta": streams_into_delta,
     SPARK: spark,
 }
 

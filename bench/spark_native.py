@@ -1,12 +1,13 @@
-"""The same works by Spark's own operators, as one would write them by hand: `run(spark, work, servers, root, batch)`.
+"""What one would write by hand with Spark alone: the same works (`run`), and a topic of results into Delta (`copy`).
 
-A static table joined to a stream, the stream-stream join with RocksDB, and `foreachBatch` with MERGE. Each ends with its
-rows committed to a Delta table under `root`/out.
+The works are a static table joined to a stream, the stream-stream join with RocksDB, and `foreachBatch` with MERGE. Both
+end with their rows committed to a Delta table under `root`/out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from bench.works import CUSTOMER, FK_ORDER, ORDER, PAYMENT, PROFILE, VIEW
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # Results of the windowed join may come this much later than their window closes: batches of two topics do not end at the
@@ -65,11 +66,49 @@ def run(spark: SparkSession, work: str, servers: str, root: Path, batch: int, su
         batch: how many records a micro-batch reads at most.
         suffix: behind the topics' names.
     """
-    before = {name: spark.conf.get(name, None) for name in SETTINGS}
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
-    try:
+    with _settings(spark):
         _WORKS[work](_Kafka(spark, servers, batch, suffix), root)
+
+
+def copy(spark: SparkSession, topic: str, value: str, servers: str, root: Path, batch: int, *, newest: bool) -> None:
+    """Brings what another engine wrote to a topic into Delta, once: as JSON columns beside the `key`.
+
+    Args:
+        spark: the session; its settings are as before afterwards.
+        topic: a key as text, a value as JSON or null.
+        value: columns of the value.
+        servers: the broker.
+        root: a folder of its own.
+        batch: how many records a micro-batch reads at most.
+        newest: whether a record replaces the one before of its key, or deletes it, by MERGE; else each is appended.
+    """
+    with _settings(spark):
+        rows = _Kafka(spark, servers, batch, "").stream(topic)
+        if not newest:
+            _append(_parsed(rows, value, "key").drop("time"), root)
+            return
+        out = output(root)
+        spark.sql(f"create table delta.`{out}` (key string, {value}) using delta")
+
+        def apply(rows: DataFrame, _: int) -> None:
+            order = Window.partitionBy("key").orderBy(F.desc("partition"), F.desc("offset"))
+            last = rows.withColumn("place", F.row_number().over(order)).where("place = 1")
+            parsed = _parsed(last, value, "key", F.col("value").isNull().alias("gone")).drop("time")
+            merge = DeltaTable.forPath(rows.sparkSession, out).alias("t").merge(parsed.alias("s"), "t.key = s.key")
+            columns = {name: f"s.{name}" for name in parsed.columns if name != "gone"}
+            merge = merge.whenMatchedDelete("s.gone").whenMatchedUpdate(set=columns)
+            merge.whenNotMatchedInsert("not s.gone", values=columns).execute()
+
+        _each_batch(rows, root, apply)
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in SETTINGS}
+    for name, setting in SETTINGS.items():
+        spark.conf.set(name, setting)
+    try:
+        yield
     finally:
         for name, old in before.items():
             if old is None:
@@ -132,9 +171,12 @@ def _foreign_key(kafka: _Kafka, root: Path) -> None:
         merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
         rows.unpersist()
 
+    _each_batch(kafka.stream("customers", "fk_orders"), root, apply)
+
+
+def _each_batch(rows: DataFrame, root: Path, apply: Callable[[DataFrame, int], None]) -> None:
     query = (
-        kafka.stream("customers", "fk_orders")
-        .writeStream.option("checkpointLocation", str(root / "checkpoint"))
+        rows.writeStream.option("checkpointLocation", str(root / "checkpoint"))
         .trigger(availableNow=True)
         .foreachBatch(apply)
         .start()
@@ -152,12 +194,11 @@ def _append(rows: DataFrame, root: Path) -> None:
     query.awaitTermination()
 
 
-def _parsed(rows: DataFrame, schema: str, key: str) -> DataFrame:
-    """The value's columns, the key under its name, and the record's time."""
+def _parsed(rows: DataFrame, schema: str, key: str, *more: Column) -> DataFrame:
+    """The value's columns, the key under its name, the record's time, and more."""
     value = F.from_json(F.col("value").cast("string"), schema).alias("v")
-    return rows.select(F.col("key").cast("string").alias(key), F.col("timestamp").alias("time"), value).select(
-        key, "time", "v.*"
-    )
+    columns = rows.select(F.col("key").cast("string").alias(key), F.col("timestamp").alias("time"), value, *more)
+    return columns.select(key, "time", "v.*", *columns.columns[3:])
 
 
 _WORKS: Final[Mapping[str, Callable[[_Kafka, Path], None]]] = {

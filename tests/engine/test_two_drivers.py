@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
 
 from lakestreams import StreamsBuilder, Text
+from lakestreams.engine import fence
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.fence import translated
+from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import Plan, StoredState
 from lakestreams.errors import Fenced
 from lakestreams.testing.small import small
 
@@ -172,3 +176,94 @@ def test_the_rest_of_a_batch_does_not_come_behind_its_recovery(twice: Twice, tmp
     assert [type(one) for one in found] == [Fenced]
     newer.round()
     twice.assert_once()
+
+
+STATE = StoredState(cycle=1, fingerprint="any", slot="a", rows=0, frames=())
+NOTHING = Plan(cycle=1, fingerprint="any", ranges=(), clocks={}, seq_from=1, seq=1)
+# Rows of which no other driver appends one of the same number, so that Delta's own refusal of a number never stops them.
+OF_THEIR_OWN: dict[str, Callable[[SparkSession, Ledger], None]] = {
+    "taken": lambda spark, ledger: ledger.record_taken(spark, 1, "any"),
+    "state": lambda spark, ledger: ledger.record_state(spark, STATE),
+    "base": lambda spark, ledger: ledger.record_base(spark, STATE),
+    "trim": lambda spark, ledger: ledger.record_trim(spark, NOTHING, done=False),
+}
+
+
+class Claimed:
+    """A ledger of one driver, and a newer one's claim in it, by which the fence is not yet raised."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        first = Ledger(Lake(str(root)), "claimed", epoch=1, run_id="older")
+        first.create(spark)
+        first.append_claim(spark, {}, None)
+        fence.raise_to(spark, first.lake, first.pipeline, first.role, 1, first.run_id)
+        self.older, self.newer = first, replace(first, epoch=2, run_id="newer")
+
+    def claim(self) -> None:
+        assert self.newer.append_claim(self.spark, {}, None)
+
+    def raise_fence(self) -> None:
+        fence.raise_to(self.spark, self.newer.lake, self.newer.pipeline, self.newer.role, 2, self.newer.run_id)
+
+    def kinds(self) -> list[str]:
+        return sorted(row["kind"] for row in self.older.rows(self.spark).select("kind").collect())
+
+
+@pytest.fixture
+def claimed(spark: SparkSession, tmp_path: Path) -> Claimed:
+    return Claimed(spark, tmp_path / "lake")
+
+
+def test_the_claim_itself_stops_what_only_one_driver_writes(claimed: Claimed) -> None:
+    claimed.claim()
+    for record in OF_THEIR_OWN.values():
+        with pytest.raises(Fenced):
+            record(claimed.spark, claimed.older)
+    assert claimed.kinds() == ["epoch", "epoch"]
+    claimed.raise_fence()
+    for record in OF_THEIR_OWN.values():
+        record(claimed.spark, claimed.newer)
+    assert claimed.kinds() == ["base", "epoch", "epoch", "state", "taken", "trim"]
+
+
+@pytest.mark.parametrize("kind", OF_THEIR_OWN)
+def test_a_claim_that_comes_while_such_a_row_is_being_written_stops_it(
+    claimed: Claimed, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looked before the claim and would commit behind it."""
+    go_on, begun = tmp_path / "go-on", tmp_path / "begun"
+    real = Ledger._frame
+
+    @F.udf("string")
+    def slow(pipeline: str) -> str:
+        begun.touch()
+        for _ in range(10 * PATIENCE_S):
+            if go_on.exists():
+                break
+            time.sleep(0.1)
+        return pipeline
+
+    def frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+        return real(spark, rows).withColumn("pipeline", slow("pipeline"))
+
+    found: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            OF_THEIR_OWN[kind](claimed.spark, claimed.older)
+        except Exception as error:  # noqa: BLE001 - it is what is asked for
+            found.append(error)
+
+    monkeypatch.setattr(Ledger, "_frame", staticmethod(frame))
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not begun.exists():
+        assert thread.is_alive(), found
+        time.sleep(0.1)
+    monkeypatch.undo()
+    claimed.claim()
+    go_on.touch()
+    thread.join()
+    assert [type(one) for one in found] == [Fenced]
+    assert claimed.kinds() == ["epoch", "epoch"]
