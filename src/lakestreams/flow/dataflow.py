@@ -111,6 +111,8 @@ class Inputs:
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
         clock_ms: the least of all tasks' clocks after these cycles; None: not known.
         hold: keeps a frame that is read several times.
+        apart: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
+            where one follows the other, the plan grows by that factor with each. For few rows, which cost less than it.
         retained_rows: about how many rows are retained.
         counted: counts rows of a node on their way: what becomes of the records of a race is seen there only.
     """
@@ -130,6 +132,7 @@ class Inputs:
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
     clock_ms: int | None = None
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
+    apart: Callable[[DataFrame], DataFrame] | None = None
     retained_rows: int = 0
     counted: Counter = uncounted
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
@@ -247,6 +250,7 @@ class _Walk:
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}
+        self._read_again = _before_stateful(topology.nodes)
 
     def results(self) -> Results:
         for node in self._topology.nodes:
@@ -254,12 +258,20 @@ class _Walk:
                 continue  # a parent has a fault, which is reported already
             frame = self._guarded(node, self._evaluate)
             if frame is not None:
+                frame = self._apart(node, frame)
                 self._frames[node.name] = frame
                 # what is expected of rows may be wrong without the rows being so
                 expected = self._guarded(node, partial(self._expected, frame=frame))
                 self._frames[node.name] = frame if expected is None else expected
         self._results.nodes = self._frames
         return self._results
+
+    def _apart(self, node: Node, frame: DataFrame | TableSide) -> DataFrame | TableSide:
+        """What a stateful step gives, out of its plan if another stateful step follows."""
+        apart = self._inputs.apart
+        if apart is None or not _is_stateful(node) or node.name not in self._read_again:
+            return frame
+        return TableSide(None, apart(frame.all())) if isinstance(frame, TableSide) else apart(frame)
 
     def _guarded(self, node: Node, step: Callable[[Node], DataFrame | TableSide]) -> DataFrame | TableSide | None:
         """What a step gives; None if it has a fault, which is noted when checking."""
@@ -493,6 +505,19 @@ class _Walk:
 
 def _reads_old(node: Node) -> bool:
     return isinstance(node, TableTableJoin | ForeignKeyJoin | DropAbsentDeletes | Aggregate)
+
+
+def _is_stateful(node: Node) -> bool:
+    return is_join(node) or isinstance(node, Aggregate | Suppress | ToTable)
+
+
+def _before_stateful(nodes: Sequence[Node]) -> set[str]:
+    """The nodes of whose results, however they are reshaped, a stateful one is made."""
+    found: set[str] = set()
+    for node in reversed(nodes):  # children first
+        if _is_stateful(node) or node.name in found:
+            found.update(parent.name for parent in node.parents)
+    return found
 
 
 def _through(node: Node) -> list[Node]:

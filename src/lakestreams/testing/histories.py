@@ -121,7 +121,7 @@ class Histories:
         self._place(pieces)
         streams, tables, unreadable = {}, {}, []
         for source in self._topology.sources:
-            judged = self._judged(source)
+            judged = self._materialised(self._judged(source))
             unreadable += self._bad(source, judged)
             good = judged.where(F.col("reason").isNull())
             if source.kind == "stream":
@@ -132,6 +132,7 @@ class Histories:
         inputs = Inputs(
             streams, tables, since, partitions=self._partitions, retained=self._retained, keeps=keeps,
             olds=self._olds, scopes=self._scopes, raw=True, ticks=self._ticks(pieces),
+            hold=self._materialised, apart=self._materialised,
         )  # fmt: skip
         results = dataflow.run(self._topology, inputs)
         if keeps:
