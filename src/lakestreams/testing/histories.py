@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
 from lakestreams.engine.quarantine import NULL_KEY
@@ -165,7 +166,8 @@ class Histories:
         return found
 
     def _materialised(self, frame: DataFrame) -> DataFrame:
-        return self._spark.createDataFrame(frame.toArrow(), frame.schema)
+        relaxed = frame.select(*(F.col(f"`{one.name}`").cast(_relaxed(one.dataType)) for one in frame.schema.fields))
+        return self._spark.createDataFrame(relaxed.toArrow(), relaxed.schema)
 
     def _ticks(self, pieces: Sequence[Piped]) -> dict[str, DataFrame]:
         """What moves the clocks of every task, of each stream."""
@@ -248,6 +250,17 @@ class Histories:
             dataflow.Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
             for code in self._codes(source)
         ]
+
+
+def _relaxed(of: DataType) -> DataType:
+    """The type with all fields of structs nullable: Arrow takes a null struct for one whose fields are null."""
+    if isinstance(of, StructType):
+        return StructType([StructField(one.name, _relaxed(one.dataType), nullable=True) for one in of.fields])
+    if isinstance(of, ArrayType):
+        return ArrayType(_relaxed(of.elementType), of.containsNull)
+    if isinstance(of, MapType):
+        return MapType(_relaxed(of.keyType), _relaxed(of.valueType), of.valueContainsNull)
+    return of
 
 
 def _event_time(source: Source) -> Column:
