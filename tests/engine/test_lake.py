@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from lakestreams import Json, StreamsBuilder, Text
+from lakestreams.engine import sinks
 from lakestreams.engine.fence import fence_rows
 from lakestreams.engine.fingerprint import Configuration
 from lakestreams.engine.lake import Lake, Table, plain, require_distinct
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, Range
 from lakestreams.errors import Fenced, InvalidName, LocationNotWritable, TableNameCollision, TableSchemaMismatch
+from lakestreams.joins.order import LINEAGE_TYPE
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -266,6 +270,27 @@ def test_an_output_takes_new_columns_and_refuses_any_other_change(spark: SparkSe
 
 
 @pytest.mark.slow
+def test_statistics_are_kept_of_what_files_are_skipped_by(spark: SparkSession, tmp_path: Path) -> None:
+    builder = StreamsBuilder("p")
+    builder.stream("s", key=Text("user"), value=Json("a int, b struct<c: int, d: string>")).to_delta("rows")
+    (sink,) = builder.build().sinks
+    lake = Lake(str(tmp_path / "lake"))
+    columns = f"user string, a int, b struct<c: int, d: string>, event_time_ms bigint, _lineage {LINEAGE_TYPE}"
+    sinks.create(spark, lake, sink, schema(spark, columns))
+    trigger = "named_struct('stream_time_ms', 1L, 'side', 1, 'source', 's', 'partition', 0, 'offset', 0L, 'attempt', 0)"
+    lineage = f"named_struct('cycle', 7L, 'trigger', {trigger}, 'n', 0, 'kind', 'record', 'contributors', array())"
+    row = f"select 'u' user, 1 a, named_struct('c', 2, 'd', 'x') b, 3L event_time_ms, {lineage} _lineage"
+    there = lake.output("rows")
+    there.append(
+        spark.sql(row).select(*(F.col(one.name).cast(one.dataType) for one in there.read(spark).schema)), "p", 1
+    )
+    newest = max((tmp_path / "lake" / "silver" / "rows" / "_delta_log").glob("*.json")).read_text().splitlines()
+    (stats,) = [json.loads(json.loads(line)["add"]["stats"]) for line in newest if "add" in json.loads(line)]
+    assert stats["minValues"] == {
+        "user": "u", "a": 1, "b": {"c": 2, "d": "x"}, "event_time_ms": 3, "_lineage": {"cycle": 7},
+    }  # fmt: skip
+
+
 def test_merging_keeps_one_row_a_key_and_repeated_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     table = Lake(str(tmp_path)).output("silver.out")
     table.create(spark, schema(spark, "id string, name string, _lineage struct<cycle: bigint>"))

@@ -477,7 +477,8 @@ class Driver:
 
     def _cut(self, stretches: Sequence[Range], below: int | None, seq_from: int) -> Mapping[TopicPartition, Range]:
         sources = self._topology.sources
-        return cut_below(self._spark, self._ledger, stretches, below, seq_from, self._rules, sources)
+        with self._tuning.rows(sum(part.to_offset - part.from_offset for part in stretches)):
+            return cut_below(self._spark, self._ledger, stretches, below, seq_from, self._rules, sources)
 
     def _record(self, plan: Plan, view: ClusterView) -> None:
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))

@@ -149,9 +149,15 @@ class Table:
         stamp = f"'lakestreams.sealed.{pipeline}' = '{epoch}'"
         again(lambda: spark.sql(f"ALTER TABLE {self.reference} SET TBLPROPERTIES ({stamp})"))
 
-    def overwrite(self, rows: DataFrame) -> None:
-        """Replaces the whole content and schema in one commit; for caches."""
+    def overwrite(self, rows: DataFrame, properties: Mapping[str, str] | None = None) -> None:
+        """Replaces the whole content and schema in one commit; for caches.
+
+        Args:
+            rows: the content.
+            properties: Delta's table properties, of a table that is not there yet.
+        """
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer = writer.options(**(properties or {}))
         if self.path is not None:
             writer.save(self.path)
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import DataType, StructType
 
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from lakestreams.engine.lake import Lake
     from lakestreams.engine.plans import Plan
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
 _MERGED: Final = {"delta.enableDeletionVectors": "true"}
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}
+_INDEXED: Final = "delta.dataSkippingNumIndexedCols"
+_MOST_INDEXED: Final = 32  # Delta's default
 _LATEST = "latest"
 
 
@@ -41,7 +43,7 @@ def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType)
     Raises:
         TableSchemaMismatch: if its columns differ in another way.
     """
-    properties = (_MERGED if sink.mode == "merge" else {}) | (_FEED if sink.change_feed else {})
+    properties = (_MERGED if sink.mode == "merge" else {}) | (_FEED if sink.change_feed else {}) | _indexed(schema)
     lake.output(sink.name).create(
         spark,
         schema,
@@ -50,6 +52,20 @@ def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType)
         properties=properties,
         grows=True,
     )
+
+
+def _indexed(schema: StructType) -> dict[str, str]:
+    """Statistics of the key, the values, the time and the cycle, which stands first in the lineage.
+
+    Nobody skips files by the rest of the lineage, and to collect it took a twelfth of a stream-table join's statement.
+    """
+    columns = _leaves(StructType([field for field in schema.fields if field.name != LINEAGE])) + 1
+    return {_INDEXED: str(columns)} if columns < _MOST_INDEXED else {}
+
+
+def _leaves(kind: DataType) -> int:
+    """How many columns Delta counts in a type: those of structs one by one, any other is one."""
+    return sum(_leaves(field.dataType) for field in kind.fields) if isinstance(kind, StructType) else 1
 
 
 def laid_out_otherwise(spark: SparkSession, lake: Lake, sink: DeltaSink) -> str | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SLOTS: Final = ("a", "b")
 BASES: Final = ("base_a", "base_b")
 _ROWS: Final = "rows"
+_PROPERTIES: Final = {"delta.dataSkippingNumIndexedCols": "0"}  # nobody skips files of it; each column costs
 _WRITERS = 4  # each waits for Delta's commits most of the time
 
 Frames = Mapping[str, Mapping[str, "DataFrame"]]
@@ -82,7 +83,7 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerp
             f"{ledger.pipeline} {ledger.epoch} {cycle} {node} {name} {slot}", {_ROWS: F.count(F.lit(1))}
         )
         with translated(ledger.pipeline):
-            target.overwrite(ledger.fence(spark, counting.of(kept[node][name])))
+            target.overwrite(ledger.fence(spark, counting.of(kept[node][name])), _PROPERTIES)
         counts = counting.counts()
         return target.read(spark).count() if counts is None else counts[_ROWS]
 

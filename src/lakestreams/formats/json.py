@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _ALL, _RECORD, _END, _CORRUPT = "_ls_all", "_ls_record", "_ls_end", "_ls_corrupt"
+_PLAIN, _LISTED = "_ls_plain", "_ls_listed"
 _RESERVED_PREFIX = "_ls_"
 _PREFIX_BYTES = 5
 _WHITE = " \t\r\n"
@@ -37,6 +38,7 @@ _WRITTEN = {
 _SPARK_TYPES = {"int", "bigint", "smallint", "tinyint", "float", "double", "string", "boolean", "date", "timestamp",
                 "timestamp_ntz", "decimal", "binary", "array", "map", "struct"}  # fmt: skip
 _MAX_PRECISION = 38
+_NOT_UTF8 = "not valid UTF-8"
 
 
 def parse_ddl(ddl: str) -> tuple[Field, ...]:
@@ -120,6 +122,17 @@ def read_object(raw: Column, kind: str) -> Column:
     return F.from_json(text, f"`{_ALL}` map<string, array<{kind}>>, `{_CORRUPT}` string", _OPTIONS)
 
 
+def _is_flat(raw: Column) -> Column:
+    """Whether bytes begin with a brace and end with the only closing one.
+
+    Then there is nothing behind the object, which is all that from_json would not tell of it: it stops at that brace, or
+    says that it has not found it. Wrapping it as `read_object` does costs as much again.
+    """
+    text = raw.cast("string")
+    inner = F.substring(raw, F.lit(1), F.octet_length(raw) - 1).cast("string")  # of bytes: of text it counts characters
+    return text.startswith("{") & text.endswith("}") & ~F.contains(inner, F.lit("}"))
+
+
 def the_object(read: Column) -> Column:
     """The object that `read_object` found; what it holds counts only where `object_error` is null."""
     return F.get(read[_ALL][_RECORD], F.lit(0))
@@ -140,7 +153,7 @@ def object_error(raw: Column, read: Column, unfit: str) -> Column:
     bad = ~F.coalesce(complete & the_object(read).isNotNull(), F.lit(False))
     return F.when(
         raw.isNotNull(),
-        F.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
+        F.when(~F.is_valid_utf8(text), F.lit(_NOT_UTF8))
         .when(bad & ~F.ltrim(text, F.lit(_WHITE)).startswith("{"), F.lit("not a JSON object"))
         .when(bad, F.lit(unfit)),
     )
@@ -187,14 +200,36 @@ class Json(Declared):
     """
 
     def read(self, raw: Column) -> Column:
-        """One from_json a record."""
-        return read_object(raw, struct_type(self.fields))
+        """One from_json a record: of the bytes as they are where that tells all, else as `read_object` does."""
+        kind = struct_type(self.fields)
+        if self._nests:
+            return read_object(raw, kind)
+        columns = struct_type((*self.fields, Field(_CORRUPT, "string")))
+        plain = F.from_json(raw.cast("string"), columns, _OPTIONS)
+        listed = read_object(raw, kind)
+        return F.when(_is_flat(raw), F.struct(plain.alias(_PLAIN), F.lit(None).alias(_LISTED))).otherwise(
+            F.struct(F.lit(None).alias(_PLAIN), listed.alias(_LISTED))
+        )
 
     def parse(self, raw: Column, read: Column | None = None) -> Parsed:
         """The one object, or what is wrong with it."""
         found = self.read(raw) if read is None else read
-        error = object_error(raw, found, f"does not fit {self.schema}")
-        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), the_object(found)), error=error)
+        unfit = f"does not fit {self.schema}"
+        if self._nests:
+            error = object_error(raw, found, unfit)
+            return Parsed(value=F.when(raw.isNotNull() & error.isNull(), the_object(found)), error=error)
+        plain, listed = found[_PLAIN], found[_LISTED]
+        broken = F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(_NOT_UTF8)).when(
+            plain[_CORRUPT].isNotNull(), F.lit(unfit)
+        )
+        error = F.when(plain.isNotNull(), broken).otherwise(object_error(raw, listed, unfit))
+        value = F.when(plain.isNotNull(), F.struct(*(plain[field.name].alias(field.name) for field in self.fields)))
+        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), value.otherwise(the_object(listed))), error=error)
+
+    @property
+    def _nests(self) -> bool:
+        """Whether an object that fits has braces inside."""
+        return any("struct<" in field.type or "map<" in field.type for field in self.fields)
 
     def write(self, value: Column) -> Column:
         """The struct as one object. Not a number and infinities, which JSON has not, become texts that are not read."""
