@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.engine.harness import Bench, fresh_topics, page_views
 
-from lakestreams.engine import ingest, tuning
+from lakestreams.engine import driver, ingest, tuning
+from lakestreams.engine.lake import Lake
+from lakestreams.engine.plans import Range
+from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.tuning import FEW, SETTINGS, SHUFFLES, Tuning
 
 if TYPE_CHECKING:
@@ -76,6 +79,24 @@ def test_what_is_refused_is_asked_for_once() -> None:
     assert session.asked == len(SETTINGS) - 1 + 3 * 2
 
 
+def test_a_large_backlog_is_counted_as_the_session_is_set(
+    spark: SparkSession, tmp_path: Path, own: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str | None] = []
+
+    def spying(spark: SparkSession, *_: object) -> dict[tuple[str, int], Range]:
+        seen.append(spark.conf.get(SHUFFLES))
+        return {}
+
+    monkeypatch.setattr(driver, "cut_below", spying)
+    topology = page_views("views", "users")
+    one = driver.Driver(spark, topology, Lake(str(tmp_path)), RunSettings(kafka={}))
+    with one._tuning.few():
+        for records in (FEW, FEW + 1):
+            one._cut([Range("views", 0, 0, records)], None, 1)
+    assert seen == ["1", own[SHUFFLES]]
+
+
 @pytest.mark.broker
 def test_a_run_leaves_the_session_as_it_was(
     spark: SparkSession, broker: Broker, tmp_path: Path, own: dict[str, str | None]
@@ -89,9 +110,9 @@ def test_a_run_leaves_the_session_as_it_was(
     def listen(event: Event) -> None:
         seen[event.kind] = settings(spark)
 
-    driver = bench.driver()
-    driver._tell = listen
-    driver.run()
+    listening = bench.driver()
+    listening._tell = listen
+    listening.run()
     assert bench.silver().count() == 1
     assert seen["published"] == SETTINGS
     assert settings(spark) == own
