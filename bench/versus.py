@@ -77,7 +77,7 @@ def main(
     contenders: Annotated[str, typer.Option("--contenders", help="joined by commas")] = ",".join(CONTENDERS),
     scale: Annotated[float, typer.Option(help="of the records: 4, 2 and 1 million of the larger topics")] = 1.0,
     rounds: Annotated[int, typer.Option(help="warm rounds after the cold one")] = 3,
-    batch: Annotated[int, typer.Option(help="records that an ingest batch reads at most")] = 2_000_000,
+    batch: Annotated[int, typer.Option(help="records that an ingest batch reads at most")] = 5_000_000,
     fewer: Annotated[int, typer.Option(help="Spark's own operators get one of so many records")] = 10,
     partitions: int = 4,
     memory: Annotated[str, typer.Option(help="heap of Spark's JVM")] = "6g",

@@ -13,8 +13,10 @@ from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.audit.verify import verify
 from lakestreams.cli import status
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.delta_source import ROWS_A_VERSION, versions
+from lakestreams.engine.delta_source import ROWS_A_VERSION, TableReader, examine, versions
 from lakestreams.engine.failpoints import VARIABLE, FailpointReached
+from lakestreams.engine.ingest import Position, Standing
+from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.settings import RunSettings
 from lakestreams.errors import (
     ChangeFeedOff,
@@ -156,6 +158,21 @@ def test_orders_with_customers_by_feed_and_by_comparing(
         ("eu", 2),
         ("us", 2),
     ]
+
+
+def test_tables_that_are_read_whole_are_known_to_be_large(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "sources.yml").write_text(SOURCES)
+    (tmp_path / "shop.yml").write_text(PIPELINE)
+    topology = load_pipeline(tmp_path / "shop.yml").topology
+    bench = TableBench(spark, tmp_path / "lake", topology)
+    bench.create("orders", "order_id bigint, customer_id bigint, amount int, placed timestamp, note string")
+    bench.create("customers", "id bigint, name string, region string")
+    bench.sql("INSERT INTO {customers} SELECT id, 'ann', 'eu' FROM range(70)")
+    found, _ = examine(spark, bench.lake, topology.sources)
+    reader = TableReader(spark, Ledger(bench.lake, "shop"))
+    assert reader.rows(found, Standing(0, {})) == 70 + 70, "both read from the beginning; nobody has ordered"
+    met = {one.at: Position(one.end) for one in found}
+    assert reader.rows(found, Standing(1, met)) == 70, "what is compared is read whole each time"
 
 
 def _orders(*orders: tuple[int, int, str]) -> str:

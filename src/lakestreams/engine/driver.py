@@ -338,7 +338,7 @@ class Driver:
         if not found:
             return
         reader = delta_source.TableReader(self._spark, self._ledger, self._settings.accept_data_loss, self._rules)
-        with self._timed("ingest"):
+        with self._timed("ingest"), self._tuning.rows(reader.rows(found, self._standing())):
             one = reader.ingest(found, self._standing())
         self._ingested_one(one)
         self._summary.warnings.extend(reader.warnings)
