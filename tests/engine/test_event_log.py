@@ -10,12 +10,35 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import Bench, fresh_topics, page_views
 
 from lakestreams.engine import event_log
+from lakestreams.engine.failpoints import VARIABLE, FailpointReached
 from lakestreams.engine.ledger import Ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.local.broker import Broker
+
+
+def told(bench: Bench) -> list[int]:
+    """The cycles that the log tells of."""
+    rows = event_log.table(Ledger(bench.lake, bench.topology.name)).read(bench.spark)
+    return [row["cycle"] for row in rows.where(F.col("event_type") == "cycle_progress").orderBy("cycle").collect()]
+
+
+@pytest.mark.broker
+def test_what_a_driver_has_left_out_is_told_although_nothing_new_comes(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views, users = fresh_topics(broker, 1)
+    bench = Bench(spark, broker, tmp_path, page_views(views, users))
+    broker.produce(views, [("u", "/1", 1_000)])
+    monkeypatch.setenv(VARIABLE, "events.before:1")
+    with pytest.raises(FailpointReached):
+        bench.run()
+    monkeypatch.delenv(VARIABLE)
+    assert told(bench) == []
+    assert bench.run().cycles == 0
+    assert told(bench) == [1]
 
 
 @pytest.mark.broker
@@ -27,25 +50,21 @@ def test_rounds_write_now_and_then_and_the_last_of_them_all(
     views, users = fresh_topics(broker, 1)
     bench = Bench(spark, broker, tmp_path, page_views(views, users))
 
-    def told() -> list[int]:
-        rows = event_log.table(Ledger(bench.lake, bench.topology.name)).read(spark)
-        return [row["cycle"] for row in rows.where(F.col("event_type") == "cycle_progress").orderBy("cycle").collect()]
-
     driver = bench.driver()
     driver.start()
     for number in range(3):
         broker.produce(views, [("u", f"/{number}", 1_000 + number)])
         driver.round()
-        assert told() == [1], "the first at once, those that follow within that time not yet"
+        assert told(bench) == [1], "the first at once, those that follow within that time not yet"
     driver._events._wrote_s -= 7_200
     driver.round()
-    assert told() == [1, 2, 3], "in a round that finds nothing new as well"
+    assert told(bench) == [1, 2, 3], "in a round that finds nothing new as well"
     broker.produce(views, [("u", "/4", 1_004)])
     driver.round()
     driver.end()
-    assert told() == [1, 2, 3, 4]
+    assert told(bench) == [1, 2, 3, 4]
     broker.produce(views, [("u", "/5", 1_005)])
     driver.round()  # and falls
     broker.produce(views, [("u", "/6", 1_006)])
     bench.run()
-    assert told() == [1, 2, 3, 4, 5, 6]
+    assert told(bench) == [1, 2, 3, 4, 5, 6]

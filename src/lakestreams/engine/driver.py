@@ -167,7 +167,7 @@ class Driver:
             if began:  # what the driver before has done up to here; from here on it does nothing
                 history = self._ledger.history(self._spark)
             self._accept_losses(history, view)
-            self._expect(view)
+            self._expect(view, history)
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
             self._resume(history, recover=began or not missing.bronze)
         if self._open and self._plan is not None:
@@ -250,12 +250,12 @@ class Driver:
         self._summary.epoch = self._ledger.epoch
         self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._configured.whole}))
 
-    def _expect(self, view: ClusterView) -> None:
+    def _expect(self, view: ClusterView, history: History) -> None:
         """Prepares what judges: the partitions are those of now, the rates those of the cycles before."""
         own = view.only(source.topic for source in self._topology.sources)
         self._rules = RecordRules(self._topology.expectations, own.partitions)
         self._expecting = Expecting(self._spark, self._ledger, self._topology, self._rules, self._expecting.rates)
-        self._events = event_log.EventLog(self._spark, self._ledger, self._topology)
+        self._events = event_log.EventLog(self._spark, self._ledger, self._topology, history.done_cycle)
         if any(isinstance(what, MatchRate) for _, what in self._topology.expectations.invariants):
             told = {one.cycle: one for one in self._ledger.closings(self._spark, 0, _RATES)}
             topics = [source.topic for source in self._topology.sources]

@@ -146,19 +146,21 @@ class EventLog:
         spark: the session.
         ledger: of the running epoch.
         topology: the pipeline.
+        finished: the last cycle that was finished before, whose events may be missing.
     """
 
     spark: SparkSession
     ledger: Ledger
     topology: Topology
+    finished: int = 0
     _waiting: list[tuple[Plan, Closing]] = field(default_factory=list)
     _caught_up: bool = False
     _wrote_s: float = float("-inf")
 
     @property
     def waiting(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self._waiting)
+        """Whether there is anything to write, or may be: what earlier drivers have left out is not known yet."""
+        return bool(self._waiting) or (self.finished > 0 and not self._caught_up)
 
     @property
     def due(self) -> bool:
@@ -171,7 +173,7 @@ class EventLog:
 
     def write(self) -> None:
         """Writes the events of all finished cycles that are not in the log yet."""
-        if self._waiting and not self._caught_up:
+        if not self._caught_up:
             self._catch_up()
             self._caught_up = True
         while self._waiting:
@@ -181,7 +183,7 @@ class EventLog:
 
     def _catch_up(self) -> None:
         """Finds what earlier drivers finished and did not tell."""
-        first = min(plan.cycle for plan, _ in self._waiting)
+        first = min((plan.cycle for plan, _ in self._waiting), default=self.finished + 1)
         if first == 1:
             return  # there is nothing before it
         told = self._told(first - 1) or self._told(0)
