@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.joins.test_partitioner import partition as murmur2_partition
 
 from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, StreamsBuilder, Text
 from lakestreams.errors import CoPartitioningRequired, InvalidOption, TopologyInvalid, UnknownColumn, WrongKind
@@ -199,6 +200,22 @@ def test_each_partition_has_a_clock_of_its_own(topology_test_driver):
     driver.pipe("Clicks", "b", "c1", 61_000, partition=1)
     (pair,) = driver.read()
     assert (pair.cause, pair.contributors) == (3, (("Views", 1, 0), ("Clicks", 1, 0)))
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_pair_by_a_re_keyed_record_is_in_the_task_of_its_key(topology_test_driver, partitions):
+    """Not in the partition that this record came from: the pair would follow another task's clock."""
+    builder = StreamsBuilder("moved")
+    left, right, last = (builder.stream(name, key=Text("id"), value=Text(name.lower())) for name in "ABC")
+    moved = right.select_key(lambda one: {"id": one.b}, name="moved")
+    pairs = left.join(moved, within="30 ms", name="pairs")
+    pairs.left_join(last, within="10 ms", name="joined").to_delta("silver.out")
+    driver = topology_test_driver(builder.build(), partitions=dict.fromkeys("ABC", partitions))
+    home = murmur2_partition(b"k1", partitions)
+    driver.pipe("A", "k1", "a1", 100, partition=home)
+    driver.pipe("B", "elsewhere", "k1", 100, partition=partitions - 1 - home)
+    driver.pipe("C", "k1", "c1", 200, partition=home)
+    assert [(one.kind, one.timestamp, one.cause) for one in driver.read()] == [("unmatched", 100, 2)]
 
 
 def test_a_table_has_the_rows_of_its_changes(topology_test_driver):

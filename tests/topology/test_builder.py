@@ -111,6 +111,23 @@ def test_nodes_know_their_sources() -> None:
     assert [sink.name for sink in topology.sinks] == ["silver.enriched"]
 
 
+def test_rows_that_a_re_keyed_right_side_can_cause_lie_in_no_sources_partition() -> None:
+    builder = StreamsBuilder("sides")
+    left, right = (builder.stream(name, key=KEY, value=VIEW) for name in "AB")
+    table = builder.table("T", key=KEY, value=VIEW)
+    moved = right.select_key(lambda one: {"page": one.page}, name="moved")
+    rows = moved.to_table(name="rows")
+    caused = [
+        left.join(moved, within="1 s", name="window"),
+        left.join(rows, wait="1 s", name="race"),
+        table.join(rows, name="tables"),
+    ]
+    assert [key_source(one.node) for one in caused] == [None, None, None]
+    looked_up = left.join(rows, name="lookup")
+    assert key_source(looked_up.node) == left.node
+    assert key_source(left.join(right, within="1 s", name="plain").node) == left.node
+
+
 # --- faults at the call ----------------------------------------------------------------------------------------------
 
 

@@ -83,12 +83,11 @@ from found where version.there or '{how}' = 'left'
 _BUT_ODD = "select r.* from {rows} r left anti join {odd} s on r.key = s.key"
 
 _MOVES = """
-select task, at, max(greatest(ts, at.stream_time_ms)) over
-    (partition by task order by at rows between unbounded preceding and current row) as time
+select task, at, max(moves) over (partition by task order by at rows between unbounded preceding and current row) as time
 from (
-    select task, at, ts from {{points}} where there
+    select task, at, moves from {{points}} where there
     union all
-    select task, at, ts from {{table}} where own is not null {and_ticks}
+    select task, at, moves from {{table}} where own is not null {and_ticks}
 )
 """
 _ROWS_AROUND = """

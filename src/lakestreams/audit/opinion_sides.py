@@ -5,13 +5,18 @@ A frame's columns are those of a records frame: `k, v, ts, o, n, kind, contribut
     key struct         the key that it meets the other side by
     there boolean      whether it has a value
     ts bigint          its time, ms
-    at struct          its place in the total order
+    seen bigint        the time that a lookup of the row sees: its own; of what a join of tables made, the rows' that are there
+    at struct          its place in the total order: behind a join, an aggregation or a buffer its trigger's, then its own
     made_of array      the coordinates of the records that it was made of, as text
 and, where clocks matter,
     task int           the task that processes it: its partition or, behind a re-key, Kafka's hash of its key
+    moves bigint       to where it moves the task's clock: its partition's stream time; where something that waits or gathers
+                       made it, to its own time only
 
-Nothing is taken from `joins/`: the order of records is built anew from their coordinates (tables first because they are
-tables, whatever number they were given), and murmur2 is said once more, over hexadecimal digits.
+A side is what the evaluation has of its node, whatever made it: a join behind a join is judged on that one's rows, and
+these by that one's own opinion. Nothing is taken from `joins/`: the order of records is built anew from their coordinates
+(tables first because they are tables, whatever number they were given), and murmur2 is said once more, over hexadecimal
+digits.
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.topology.fields import Fields
-from lakestreams.topology.graph import key_source, sources_of
+from lakestreams.topology.graph import held_before_ms, key_source, sources_of
+from lakestreams.topology.nodes import is_made
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Join, Mapper, Node
 
+# Of a frame that a join of tables made for another one: the time that a lookup sees.
+SEEN = "seen_ts"
 _MADE = "made"
 
 # A record's place in the total order (DESIGN section 2); `tables` is the condition that a table's topic fulfils.
@@ -45,10 +53,14 @@ _AT = """named_struct(
 PLACE = "concat({0}.source, '-', {0}.partition, '@', {0}.offset, if({0}.attempt = 0, '', concat('#', {0}.attempt)))"
 MADE_OF = f"array_sort(transform(contributors, one -> {PLACE.format('one')}))"
 _SIDE = f"""
-select {{own}} as own, {{key}} as key, v is not null as there, ts, {{at}} as at, {MADE_OF} as made_of, {{task}} as task
+select {{own}} as own, {{key}} as key, v is not null as there, ts, {{seen}} as seen, {{at}} as at,
+    {MADE_OF} as made_of, {{task}} as task, {{moves}} as moves
 from {{{{frame}}}}
 """
-_TICKS = "select ts, {at} as at, {task} as task from (select *, null as k, 0 as n from {{frame}})"
+# Time that goes on comes behind all that it lets out on its way here, and leaves out how long that may wait (decision 0016).
+_TICKS = """
+select ts - {held} as ts, {at} as at, {task} as task from (select *, null as k, 2147483647 as n from {{frame}})
+"""
 
 # murmur2 as Kafka's producers use it (semantics section 9): words of four bytes, little endian, in 32 bits.
 _M, _SEED, _ALL = 0x5BD1E995, 0x9747B28C, 0xFFFFFFFF
@@ -139,25 +151,27 @@ class Sides:
         own = own_key(frame)
         if mapper is not None:
             frame = frame.withColumn(_MADE, F.when(F.col("v").isNotNull(), _made(mapper, node, frame)))
-        text = _SIDE.format(own=own, key=own if mapper is None else _MADE, at=self.at, task="null")
-        return self.sql(text, frame=frame).drop("task")
+        key = own if mapper is None else _MADE
+        text = _SIDE.format(own=own, key=key, at=self.at, seen=seen_time(frame), task="null", moves="null")
+        return self.sql(text, frame=frame).drop("task", "moves")
 
     def tasked(self, join: Join, parent: Node) -> DataFrame:
-        """A join's side with tasks."""
+        """A join's side with tasks, and how it moves their clocks."""
         frame, task = self._of.frames[parent.name], "o.partition"
         if key_source(parent) is None:
             count = self._tasks(join)
             frame = self._hashed(frame)
             task = f"if(k is null, pmod(o.partition, {count}), pmod(hashed, {count}))"
-        own = own_key(frame)
-        return self.sql(_SIDE.format(own=own, key=own, at=self.at, task=task), frame=frame)
+        own, moves = own_key(frame), "ts" if is_made(parent) else "greatest(ts, o.stream_time_ms)"
+        text = _SIDE.format(own=own, key=own, at=self.at, seen=seen_time(frame), task=task, moves=moves)
+        return self.sql(text, frame=frame)
 
     def ticks(self, join: Join, *parents: Node) -> DataFrame | None:
         """What moves the clocks of a join's tasks although no record comes: `ts, at, task`; None: nothing."""
         found = []
         for parent in parents:
             task = "o.partition" if key_source(parent) is not None else f"pmod(o.partition, {self._tasks(join)})"
-            text = _TICKS.format(at=self.at, task=task)
+            text = _TICKS.format(at=self.at, task=task, held=held_before_ms(join))
             given = [self._of.ticks[source.name] for source in sources_of(parent) if source.name in self._of.ticks]
             found += [self.sql(text, frame=one) for one in given]
         return reduce(DataFrame.unionAll, found) if found else None
@@ -194,6 +208,11 @@ def own_key(frame: DataFrame) -> str:
     names = frame.schema["k"].dataType.names  # type: ignore[attr-defined]
     columns = ", ".join(f"'c{place}', k.{_quoted(name)}" for place, name in enumerate(names))
     return f"if(k is null, null, named_struct({columns}))"
+
+
+def seen_time(frame: DataFrame) -> str:
+    """What a lookup of a frame's rows takes as their time, as SQL."""
+    return f"coalesce({SEEN}, ts)" if SEEN in frame.columns else "ts"
 
 
 def _made(mapper: Mapper, owner: Node, frame: DataFrame) -> Column:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestreams.audit.opinion_sides import MADE_OF, own_key
+from lakestreams.audit.opinion_sides import MADE_OF, PLACE, SEEN, own_key, seen_time
 from lakestreams.topology.nodes import ForeignKeyJoin
 
 if TYPE_CHECKING:
@@ -22,10 +22,11 @@ with l as (select *, lead(at) over (partition by own order by at) as until from 
 r as (select *, lead(at) over (partition by own order by at) as until from {{right}} where own is not null),
 met as (
     select l.at, l.there as l_there, r.there as r_there, l.made_of as l_made_of, r.made_of as r_made_of,
-        greatest(l.ts, r.ts) as ts
+        greatest(l.ts, r.seen) as ts, greatest(if(l.there, l.seen, null), r.seen) as seen
     from l left join r on r.own = l.key and r.there and r.at < l.at and (r.until is null or l.at < r.until)
     union all
-    select r.at, l.there, r.there, l.made_of, r.made_of, {right_time} as ts
+    select r.at, l.there, r.there, l.made_of, r.made_of, {right_time} as ts,
+        greatest(l.seen, if(r.there, r.seen, null)) as seen
     from r left join l on r.own = l.key and l.there and l.at < r.at and (l.until is null or r.at < l.until)
 ),
 ends as (
@@ -35,9 +36,9 @@ ends as (
         full outer join (select * from r where until is null and there) r on r.own = l.key
 ),
 said as (
-    select cast(null as string) as in_the_end, at, l_there, r_there, l_made_of, r_made_of, ts from met
+    select cast(null as string) as in_the_end, at, l_there, r_there, l_made_of, r_made_of, ts, seen from met
     union all
-    select to_json(own), null, l_there, r_there, l_made_of, r_made_of, null from ends
+    select to_json(own), null, l_there, r_there, l_made_of, r_made_of, null, null from ends
 ),
 judged as (
     select *, case
@@ -46,7 +47,7 @@ judged as (
         end as kind
     from said
 )
-select in_the_end, at, kind, ts, array_sort(concat(if(l_there, l_made_of, array()), if(r_there, r_made_of, array())))
+select in_the_end, at, kind, ts, seen, array_sort(concat(if(l_there, l_made_of, array()), if(r_there, r_made_of, array())))
     as made_of, null as place
 from judged where kind is not null
 """
@@ -56,6 +57,12 @@ select own, kind, made_of from (
     from {{frame}}
 ) where back = 1 and kind <> 'tombstone'
 """
+# Where another join reads it, what its lookups take as a row's time is compared as well.
+_SEEN = """
+select {at}.cycle as cycle, concat('looked up behind ', {trigger}) as trigger, kind, {made_of} as made_of, {seen} as ts,
+    null as place
+from {{rows}} where kind <> 'tombstone'
+"""
 _END = "select null as cycle, concat('in the end ', {0}) as trigger, kind, made_of, null as ts, null as place "
 
 
@@ -63,7 +70,8 @@ def changes(sides: Sides, node: TableTableJoin | ForeignKeyJoin) -> tuple[DataFr
     """What a join of two tables must give, and what it held in the end.
 
     Returns:
-        The rows that it must give; what each key must have in the end, and what it had, told as the rows are.
+        The rows that it must give; then, told as the rows are, what each key must have in the end and lookups must see,
+        and what it had and they saw.
     """
     by_foreign_key = isinstance(node, ForeignKeyJoin)
     expected = sides.sql(
@@ -71,7 +79,7 @@ def changes(sides: Sides, node: TableTableJoin | ForeignKeyJoin) -> tuple[DataFr
         _CHANGES.format(
             how=node.how,
             own="l.own" if by_foreign_key else "coalesce(l.own, r.own)",
-            right_time="r.ts" if by_foreign_key else "greatest(l.ts, r.ts)",
+            right_time="r.ts" if by_foreign_key else "greatest(l.seen, r.ts)",
         ),
         left=sides.side(node.left, node.left_on if isinstance(node, ForeignKeyJoin) else None),
         right=sides.side(node.right),
@@ -80,4 +88,12 @@ def changes(sides: Sides, node: TableTableJoin | ForeignKeyJoin) -> tuple[DataFr
     text = _GIVEN_IN_THE_END.format(own=own_key(frame), made_of=MADE_OF, at=sides.at)
     given = sides.sql(_END.format("to_json(own)") + "from {rows}", rows=sides.sql(text, frame=frame))
     ends = sides.sql(_END.format("in_the_end") + "from {rows} where in_the_end is not null", rows=expected)
-    return expected.where("in_the_end is null"), ends, given
+    rows = expected.where("in_the_end is null")
+    if SEEN in frame.columns:
+        ends = ends.unionAll(_seen(sides, rows, "at", "made_of", "seen"))
+        given = given.unionAll(_seen(sides, frame, "o", MADE_OF, seen_time(frame)))
+    return rows, ends, given
+
+
+def _seen(sides: Sides, rows: DataFrame, at: str, made_of: str, seen: str) -> DataFrame:
+    return sides.sql(_SEEN.format(at=at, trigger=PLACE.format(at), made_of=made_of, seen=seen), rows=rows)

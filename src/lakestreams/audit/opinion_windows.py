@@ -1,7 +1,8 @@
 """Windowed joins in SQL: semantics section 3.7, as close to its words as SQL comes.
 
 C is a task's clock. A left record's window ends at ts + after, a right one's at ts + before, and closes grace later.
-    rules `strict`     C is the running maximum of stream time over all records of the task; a record is stored unless its
+    rules `strict`     C is the running maximum of stream time over all records of the task, behind another join or an
+                       aggregation of the rows' own times; a record is stored unless its
                        window is closed when it comes; a pair needs both windows open
     rules `kafka`      C is the running maximum of time; the later record of a pair sees, in its window clipped at 0, what the
                        store of the other side still has
@@ -30,7 +31,7 @@ select 'right' as side, *, ts + {before} as ends from {{right}}
 # Time that goes on although no record comes (decision 0016): a tick moves its task's clock and is nothing else.
 _AND_TICKS = """
 union all
-select null, null, null, false, ts, at, array(), task, null from {{ticks}}
+select null, null, null, false, ts, ts, at, array(), task, ts, null from {{ticks}}
 """
 _CLOCKED = """
 select *, there and key is not null as part, side is null as is_tick, max({moves}) over so_far as clock,
@@ -120,7 +121,7 @@ def windowed(sides: Sides, node: WindowedJoin, given: DataFrame) -> tuple[DataFr
         frames["ticks"] = ticks
     arms = sides.sql((_ARMS + ("" if ticks is None else _AND_TICKS)).format(**times), **frames)
     clocked = _CLOCKED.format(
-        moves="greatest(ts, at.stream_time_ms)" if strict else "ts",
+        moves="moves" if strict else "ts",
         put="key is not null" if node.store == "in_memory" else "key is not null and there",
     )
     stored = sides.sql(

@@ -2,7 +2,8 @@
 
 A verification that evaluates with the kernels that a run used finds no fault of theirs. So the law of a join is written
 as a query over the frames that feed it (`opinion_lookups`, `opinion_windows`, `opinion_tables`), and what the kernel gave
-is compared with it. Nothing is taken from `joins/`.
+is compared with it. Nothing is taken from `joins/`. A join behind another join, an aggregation or a buffer is judged on
+the rows that these gave: a fault in them is theirs alone.
 
 What is compared, as multisets of rows: the trigger and its cycle, the kind, the records that a row was made of, its time,
 and
@@ -12,7 +13,8 @@ and
         every pair, and its place among the pairs of its trigger; every unmatched row, with the record that brought it
         out. So each record of an outer side is found to have one fate, where the rules say so
     joins of two tables (by key, by foreign key)
-        every row that is no deletion; and, for what deletions did, the row that each key has in the end
+        every row that is no deletion; and, for what deletions did, the row that each key has in the end. Where another
+        join reads them, the time, too, that its lookups see
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ from lakestreams.topology.nodes import (
     WindowedJoin,
     history_of,
     is_join,
-    is_made,
     shape_of,
 )
 
@@ -91,9 +92,6 @@ class _Opinion:
 
     def why_not(self, node: Join) -> str | None:
         """Why the SQL forms do not cover a join; None: they do."""
-        made = [parent.name for parent in node.parents if is_made(parent)]
-        if made:
-            return f"{' and '.join(made)} being made by a join, an aggregation or a buffer"
         if overlap_of(node, self._topology.nodes) != "none":
             return "both sides being fed by one source"
         versioned = [parent.name for parent in node.parents if history_of(parent) is not None]

@@ -67,8 +67,11 @@ def key_source(node: Node) -> Source | None:
         return None  # a foreign-key join's rows come by the right side's records as well, which lie elsewhere
     if isinstance(node, Aggregate) and node.group is not None:
         return None
-    if isinstance(node, Merge) and key_source(node.right) is None:
-        return None
+    either = isinstance(node, Merge | WindowedJoin | TableTableJoin) or (
+        isinstance(node, StreamTableJoin) and node.races
+    )
+    if either and key_source(node.parents[1]) is None:
+        return None  # rows come by the right side's records as well
     return key_source(node.parents[0])
 
 
