@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PLACE = Path("the recorded text")
 
 
-class NotCompiled(Exception):  # noqa: N818 - no error of the user's: whoever asks goes on without the topology
+class NotCompiled(Exception):
     """A recorded text from which its topology does not come any more; the message says why."""
 
 
