@@ -489,7 +489,7 @@ class TableNameCollision(LakestreamsError):
 
 
 class NothingToVerify(LakestreamsError):
-    """No cycle is finished, none of those that were asked for, or all of them ran under another configuration."""
+    """No cycle is finished, none of those that were asked for, or none of these can be evaluated any more."""
 
     code = "LS508"
     name = "NOTHING_TO_VERIFY"

@@ -1,4 +1,5 @@
-"""`verify` where the configuration has changed between cycles: what can be compared is, and the rest is counted."""
+"""`verify` where the configuration has changed between cycles and the ledger has no text that could be compiled: what can be
+compared is, and the rest is counted."""
 
 from __future__ import annotations
 
@@ -121,7 +122,9 @@ def test_cycles_of_another_configuration_are_counted_and_not_called_equal(
         Finding(ROWS, 2, left_out=1),
     ]
     first = fingerprint.of(bench.topology, "one").whole
-    assert found.notes[0] == f"1 of 2 cycles are of other configurations and not compared: cycles 1 to 1 ({first})"
+    why = "their topology was declared in Python, of which no text is recorded"
+    left_out = f"1 of 2 cycles are of other configurations and not compared: cycles 1 to 1 ({first}): {why}"
+    assert found.notes[0] == left_out
     assert verify(spark, bench.lake, bench.topology).left_out == 1, "the newest one is meant"
     change(bench, ROWS, "region", "everybody")
     change(bench, ROWS, "region", "user0")
@@ -134,5 +137,7 @@ def test_cycles_of_another_configuration_are_counted_and_not_called_equal(
     told = " ".join(capsys.readouterr().out.split())
     assert "1 of 2 left out" in told
     assert f"{ROWS} 0 3 not compared" in told
-    with pytest.raises(NothingToVerify, match=r"cycles 1 to 1 .*, cycles 2 to 2 .*what differs is steps, columns"):
+    with pytest.raises(
+        NothingToVerify, match=r"cycles 1 to 1 .*, cycles 2 to 2 .*what differs is steps, columns.*in Python"
+    ):
         under("three")

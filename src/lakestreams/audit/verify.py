@@ -4,47 +4,43 @@ All finished cycles are evaluated again in one batch, which knows nothing of how
 what they stored; and what bronze says of itself (stream time, no gap, no offset twice) is computed from its raw columns.
 The kernels that evaluate them are judged by SQL that shares no code with them (`second_opinion`).
 Where bronze is trimmed, it begins behind that, from what was kept of the records that are gone.
-Cycles belong together that results follow for from the same (`fingerprint.of_state`), whatever else was configured; cycles
-of another configuration cannot be computed with this one, and are counted instead.
+Cycles that ran under another configuration than the given one are evaluated with that, from its recorded text
+(`configurations`), in one batch a configuration; what cannot be is counted instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
-from operator import and_, or_
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.audit import second_opinion
+from lakestreams.audit import configurations, outputs, second_opinion
+from lakestreams.audit.configurations import Configurations, Group, told
 from lakestreams.audit.finding import Finding
-from lakestreams.engine import fingerprint, past, sinks
+from lakestreams.engine import fingerprint, past
 from lakestreams.engine.bronze import planned_rows, row_cycle, within
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import ATTEMPTS, NO_TIME, Plan, Range
-from lakestreams.errors import BronzeTrimmed, NothingToVerify
+from lakestreams.errors import BronzeTrimmed, LakestreamsError, NothingToVerify
 from lakestreams.flow import dataflow
-from lakestreams.flow.dataflow import LINEAGE
-from lakestreams.flow.steps import names
-from lakestreams.joins.order import KEY, TOMBSTONE
 from lakestreams.joins.validity import TableSide
-from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakestreams.engine.fingerprint import Configuration
     from lakestreams.engine.lake import Lake
     from lakestreams.engine.plans import History
+    from lakestreams.flow.dataflow import Inputs, Results
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import DeltaSink, Source
+    from lakestreams.topology.nodes import Source
 
-_EXAMPLES = 5
-_HERE, _THERE = "computed", "in the table"
-_SIDE, _RECORD = "_side", "_record"
+_EXAMPLES = outputs.EXAMPLES
 
 
 @dataclass
@@ -54,8 +50,8 @@ class Verdict:
     Attributes:
         pipeline: whose.
         from_cycle, to_cycle: what was asked for, both inclusive.
-        cycles, left_out: how many cycles of these there are, and how many of them are of another configuration: their
-            appended rows were not compared.
+        cycles, left_out: how many cycles of these there are, and how many of them are of configurations that cannot be
+            evaluated any more: their appended rows were not compared.
         findings: one for each thing that was looked at.
         notes: what could not be compared, and why.
     """
@@ -74,6 +70,16 @@ class Verdict:
         return not any(one.differs for one in self.findings)
 
 
+@dataclass(frozen=True)
+class _Evaluated:
+    """A configuration's cycles, evaluated again behind a cycle up to which bronze is trimmed (0: it is not)."""
+
+    group: Group
+    behind: int
+    inputs: Inputs
+    results: Results
+
+
 def verify(
     spark: SparkSession,
     lake: Lake,
@@ -89,23 +95,26 @@ def verify(
     Args:
         spark: the session.
         lake: where the tables are.
-        topology: the pipeline, as it ran.
+        topology: the pipeline, as it is now; cycles that ran under another configuration are evaluated with that.
         from_cycle, to_cycle: of appended outputs, the cycles to compare; by default all that are finished and not
             trimmed. A merged table is compared as it is after the last finished cycle.
-        ask_second: whether the joins are also compared with their SQL forms, of all cycles; one more evaluation.
-        configuration: the one that is to be compared with; by default the newest one with this topology.
+        ask_second: whether the joins are also compared with their SQL forms, of the given configuration, or of the newest
+            one if no cycle is of that; one more evaluation.
+        configuration: the given one; by default the newest one with this topology.
 
     Raises:
-        NothingToVerify: if no cycle is finished, or none of those asked for, or all of them under other configurations.
+        NothingToVerify: if no cycle is finished, or none of those asked for, or none of these can be evaluated.
         BronzeTrimmed: if bronze is trimmed up to a later cycle than the first one asked for.
     """
     ledger = Ledger(lake, topology.name)
     history = ledger.history(spark)
-    topics = [source.topic for source in topology.sources]
-    every = [plan for plan in ledger.plans(spark, 1, topics) if plan.cycle <= history.done_cycle]
-    behind = past.reach(spark, ledger, topology, history)
+    every = [plan for plan in ledger.plans(spark, 1) if plan.cycle <= history.done_cycle]
+    trimmed = history.trim.cycle if history.trim is not None else 0
+    held = [plan for plan in every if plan.cycle > trimmed]
+    ran = configurations.of(spark, ledger, topology, history, held, configuration)
+    evaluated = _evaluations(spark, ledger, history, every, ran)
+    behind = evaluated[0].behind if evaluated else trimmed
     plans = [plan for plan in every if plan.cycle > behind]
-    before = next((plan.ranges for plan in reversed(every) if plan.cycle <= behind), ())
     first, last = from_cycle or behind + 1, min(to_cycle or history.done_cycle, history.done_cycle)
     if first <= behind:
         _refuse(topology, behind, first)
@@ -115,49 +124,30 @@ def verify(
             f"pipeline {topology.name} has finished cycles {begins} to {history.done_cycle}; asked: {first} to {last}"
         )
         raise NothingToVerify(message)
-    foreign = _of_others(spark, ledger, topology, history, plans, configuration)
     asked = [plan for plan in plans if first <= plan.cycle <= last]
-    left = [plan for plan in asked if plan.cycle in foreign]
+    left = [plan for plan in asked if plan.cycle in ran.why_not]
     if left and len(left) == len(asked):
-        _refuse_others(topology, history, left)
+        _refuse_others(topology, history, left, ran)
     found = Verdict(topology.name, first, last, len(asked), len(left))
     if behind:
         found.notes.append(f"bronze is trimmed up to cycle {behind}: what earlier cycles gave is not compared")
+    found.notes += _which(asked, ran)
+    sources = {source.topic: source for one in reversed(evaluated) for source in one.group.topology.sources}
     found.findings.append(_plans_follow_each_other(every))
-    found.findings.append(_settled(spark, ledger, topology.sources, plans))
-    for source in topology.sources:
+    found.findings.append(_settled(spark, ledger, list(sources.values()), plans))
+    before = _newest([plan for plan in every if plan.cycle <= behind])
+    for source in sources.values():
         found.findings += _bronze(spark, ledger, source, plans, before)
-    if left:
-        found.notes.append(
-            f"{len(left)} of {len(asked)} cycles are of other configurations and not compared: {_told(left)}"
-        )
-    inputs = past.everything(spark, ledger, topology, history, plans)
-    results = dataflow.run(topology, inputs)
-    for sink in topology.sinks:
-        there = ledger.lake.output(sink.name).read(spark).select(*results.outputs[sink.name].columns)
-        if sink.mode != "merge":
-            compared = F.col(LINEAGE)["cycle"].between(first, last)
-            one = _appended(sink, results.outputs[sink.name], there, compared, _stretches(left))
-        elif history.open_plan is not None:
-            one = Finding(sink.name, 0, left_out=there.count())
-            found.notes.append(f"{sink.name}: it may hold rows of a cycle that is not finished; not compared")
-        else:
-            floor = max(foreign, default=behind)
-            one = _merged(sink, results.records[sink.name], results.outputs[sink.name], there, floor)
-            if one.left_out:
-                found.notes.append(
-                    f"{sink.name}: {one.left_out} rows that were last written up to cycle {floor} are not compared"
-                )
-        found.findings.append(one)
+    for name in dict.fromkeys(sink.name for one in evaluated for sink in one.group.topology.sinks):
+        _output(spark, lake, name, evaluated, history, set(ran.why_not), found)
     if ask_second and behind:
         found.notes.append("no second opinion: it would need the records that are trimmed")
     elif ask_second:
-        frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
-        evaluation = second_opinion.Evaluation(frames, inputs.partitions, inputs.ticks, results.made, inputs.fewer)
-        opinions, silent = second_opinion.judge(spark, topology, evaluation)
+        opinions, silent = _second_opinion(spark, evaluated[0])
         found.findings += opinions
         found.notes += silent
-    found.notes += [f"topic {sink.name}: what was written to Kafka is not read again" for sink in topology.kafka_sinks]
+    topics = dict.fromkeys(sink.name for one in evaluated for sink in one.group.topology.kafka_sinks)
+    found.notes += [f"topic {name}: what was written to Kafka is not read again" for name in topics]
     return found
 
 
@@ -172,128 +162,142 @@ def _refuse(topology: Topology, behind: int, first: int) -> NoReturn:
 # --- configurations --------------------------------------------------------------------------------------------------
 
 
-def _of_others(
-    spark: SparkSession,
-    ledger: Ledger,
-    topology: Topology,
-    history: History,
-    plans: Sequence[Plan],
-    configuration: Configuration | None,
-) -> set[int]:
-    """The cycles that other results follow from than from the configuration."""
-    meanings = {name: history.meanings.get(name) for name in {plan.fingerprint for plan in plans}}
-    if configuration is None:  # the topology is all there is to go by: the newest configuration with it is meant
-        own = [plan for plan in plans if _with(spark, ledger, topology, plan.fingerprint, meanings[plan.fingerprint])]
-        whole = own[-1].fingerprint if own else ""
-        meaning = meanings.get(whole)
-    else:
-        whole, meaning = configuration.whole, configuration.meaning
-    same = {name for name, its in meanings.items() if name == whole or (its is not None and its == meaning)}
-    return {plan.cycle for plan in plans if plan.fingerprint not in same}
+def _evaluations(
+    spark: SparkSession, ledger: Ledger, history: History, every: Sequence[Plan], ran: Configurations
+) -> list[_Evaluated]:
+    """Each configuration's evaluation, in their order; of cycles that have none it is noted why."""
+    found = []
+    for group in ran.groups:
+        try:
+            behind = past.reach(spark, ledger, group.topology, history, group.meaning)
+            ran.why_not |= dict.fromkeys(
+                (cycle for cycle in group.cycles if cycle <= behind), "bronze is trimmed there"
+            )
+            if group.plans[-1].cycle > behind:
+                found.append(_evaluation(spark, ledger, history, every, group, behind))
+        except (LakestreamsError, AnalysisException) as error:
+            if group.given:
+                raise
+            ran.why_not |= dict.fromkeys(group.cycles, _first_line(error))
+    return found
 
 
-def _with(spark: SparkSession, ledger: Ledger, topology: Topology, name: str, meaning: str | None) -> bool:
-    """Whether a configuration has this topology; where older versions did not write its meaning, by its text."""
-    if meaning is not None:
-        return fingerprint.is_of(meaning, topology)
-    return fingerprint.describes(ledger.configuration(spark, name), topology)
+def _evaluation(
+    spark: SparkSession, ledger: Ledger, history: History, every: Sequence[Plan], group: Group, behind: int
+) -> _Evaluated:
+    """All that was taken up to the last cycle of a configuration, evaluated with it."""
+    topology = group.topology
+    plans = [plan for plan in every if behind < plan.cycle <= group.plans[-1].cycle]
+    own = [plan for plan in plans if any(plan.touches(source.topic) for source in topology.sources)]
+    # a cycle that another configuration took over may be of other topics, and gave nothing
+    inputs = past.everything(spark, ledger, topology, history, own or plans[-1:])
+    results = dataflow.run(topology, inputs)
+    for rows in results.outputs.values():
+        _ = rows.schema  # behind Spark Connect a fault shows only when something of the frame is asked for
+    return _Evaluated(group, behind, inputs, results)
 
 
-def _refuse_others(topology: Topology, history: History, plans: Sequence[Plan]) -> NoReturn:
+def _first_line(error: Exception) -> str:
+    return error.message if isinstance(error, LakestreamsError) else str(error).splitlines()[0]
+
+
+def _which(asked: Sequence[Plan], ran: Configurations) -> list[str]:
+    """What is told of cycles that are not of the given configuration."""
+    notes = []
+    if not any(group.given for group in ran.groups):
+        notes.append("what is given is another configuration than these cycles ran under")
+    others = {cycle for group in ran.groups if not group.given for cycle in group.cycles - ran.why_not.keys()}
+    again = [plan for plan in asked if plan.cycle in others]
+    if again:
+        notes.append(
+            f"{len(again)} of {len(asked)} cycles are of other configurations and recomputed from their recorded text: "
+            f"{told(again)}"
+        )
+    for why in dict.fromkeys(ran.why_not[plan.cycle] for plan in asked if plan.cycle in ran.why_not):
+        these = [plan for plan in asked if ran.why_not.get(plan.cycle) == why]
+        notes.append(
+            f"{len(these)} of {len(asked)} cycles are of other configurations and not compared: {told(these)}: {why}"
+        )
+    return notes
+
+
+def _refuse_others(topology: Topology, history: History, plans: Sequence[Plan], ran: Configurations) -> NoReturn:
     last = history.meanings.get(plans[-1].fingerprint)
     same = last is not None and fingerprint.is_of(last, topology)
     what = "steps, columns or topics in the files" if same else "the topology"
     message = (
-        f"{topology.name} ran under another configuration than the one given: {_told(plans)}; what differs is {what}"
+        f"{topology.name} ran under another configuration than the one given: {told(plans)}; what differs is {what}; "
+        f"it cannot be evaluated again: {ran.why_not[plans[-1].cycle]}"
     )
-    hint = "give the files as they were when it ran; the ledger holds their text, in the rows of the kind config"
-    raise NothingToVerify(message, hint)
-
-
-def _stretches(plans: Sequence[Plan]) -> list[tuple[int, int, str]]:
-    """Cycles that follow each other, with their fingerprint: first and last."""
-    found: list[tuple[int, int, str]] = []
-    for plan in plans:
-        if found and found[-1][1:] == (plan.cycle - 1, plan.fingerprint):
-            found[-1] = (found[-1][0], plan.cycle, plan.fingerprint)
-        else:
-            found.append((plan.cycle, plan.cycle, plan.fingerprint))
-    return found
-
-
-def _told(plans: Sequence[Plan]) -> str:
-    return ", ".join(f"cycles {first} to {last} ({name})" for first, last, name in _stretches(plans))
+    raise NothingToVerify(message, "give the pipeline as it was when it ran")
 
 
 # --- outputs ---------------------------------------------------------------------------------------------------------
 
 
-def _appended(
-    sink: DeltaSink, rows: DataFrame, there: DataFrame, asked: Column, left: Sequence[tuple[int, int, str]]
-) -> Finding:
-    """The rows of the cycles that were asked for, but for those that are left out."""
-    cycle = F.col(LINEAGE)["cycle"]
-    not_these = reduce(or_, (cycle.between(first, last) for first, last, _ in left), F.lit(False))
-    place = {f"_{name}": F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")}
-    computed, found = (side.where(asked & ~not_these).withColumns(place) for side in (rows, there))
-    one = _compared(sink.name, computed, found, list(place))
-    return replace(one, left_out=there.where(asked & not_these).count()) if left else one
+def _output(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    evaluated: Sequence[_Evaluated],
+    history: History,
+    left: set[int],
+    found: Verdict,
+) -> None:
+    """Adds what is found of one output, which several configurations may have written.
+
+    The first of them is compared whatever the table looks like, if it is the one that everything begins with.
+    """
+    made = [
+        outputs.Made(sink, one.group.cycles, one.results.outputs[name], one.results.records[name])
+        for one in evaluated
+        for sink in one.group.topology.sinks
+        if sink.name == name
+    ]
+    table = lake.output(name)
+    of_first = any(sink.name == name for sink in evaluated[0].group.topology.sinks)
+    if not of_first and not table.exists(spark):
+        found.notes.append(f"{name}: there is no such table any more; not compared")
+        return
+    there = table.read(spark)
+    alike = [made[0]] if of_first else []
+    for one in made[len(alike) :]:
+        why = outputs.unlike(alike[0], one, there) if alike else outputs.lacking(one, there)
+        if why is None:
+            alike.append(one)
+        else:
+            left = left | one.cycles
+            found.notes.append(f"{name}: what {len(one.cycles)} earlier cycles wrote is not compared: {why}")
+    if not alike:
+        found.findings.append(Finding(name, 0, left_out=there.count()))
+    elif alike[0].sink.mode != "merge":
+        found.findings.append(outputs.appended(alike, there, found.from_cycle, found.to_cycle, left))
+    elif history.open_plan is not None:
+        found.findings.append(Finding(name, 0, left_out=there.count()))
+        found.notes.append(f"{name}: it may hold rows of a cycle that is not finished; not compared")
+    else:
+        floor = max(left | {evaluated[0].behind})
+        merged = outputs.merged(alike, there, floor)
+        found.findings.append(merged)
+        if merged.left_out:
+            found.notes.append(
+                f"{name}: {merged.left_out} rows that were last written up to cycle {floor} are not compared"
+            )
 
 
-def _merged(sink: DeltaSink, records: DataFrame, rows: DataFrame, there: DataFrame, floor: int) -> Finding:
-    """The rows that cycles behind one have written: what no later cycle has touched is as it was, and not computed."""
-    cycle = F.col(LINEAGE)["cycle"]
-    by, key = sinks.merged_by(sink, records), names(records, KEY)
-    if not is_table(sink.parent):
-        rows, there = (side.withColumn(_RECORD, F.expr(sinks.RECORD)) for side in (rows, there))
-        key = [_RECORD]
-    newest = sinks.latest(rows.where(cycle > floor) if floor else rows, by)
-    held = there
-    if floor:
-        held = there.where(cycle > floor).unionByName(_of_keys(there.where(cycle <= floor), newest, key))
-    one = _compared(sink.name, newest.where(F.col(LINEAGE)["kind"] != TOMBSTONE), held, key)
-    return replace(one, left_out=there.count() - held.count()) if floor else one
-
-
-def _of_keys(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
-    mine = others.select(*(F.col(name).alias(f"_{name}") for name in key))
-    same = reduce(and_, (F.col(name).eqNullSafe(F.col(f"_{name}")) for name in key))
-    return rows.join(mine, same, "left_semi")
-
-
-def _compared(what: str, computed: DataFrame, there: DataFrame, key: Sequence[str]) -> Finding:
-    """Rows that stand on one side only, or more often on one: by the place they have in both."""
-    columns = computed.columns
-    both = computed.withColumn(_SIDE, F.lit(0)).unionByName(there.select(*columns).withColumn(_SIDE, F.lit(1)))
-    # a row as text: any type can be compared so, maps too
-    as_text = F.to_json(F.struct(*(name for name in columns if name not in key or not name.startswith("_"))))
-    told = both.select(*key, _SIDE, as_text.alias("row"))
-    by_place = told.groupBy(*key).agg(
-        F.sort_array(F.collect_list(F.when(F.col(_SIDE) == 0, F.col("row")))).alias(_HERE),
-        F.sort_array(F.collect_list(F.when(F.col(_SIDE) == 1, F.col("row")))).alias(_THERE),
-    )
-    differs = F.col(_HERE) != F.col(_THERE)
-    (total,) = by_place.agg(F.count("*").alias("all"), F.count_if(differs).alias("differ")).collect()
-    examples = by_place.where(differs).orderBy(*key).limit(_EXAMPLES).collect() if total["differ"] else []
-    return Finding(what, total["all"], total["differ"], tuple(_shown(row, key) for row in examples))
-
-
-def _shown(row: Any, key: Sequence[str]) -> str:
-    place = ", ".join(f"{name.lstrip('_')}={_plain(row[name])}" for name in key)
-    return f"{place}\n  computed      {_or_nothing(row[_HERE])}\n  in the table  {_or_nothing(row[_THERE])}"
-
-
-def _plain(value: Any) -> str:
-    if hasattr(value, "asDict"):
-        return f"{value['source']}-{value['partition']}@{value['offset']}"
-    return str(value)
-
-
-def _or_nothing(rows: Sequence[str]) -> str:
-    return "; ".join(rows) or "nothing"
+def _second_opinion(spark: SparkSession, one: _Evaluated) -> tuple[list[Finding], list[str]]:
+    made = one.results
+    frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in made.nodes.items()}
+    evaluation = second_opinion.Evaluation(frames, one.inputs.partitions, one.inputs.ticks, made.made, one.inputs.fewer)
+    return second_opinion.judge(spark, one.group.topology, evaluation)
 
 
 # --- bronze and ledger -----------------------------------------------------------------------------------------------
+
+
+def _newest(plans: Sequence[Plan]) -> list[Range]:
+    """The last range of each topic-partition; not every configuration reads every topic."""
+    return list({part.at: part for plan in plans for part in plan.ranges}.values())
 
 
 def _plans_follow_each_other(plans: Sequence[Plan]) -> Finding:
@@ -355,7 +359,7 @@ def _bronze(
 ) -> list[Finding]:
     """Stream time anew from the raw columns; no record twice; as many rows as the plans took."""
     begins = {part.partition: part for part in before if part.topic == source.topic}
-    ends = {part.partition: part.to_offset for part in plans[-1].ranges if part.topic == source.topic}
+    ends = {part.partition: part.to_offset for part in _newest(plans) if part.topic == source.topic}
     if not ends:
         return []
     starts = {partition: part.to_offset for partition, part in begins.items()}

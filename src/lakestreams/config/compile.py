@@ -58,10 +58,11 @@ class Pipeline:
         topology: equal to that of the same declarations in Python, but for the functions in it.
         kafka: how Kafka is reached; holds references to secrets, never a secret.
         settings: how much a cycle takes in, and when it stops.
-        text: canonical text of both files, for the ledger's fingerprint: no comments or spacing, keys sorted,
-            environment references resolved, but for the part about Kafka, which stays as written and hence free of
-            secrets (and the same when a local broker comes up at another port).
-        meaning: the part of it that results follow from: no settings, and of topics those that are read.
+        text: canonical text of both files, for the ledger: no comments or spacing, keys in the order of the files, which
+            is that of the nodes (`recorded.topology` compiles it again); environment references resolved, but for the
+            part about Kafka, which stays as written and hence free of secrets (and the same when a local broker comes up
+            at another port).
+        meaning: the part of it that results follow from: no settings, and of topics those that are read; keys sorted.
         path, sources_path: the two files.
     """
 
@@ -91,11 +92,8 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
     if any(document is None for document in documents):
         raise TopologyInvalid(faults)
     sources, pipeline = (document for document in documents if document is not None)
-    sources_file, sources_broken = validate(models.SourcesFile, sources)
-    pipeline_file, pipeline_broken = validate(models.PipelineFile, pipeline)
+    sources_file, pipeline_file, topology = compiled(sources, pipeline)
     faults.extend(_kafka_faults(sources))
-    compiler = _Compiler(sources, sources_file, sources_broken, pipeline, pipeline_file, pipeline_broken)
-    topology = compiler.topology() if pipeline_file is not None else None
     settings = _settings(pipeline_file.settings, pipeline) if pipeline_file is not None else Settings()
     faults.extend(_without_kafka(topology, sources))
     faults = _in_order([*faults, *sources.faults, *pipeline.faults])
@@ -111,6 +109,19 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
         path=path,
         sources_path=sources_path,
     )
+
+
+def compiled(
+    sources: Document, pipeline: Document
+) -> tuple[models.SourcesFile | None, models.PipelineFile | None, Topology | None]:
+    """Two documents as models, and the topology that they declare; each is None where a fault is in the way.
+
+    The faults are noted in the documents.
+    """
+    sources_file, sources_broken = validate(models.SourcesFile, sources)
+    pipeline_file, pipeline_broken = validate(models.PipelineFile, pipeline)
+    compiler = _Compiler(sources, sources_file, sources_broken, pipeline, pipeline_file, pipeline_broken)
+    return sources_file, pipeline_file, compiler.topology()
 
 
 def _settings(spec: models.SettingsSpec, document: Document) -> Settings:
@@ -158,11 +169,11 @@ def _meaning(sources: Document, pipeline: Document, topology: Topology) -> str:
         "pipeline": {key: part for key, part in pipeline.data.items() if key != "settings"},
         "topics": {source.name: topics.get(source.name) for source in topology.sources},
     }
-    return _as_text(content)
+    return _as_text(content, sort_keys=True)
 
 
-def _as_text(content: object) -> str:
-    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+def _as_text(content: object, *, sort_keys: bool = False) -> str:
+    return json.dumps(content, sort_keys=sort_keys, ensure_ascii=False, separators=(",", ":"))
 
 
 # --- Kafka's options -----------------------------------------------------------------------------------------------

@@ -39,6 +39,12 @@ def describes(text: str, topology: Topology) -> bool:
     return text.startswith(f"{topology.describe()}{_BETWEEN}")
 
 
+def parts(text: str) -> tuple[str, str]:
+    """The description of the topology in such a text, and what else was configured, which has no line of its own `---`."""
+    description, _, config_text = text.rpartition(_BETWEEN)
+    return description, config_text
+
+
 def of_state(topology: Topology, meaning: str) -> str:
     """Of what decides what the nodes keep of the past; the pace of runs and other pipelines' topics do not."""
     return f"{_short(topology.meaning(), 8)}-{_short(meaning, 8)}"

@@ -136,10 +136,14 @@ class Ledger:
         )
         return [_ingest(row) for row in found]
 
-    def plans(self, spark: SparkSession, cycle_from: int, topics: Sequence[str]) -> list[Plan]:
-        """Plans from a cycle on that take records of one of these topics or move its clocks, ascending."""
-        of_these = F.exists("ranges", lambda part: part["topic"].isin(*topics) & (part["records"] > 0))
-        of_these |= F.coalesce(F.exists("ticks", lambda one: one["topic"].isin(*topics)), F.lit(False))
+    def plans(self, spark: SparkSession, cycle_from: int, topics: Sequence[str] | None = None) -> list[Plan]:
+        """Plans from a cycle on that take records of one of these topics, or of any, or move its clocks, ascending."""
+
+        def wanted_one(topic: Column) -> Column:
+            return F.lit(True) if topics is None else topic.isin(*topics)
+
+        of_these = F.exists("ranges", lambda part: wanted_one(part["topic"]) & (part["records"] > 0))
+        of_these |= F.coalesce(F.exists("ticks", lambda one: wanted_one(one["topic"])), F.lit(False))
         wanted = (F.col("kind") == "taken") | ((F.col("kind") == "plan") & of_these)
         found = self.rows(spark).where(wanted & (F.col("cycle") >= cycle_from)).orderBy("cycle", "epoch").collect()
         taken = {row["cycle"]: row for row in found if row["kind"] == "taken"}

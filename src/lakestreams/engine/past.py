@@ -390,8 +390,15 @@ def everything(
     return over(spark, ledger, topology, plans, state.load(spark, ledger, history.base), history.base.rows)
 
 
-def reach(spark: SparkSession, ledger: Ledger, topology: Topology, history: History) -> int:
+def reach(spark: SparkSession, ledger: Ledger, topology: Topology, history: History, meaning: str | None = None) -> int:
     """The cycle from behind which everything can be evaluated: 0 where nothing is trimmed.
+
+    Args:
+        spark: the session.
+        ledger: of the pipeline.
+        topology: the pipeline.
+        history: what the ledger says.
+        meaning: of the configuration (`fingerprint.of_state`), if what was kept must be of that, too.
 
     Raises:
         BronzeTrimmed: if what nodes keep is needed as of that cycle, and is missing or of another topology.
@@ -402,7 +409,12 @@ def reach(spark: SparkSession, ledger: Ledger, topology: Topology, history: Hist
         return history.trim.cycle
     base = history.base
     usable = base is not None and _reaches(history, base) and fingerprints.is_of(base.fingerprint, topology)
-    if base is None or not usable or not state.there(spark, ledger, base, base.fingerprint):
+    if (
+        base is None
+        or not usable
+        or meaning not in (None, base.fingerprint)
+        or not state.there(spark, ledger, base, base.fingerprint)
+    ):
         message = (
             f"what {topology.name} remembered of the cycles up to {history.trim.cycle} is missing or of another "
             "topology, and bronze is trimmed up to there"

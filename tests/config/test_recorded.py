@@ -1,0 +1,101 @@
+"""The text that the ledger records: it compiles back to the topology that it is of, without files or environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from lakestreams import StreamsBuilder, Text
+from lakestreams.config import load_pipeline, recorded
+from lakestreams.config.recorded import NotCompiled
+from lakestreams.engine import fingerprint
+
+ROOT = Path(__file__).parents[2]
+READY = sorted(path for path in (ROOT / "conf").glob("*.yml") if path.name not in ("sources.yml", "deployment.yml"))
+SOURCES = """\
+kafka: {bootstrap_servers: "${SERVERS}", options: {ssl.key.password: "${KEY_PASSWORD}"}}
+topics:
+  Views: {kind: stream, topic: "views-${PLACE}", key: {text: user}, value: {text: page}}
+"""
+STEPS = """\
+pipeline: views
+steps:
+  second: {filter: {from: Views, where: "page = '/2'"}}
+  first: {filter: {from: Views, where: "page = '/1'"}}
+outputs:
+  silver.z: {from: second}
+  silver.a: {from: first}
+"""
+
+
+@pytest.mark.parametrize("path", READY, ids=lambda path: path.stem)
+def test_a_ready_pipeline_comes_back_from_its_text(path: Path) -> None:
+    pipeline = load_pipeline(path)
+    text = fingerprint.of(pipeline.topology, pipeline.text, pipeline.meaning).text
+    description, config_text = fingerprint.parts(text)
+    assert recorded.topology(config_text, description).describe() == pipeline.topology.describe()
+
+
+def written(folder: Path, pipeline: str) -> Path:
+    (folder / "sources.yml").write_text(SOURCES)
+    path = folder / "views.yml"
+    path.write_text(pipeline)
+    return path
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("SERVERS", "KEY_PASSWORD", "PLACE"):
+        monkeypatch.setenv(name, f"{name.lower()}:1" if name == "SERVERS" else name.lower())
+    return monkeypatch
+
+
+def test_it_needs_no_environment_and_keeps_the_order(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pipeline = load_pipeline(written(tmp_path, STEPS))
+    for name in ("SERVERS", "KEY_PASSWORD", "PLACE"):
+        environment.delenv(name)
+    again = recorded.topology(pipeline.text, pipeline.topology.describe())
+    assert [source.topic for source in again.sources] == ["views-place"]
+    assert [sink.name for sink in again.sinks] == ["silver.z", "silver.a"]
+    assert again.meaning() == pipeline.topology.meaning()
+
+
+def test_what_is_in_the_text_is_not_resolved_once_more(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    environment.setenv("PLACE", "${SERVERS}")
+    path = written(tmp_path, STEPS.replace("'/2'", "'${PLACE}'"))
+    (tmp_path / "sources.yml").write_text(SOURCES.replace("-${PLACE}", ""))
+    pipeline = load_pipeline(path)
+    assert "${SERVERS}" in json.loads(pipeline.text)["pipeline"]["steps"]["second"]["filter"]["where"]
+    assert recorded.topology(pipeline.text, pipeline.topology.describe()).describe() == pipeline.topology.describe()
+
+
+def test_a_function_that_has_changed_is_told(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = ModuleType("declared_here")
+    environment.setitem(sys.modules, "declared_here", module)
+
+    def declares(output: str) -> None:
+        def views(builder: StreamsBuilder) -> None:
+            builder.stream("v", key=Text("user"), value=Text("page")).to_delta(output)
+
+        module.views = views  # type: ignore[attr-defined]
+
+    declares("silver.before")
+    pipeline = load_pipeline(written(tmp_path, "pipeline: views\ntopology: declared_here:views\n"))
+    before = pipeline.topology.describe()
+    assert recorded.topology(pipeline.text, before).describe() == before
+    declares("silver.after")
+    with pytest.raises(NotCompiled, match="declared_here:views declares another topology now"):
+        recorded.topology(pipeline.text, before)
+    del module.views  # type: ignore[attr-defined]
+    with pytest.raises(NotCompiled, match="a fault now: declared_here has no function 'views'"):
+        recorded.topology(pipeline.text, before)
+
+
+@pytest.mark.parametrize("text", ["", "pace 1", "3", '{"pipeline": 3}'])
+def test_a_text_of_no_files_is_told(text: str) -> None:
+    with pytest.raises(NotCompiled, match="declared in Python"):
+        recorded.topology(text, "")
