@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakestreams.local.broker import Broker
 
 ANY_TIME = 2**53  # of ingest: all of it lies before
-LONGEST_S = 30  # no statement takes so long here, so none needs files that are older and of no version any more
+LONGEST_S = 90  # no statement takes so long, even beside other work, so none needs files that are older and of no version any more
 CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
