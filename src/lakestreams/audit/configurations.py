@@ -81,11 +81,23 @@ def of(
         plans: the cycles, ascending.
         configuration: that is given; by default the newest one with the topology.
     """
+
+    def is_given(own: Sequence[Plan]) -> bool:
+        """Whether the same results follow from the given one; if only a topology is given, whether it is of that."""
+        name = own[-1].fingerprint
+        meaning = history.meanings.get(name)
+        if configuration is not None:
+            return meaning == configuration.meaning or any(plan.fingerprint == configuration.whole for plan in own)
+        if meaning is not None:
+            return fingerprint.is_of(meaning, topology)
+        # older versions did not write its meaning
+        return fingerprint.describes(ledger.configuration(spark, name), topology)
+
     same: dict[str, list[Plan]] = {}  # by what results follow from; where that is not known, by everything
     for plan in plans:
         same.setdefault(history.meanings.get(plan.fingerprint) or plan.fingerprint, []).append(plan)
     newest_first = sorted(same.values(), key=lambda own: own[-1].cycle, reverse=True)
-    given = next((own for own in newest_first if _is_given(spark, ledger, topology, history, own, configuration)), None)
+    given = next((own for own in newest_first if is_given(own)), None)
     found = Configurations()
     for own in newest_first:
         meaning = history.meanings.get(own[-1].fingerprint)
@@ -100,26 +112,6 @@ def of(
         else:
             found.groups.append(Group(made, meaning, tuple(own), given=False))
     return found
-
-
-def _is_given(
-    spark: SparkSession,
-    ledger: Ledger,
-    topology: Topology,
-    history: History,
-    plans: Sequence[Plan],
-    configuration: Configuration | None,
-) -> bool:
-    """Whether the same results follow from the given configuration; if only a topology is, whether it is the one."""
-    name = plans[-1].fingerprint
-    meaning = history.meanings.get(name)
-    if configuration is not None:
-        return meaning == configuration.meaning or any(plan.fingerprint == configuration.whole for plan in plans)
-    if meaning is not None:
-        return fingerprint.is_of(meaning, topology)
-    return fingerprint.describes(
-        ledger.configuration(spark, name), topology
-    )  # older versions did not write its meaning
 
 
 def within(cycles: Iterable[int]) -> Column:

@@ -246,7 +246,8 @@ def _output(
 ) -> None:
     """Adds what is found of one output, which several configurations may have written.
 
-    The first of them is compared whatever the table looks like, if it is the one that everything begins with.
+    What the first evaluation gives of it is compared whatever the table looks like; the others' only where it can stand
+    beside that, or the table has the columns for it.
     """
     made = [
         outputs.Made(sink, one.group.cycles, one.results.outputs[name], one.results.records[name])

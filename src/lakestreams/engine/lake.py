@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+INDEXED = "delta.dataSkippingNumIndexedCols"
+"""Of how many columns, from the first one on, a table keeps the statistics by which files are skipped."""
+
 _GONE = "_gone"
 _SMALL = 8 << 20
 # How Delta says that another statement has committed to the table in between.

@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType, StructType
 
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
+from lakestreams.engine.lake import INDEXED
 from lakestreams.engine.ledger import Ledger
 from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 # A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
 _MERGED: Final = {"delta.enableDeletionVectors": "true"}
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}
-_INDEXED: Final = "delta.dataSkippingNumIndexedCols"
 _MOST_INDEXED: Final = 32  # Delta's default
 _LATEST = "latest"
 
@@ -57,10 +57,10 @@ def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType)
 def _indexed(schema: StructType) -> dict[str, str]:
     """Statistics of the key, the values, the time and the cycle, which stands first in the lineage.
 
-    Nobody skips files by the rest of the lineage, and to collect it took a twelfth of a stream-table join's statement.
+    Nobody skips files by the rest of the lineage, and to collect it took a twentieth of a stream-table join's statement.
     """
     columns = _leaves(StructType([field for field in schema.fields if field.name != LINEAGE])) + 1
-    return {_INDEXED: str(columns)} if columns < _MOST_INDEXED else {}
+    return {INDEXED: str(columns)} if columns < _MOST_INDEXED else {}
 
 
 def _leaves(kind: DataType) -> int:

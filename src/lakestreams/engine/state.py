@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
-from lakestreams.engine.lake import Table, plain
+from lakestreams.engine.lake import INDEXED, Table, plain
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import StoredState
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SLOTS: Final = ("a", "b")
 BASES: Final = ("base_a", "base_b")
 _ROWS: Final = "rows"
-_PROPERTIES: Final = {"delta.dataSkippingNumIndexedCols": "0"}  # nobody skips files of it; each column costs
+_PROPERTIES: Final = {INDEXED: "0"}  # nobody skips files of it; each column costs
 _WRITERS = 4  # each waits for Delta's commits most of the time
 
 Frames = Mapping[str, Mapping[str, "DataFrame"]]
