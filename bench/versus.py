@@ -83,14 +83,23 @@ def main(
     memory: Annotated[str, typer.Option(help="heap of Spark's JVM")] = "6g",
     page: Annotated[Path | None, typer.Option(help="page that gets the results, such as docs/benchmarks.md")] = None,
     keep: Annotated[Path | None, typer.Option(help="file that gets all figures as JSON")] = None,
+    again: Annotated[Path | None, typer.Option(help="show the figures of this file, and measure none")] = None,
 ) -> None:
     """Measures contenders side by side."""
+    if again is not None:
+        found = _kept(again)
+        for name, runs in found.items():
+            console.print(results.table(name, runs))
+            console.print(results.ratios(runs))
+        if page is not None:
+            results.write(page, found, machine())
+        return
     names, chosen = ([name for name in text.split(",") if name] for text in (contenders, works))
     unknown = sorted({*names} - CONTENDERS.keys() | {*chosen} - WORKS.keys())
     if unknown:
         msg = f"unknown: {', '.join(unknown)}; works are {', '.join(WORKS)}, contenders {', '.join(CONTENDERS)}"
         raise typer.BadParameter(msg)
-    found: dict[str, Runs] = {}
+    found = {}
     for work in (WORKS[name] for name in chosen):
         with Broker(heap_mb=1024) as broker, tempfile.TemporaryDirectory(prefix="lakestreams-bench-") as folder:
             spark = spark_session("lakestreams-bench", memory=memory)
@@ -109,6 +118,15 @@ def main(
 
 def _plain(runs: Runs) -> dict[str, object]:
     return {name: {"records": records, "runs": [asdict(one) for one in all_]} for name, (records, all_) in runs.items()}
+
+
+def _kept(file: Path) -> dict[str, Runs]:
+    """What `--keep` has written."""
+    figures = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        work: {name: (one["records"], [results.Run(**run) for run in one["runs"]]) for name, one in runs.items()}
+        for work, runs in figures.items()
+    }
 
 
 def machine() -> str:
