@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, f
 
 from lakestreams import Json, Long, RegistryJson, StreamsBuilder, Text
 from lakestreams.engine import failpoints
+from lakestreams.engine.driver import Driver
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -191,6 +193,25 @@ def test_a_global_table_is_read_to_its_end_before_anything_is_joined(
     rows = bench.silver().orderBy("user").select("user", "title").collect()
     assert [tuple(row) for row in rows] == [(f"user{number}", f"title {29 - number}") for number in range(5)]
     assert_ledger_sound(bench)
+
+
+def test_what_a_pipeline_says_of_reading_comes_before_our_own_defaults(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Options that the ingest sets by itself may be set; they were refused as given twice."""
+    bench = Bench(spark, broker, tmp_path, page_views(*fresh_topics(broker, 1)))
+    views, _ = (source.topic for source in bench.topology.sources)
+    broker.produce(views, at(("alice", "/a", 1), ("bob", "/b", 2)))
+    own = {
+        "kafka.max.poll.records": "1",
+        "kafka.fetch.max.wait.ms": "10",
+        "kafka.max.partition.fetch.bytes": "1024",
+    }
+    settings = bench.settings()
+    settings = replace(settings, kafka={**settings.kafka, **own})
+    summary = Driver(spark, bench.topology, bench.lake, settings).run()
+    assert summary.records == 2
+    assert bench.silver().count() == 2
 
 
 def test_a_rekeyed_stream_meets_the_table_by_its_new_key(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

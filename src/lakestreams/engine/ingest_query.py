@@ -55,7 +55,7 @@ class IngestQuery:
         self._pipeline, self._topics = pipeline, sorted(topics)
         reader = (
             spark.readStream.format("kafka")
-            .options(**_READER, **settings.kafka)
+            .options(**{**_READER, **settings.kafka})  # what a pipeline sets itself comes first
             .option("subscribe", ",".join(self._topics))
             .option("includeHeaders", "true")
             .option("failOnDataLoss", str(not settings.accept_data_loss).lower())
