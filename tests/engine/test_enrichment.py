@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, facts, fresh_topics, page_views
 
 from lakestreams import Json, Long, RegistryJson, StreamsBuilder, Text
-from lakestreams.engine import failpoints
+from lakestreams.engine import failpoints, ingest_query
 from lakestreams.engine.driver import Driver
 from lakestreams.testing.small import small
 
@@ -196,9 +196,11 @@ def test_a_global_table_is_read_to_its_end_before_anything_is_joined(
 
 
 def test_what_a_pipeline_says_of_reading_comes_before_our_own_defaults(
-    spark: SparkSession, broker: Broker, tmp_path: Path
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Options that the ingest sets by itself may be set; they were refused as given twice."""
+    # with any of these Kafka's client would not start
+    monkeypatch.setattr(ingest_query, "_READER", dict.fromkeys(ingest_query._READER, "-1"))
     bench = Bench(spark, broker, tmp_path, page_views(*fresh_topics(broker, 1)))
     views, _ = (source.topic for source in bench.topology.sources)
     broker.produce(views, at(("alice", "/a", 1), ("bob", "/b", 2)))
@@ -207,6 +209,7 @@ def test_what_a_pipeline_says_of_reading_comes_before_our_own_defaults(
         "kafka.fetch.max.wait.ms": "10",
         "kafka.max.partition.fetch.bytes": "1024",
     }
+    assert own.keys() == ingest_query._READER.keys()
     settings = bench.settings()
     settings = replace(settings, kafka={**settings.kafka, **own})
     summary = Driver(spark, bench.topology, bench.lake, settings).run()
