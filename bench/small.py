@@ -1,7 +1,7 @@
 """Small work: cold runs, cycles of a thousand records beside a large table, idle rounds, time from producing to committed.
 
 `python -m bench.small --help`. A real broker, the enrichment of `bench.enrichment`. The cold run is a process of its own,
-timed from its start to its end, that finds new records and existing tables, as a scheduled job does.
+timed from its start, that finds new records and existing tables, as a scheduled job does.
 """
 
 from __future__ import annotations
@@ -57,18 +57,14 @@ def driver(spark: SparkSession, servers: str, root: Path, told: list[tuple[float
 
 
 def cold(servers: str, root: Path) -> dict[str, float]:
-    """Runs once over what is new, in a new process: seconds by part, measured from the process' start."""
+    """Runs once over what is new, in a new process: seconds by part, to its committed output, and to its end."""
     command = [sys.executable, "-m", "bench.small", "--child", str(root), "--servers", servers]
     began = time.time()
     done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ})
     whole = time.time() - began
     parts: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return {
-        "python": parts.pop("imported") - began,
-        **parts,
-        "end": whole - (parts["ended"] - began),
-        "whole": whole,
-    }
+    python, committed, ended = (parts.pop(name) - began for name in ("imported", "committed", "ended"))
+    return {"python": python, **parts, "end": whole - ended, "to committed": committed, "whole": whole}
 
 
 def _child(servers: str, root: Path) -> None:
@@ -76,8 +72,10 @@ def _child(servers: str, root: Path) -> None:
     began = time.perf_counter()
     spark = spark_session("lakestreams-bench")
     parts["session"] = time.perf_counter() - began
-    summary = driver(spark, servers, root).run()
+    told: list[tuple[float, Event]] = []
+    summary = driver(spark, servers, root, told).run()
     parts |= {stage: round(seconds, 2) for stage, seconds in summary.seconds.items()}
+    parts["committed"] = max(when for when, event in told if event.kind == "published")
     parts["records"], parts["ended"] = summary.records, time.time()
     print(json.dumps(parts), flush=True)
 
@@ -98,7 +96,7 @@ def rounds(broker: Broker, running: Driver, count: int, records: int, users: int
         broker.produce("views", views(records, users))
         before = dict(running._summary.seconds)  # noqa: SLF001 - the only place that knows
         cpu, began = _cpu_seconds(), time.perf_counter()
-        running.round()
+        running.round(0)
         one = {"wall": time.perf_counter() - began, "cpu": _cpu_seconds() - cpu}
         one |= {stage: s - before.get(stage, 0.0) for stage, s in running._summary.seconds.items()}  # noqa: SLF001
         found.append(one)
@@ -133,10 +131,11 @@ def latencies(
     producer.start()
     began = time.time()
     while time.time() - began < seconds:
-        running.round()
+        running.round(0)
     stop.set()
     producer.join()
     running.round()
+    running.end()
     at = {int(event.facts["cycle"]): when for when, event in told if event.kind == "published"}
     committed = F.lit(None).cast("double")
     for cycle, when in at.items():
@@ -186,6 +185,7 @@ def main(
         running = driver(spark, broker.bootstrap_servers, root)
         running.start()
         _show(f"Cycles of {records:,} records", rounds(broker, running, count, records, users))
+        running.end()
         _show("Idle rounds", rounds(broker, running, 3, 0, users))
         for rate in (int(text) for text in rates.split(",") if text):
             median, most, rows = latencies(spark, broker, root, rate, seconds, users)
@@ -196,7 +196,7 @@ def main(
         if cold_records:
             broker.produce("views", views(cold_records, users))
             parts = cold(broker.bootstrap_servers, root)
-            told = ", ".join(f"{name} {value:,.1f}" for name, value in parts.items() if name != "ended")
+            told = ", ".join(f"{name} {value:,.1f}" for name, value in parts.items())
             console.print(f"cold, {cold_records:,} records: {told}")
 
 

@@ -282,7 +282,7 @@ class FakeDriver:
         self.round()
         return self._summary
 
-    def round(self):
+    def round(self, again_in_s=None):  # noqa: ARG002 - as a driver's
         self.rounds += 1
         self._summary.cycles += 1
         if self.rounds in self._failing:

@@ -59,7 +59,8 @@ class Status:
         epoch: how often a driver has taken it over; 0: never run.
         last_finished_cycle: every result up to here is in the tables.
         last_finished_at: when that was written down (UTC), or None.
-        open_plan: a cycle that was planned and not finished, with its records; the next run executes it.
+        open_plan: a cycle that was planned and not finished, with its records; the run that is under way finishes it, or the
+            next one.
         partitions: how far each topic-partition has come.
         bronze_rows, unreadable: per topic, from the ledger.
         quarantine: records by reason.

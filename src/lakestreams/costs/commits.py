@@ -46,6 +46,7 @@ class Round:
         touched: topics with news; None: every one.
         batches: how many batches ingest needs, each with news of every such topic and with a cycle of its own.
         starts: whether a driver takes the pipeline over, as in each run of a scheduled job.
+        follows: whether the next round begins so soon that its plan closes this one's last cycle (`pace`).
         told: the share of rounds that write the event log.
         stored: the share of cycles behind which is stored what is remembered (`pace`).
         refused: whether a source or step refuses some record, or has one that lies so far behind that it might.
@@ -55,6 +56,7 @@ class Round:
     touched: Collection[str] | None = None
     batches: int = 1
     starts: bool = False
+    follows: bool = False
     told: float = 1.0
     stored: float = 0.0
     refused: bool = False
@@ -82,7 +84,8 @@ def of_round(topology: Topology, lake: Lake, what: Round) -> dict[str, float]:
         add(lake.bronze(topology.name, source.topic).name, 1 if source.delta is not None else batches)
     ledger = lake.control("ledger").name
     add(ledger, batches + any(one.delta is not None for one in touched))  # a row that closes each batch
-    add(ledger, cycles + bool(cycles))  # the plans, and that the last one is done
+    closes = bool(cycles) and not (what.follows and not topology.kafka_sinks)
+    add(ledger, cycles + closes)  # the plans, and that the last one is done
     for claimed in (ledger, lake.control("epochs").name):
         add(claimed, int(what.starts))
     names = {one.name for one in touched}

@@ -231,7 +231,9 @@ class TableReader:
             failpoint("bronze.after", one.source.topic)
         sources = [one.source for one in found]
         ends = {one.at: one.end for one in found}
-        return ingest.close_batch(self.spark, self.ledger, sources, before, seq, ends, now, self.rules)
+        made = ingest.complete(self.spark, self.ledger, sources, before, seq, ends, now, self.rules)
+        self.ledger.record_ingest(self.spark, made)
+        return made
 
     def _append(self, found: Found, position: Position, before: Standing, now: int) -> None:
         """One append. What it reads exists as a whole or not at all, so it can be tried in one way and then in another."""

@@ -6,14 +6,17 @@ it has ended. A crash anywhere leads to the same tables: whatever was planned is
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakestreams.engine import (
     attempts,
+    beside,
     callbacks,
     checkpoint,
     cluster,
@@ -22,7 +25,9 @@ from lakestreams.engine import (
     event_log,
     fingerprint,
     ingest,
+    ingest_query,
     kafka_sink,
+    pace,
     past,
     replays,
     settle,
@@ -31,7 +36,6 @@ from lakestreams.engine import (
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
-from lakestreams.engine.ingest_query import IngestQuery
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartition
@@ -111,6 +115,8 @@ class Driver:
         self._expecting = Expecting(spark, self._ledger, topology, self._rules)
         self._events = event_log.EventLog(spark, self._ledger, topology)
         self._tally: Tally | None = None  # of the open plan, once it is executed
+        self._left: Closing | None = None  # what is told of the open plan, if its round has left it to the next one
+        self._fallen = False  # a round has failed: what is here need not be what is written
         self._planned_at_ms = 0
         self._before: dict[str, float] = {}  # seconds by stage when the open plan was made
 
@@ -175,20 +181,43 @@ class Driver:
             self._plan = self._expecting.recounted(self._plan)
             self._execute(self._plan, repeated=True)
 
-    def round(self) -> None:
-        """Ingests up to the ends of now and processes what is settled, then the rest."""
+    def round(self, again_in_s: float | None = None) -> None:
+        """Ingests up to the ends of now and processes what is settled, then the rest.
+
+        Args:
+            again_in_s: when the next round begins, for those who call `end` behind the last one. If that is soon, this
+                round's last cycle is published and left open: the next plan closes it, or the next round without one. A
+                crash in between repeats it, which leaves tables as they are; so where topics are written it is closed.
+        """
+        follows = again_in_s is not None and again_in_s <= pace.FOLLOWS_WITHIN_S and not self._topology.kafka_sinks
+        if self._fallen:
+            message = f"a round of this driver of {self._topology.name} has failed: go on with a new one"
+            raise RuntimeError(message)
         with self._tuning.few():
-            self._round()
-            if self._events.due:
-                self._write_events()
+            try:
+                self._round(follows=follows)
+                if self._events.due:
+                    self._write_events()
+            except Exception:
+                self._fallen = True
+                if (
+                    self._left is not None
+                ):  # nothing is wrong with that cycle: no other configuration shall meet it open
+                    with contextlib.suppress(Exception):
+                        self._finish()
+                raise
 
     def end(self) -> None:
-        """Writes of the event log what rounds have left; for those who have begun more than one."""
-        if self._events.waiting:
-            with self._tuning.few():
+        """Closes and writes of the event log what rounds have left; for those who have begun more than one."""
+        if self._fallen:
+            return  # the next driver goes on from what is written
+        with self._tuning.few():
+            self._finish()
+            if self._events.waiting:
                 self._write_events()
 
-    def _round(self) -> None:
+    def _round(self, *, follows: bool) -> None:
+        before = self._plan
         with self._timed("look"):
             found, unfit = delta_source.examine(self._spark, self._lake, self._topology.sources)
             if unfit:  # since the run began
@@ -203,11 +232,15 @@ class Driver:
         self._tell(Event("started", {"lag": lag}))
         self._ingest_requests()
         self._ingest_tables(delta_source.pending(found, positions))
-        if pending or (self._topics and not ends):
-            with self._tuning.rows(min(lag, self._settings.max_offsets_per_trigger) if ends else _UNKNOWN):
-                self._ingest(view)
-        self._pass_time(view, self._process({}, view))
-        self._finish()
+        with beside.rows(self._ledger.run_id, partial(ingest_query.failure, self._topology.name, topics=self._topics)):
+            if pending or (self._topics and not ends):
+                with self._tuning.rows(min(lag, self._settings.max_offsets_per_trigger) if ends else _UNKNOWN):
+                    self._ingest(view)
+            self._pass_time(view, self._process({}, view))
+        if follows and self._open and self._plan is not before:
+            self._left = self._closing()
+        else:
+            self._finish()
 
     def _require_equal_counts(self, view: ClusterView) -> None:
         """Looks at partition counts again where a topic has grown since they were looked at.
@@ -289,7 +322,10 @@ class Driver:
         self._plan = history.plan
         self._open = history.open_plan is not None
         if self._plan is not None or history.ingest is not None or found is not None:
-            self._ingests = self._ledger.ingests(self._spark, self._plan.seq_from if self._plan else 0)
+            # the newest among them, whatever the plan has taken: it says where bronze stands
+            newest = found or history.ingest
+            least = min(self._plan.seq_from if self._plan else 0, newest.seq if newest else 0)
+            self._ingests = self._ledger.ingests(self._spark, least)
         self._known = ingest.Standing.after(self._ingests).seq
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
@@ -384,7 +420,9 @@ class Driver:
         writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing, self._rules, shuffles)
         seen: int | None = None
         with self._timed("ingest"):
-            query = IngestQuery(self._spark, self._topology.name, self._settings, generation, topics, writer)
+            query = ingest_query.IngestQuery(
+                self._spark, self._topology.name, self._settings, generation, topics, writer
+            )
         try:
             while query.active:
                 with self._timed("ingest"):  # a cycle's own time is none of it, although the query goes on meanwhile
@@ -498,7 +536,8 @@ class Driver:
         self._counts.require_share(self._settings.max_bad_share)
         with self._timed("join"):
             try:
-                inputs = self._past.inputs(plan)
+                with self._tuning.rows(self._past.held(plan)):
+                    inputs = self._past.inputs(plan)
                 with self._tuning.rows(inputs.rows + self._merged(plan)):
                     executed = cycle.execute(
                         self._spark, self._ledger, self._topology, plan, inputs, self._target, self._expecting,
@@ -521,12 +560,12 @@ class Driver:
         return sum(plan.positions.values()) if merged else 0
 
     def _finish(self) -> None:
-        """Closes the last cycle of the run."""
-        if not self._open or self._plan is None:
-            return
+        """Closes the last cycle."""
+        closing = self._closing() if self._open else None
+        if self._plan is None or closing is None:
+            return  # nothing is open that has been executed
         with self._timed("finish"):
-            closing = self._closing()
-            self._ledger.record_done(self._spark, self._plan.cycle, None if closing is None else closing.as_dict())
+            self._ledger.record_done(self._spark, self._plan.cycle, closing.as_dict())
             self._closed(closing)
             self._open = False
             self._refresh()
@@ -539,6 +578,8 @@ class Driver:
         """What is told of the open cycle, which is about to be closed."""
         if self._plan is None or self._tally is None:
             return None
+        if self._left is not None:
+            return self._left
         seconds = {stage: s - self._before.get(stage, 0.0) for stage, s in self._summary.seconds.items()}
         spent = {stage: s for stage, s in seconds.items() if s > 0}
         now = self._now_ms()
@@ -548,7 +589,7 @@ class Driver:
         if self._plan is not None and closing is not None:
             self._expecting.closed(self._plan, closing.tally)
             self._events.closed(self._plan, closing)
-        self._tally = None
+        self._tally = self._left = None
         if self._plan is not None:
             self._summary.cycles += 1
             self._past.finished(self._plan)

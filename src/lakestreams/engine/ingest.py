@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import tails
+from lakestreams.engine import beside, tails
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake
@@ -310,6 +310,7 @@ class BatchWriter:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Appends one batch to bronze and closes it in the ledger."""
         spark = batch.sparkSession
+        beside.settled(self.ledger.run_id)  # of one batch at most the ledger does not know: decision 0003
         # raw values hardly repeat: trying dictionaries on them costs half of the write
         _set(spark, "parquet.enable.dictionary", "false")
         if self.shuffles is not None:
@@ -329,7 +330,10 @@ class BatchWriter:
             for source in touched:
                 own = self._append(spark, held, source, before, ends, now)
                 told = None if told is None or own is None else told | own
-        ingest = close_batch(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules, told)
+        ingest = complete(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules, told)
+        # of transaction markers alone bronze has no row, so nobody but the ledger would ever know that they were read
+        empty = not any(part.records for part in ingest.ranges)
+        beside.append(self.ledger.run_id, lambda: self.ledger.record_ingest(spark, ingest), waits=empty)
         with _lock:
             _closed.setdefault(self.ledger.run_id, []).append(ingest)
 
@@ -359,7 +363,7 @@ class BatchWriter:
         return telling.tails() if telling is not None and once else None
 
 
-def close_batch(
+def complete(
     spark: SparkSession,
     ledger: Ledger,
     touched: Sequence[Source],
@@ -370,7 +374,7 @@ def close_batch(
     rules: RecordRules,
     told: Mapping[TopicPartition, Tail] | None = None,
 ) -> Ingest:
-    """Writes the ledger row that closes a bronze batch, from what bronze really holds of it.
+    """What the ledger's row that closes a bronze batch is to say, from what bronze really holds of it.
 
     Args:
         spark: the session.
@@ -392,9 +396,7 @@ def close_batch(
         if ingest_time_ms is not None and part.ingest_time_ms != ingest_time_ms:
             message = f"another driver ingested batch {seq} of pipeline {ledger.pipeline}"
             raise Fenced(message)
-    ingest = Ingest(seq, before.seq + 1, _ranges(before, found, ends), before.request)
-    ledger.record_ingest(spark, ingest)
-    return ingest
+    return Ingest(seq, before.seq + 1, _ranges(before, found, ends), before.request)
 
 
 def recover(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _POLL_S: Final = 0.05
 _READER: Final = {
     # Spark asks for a topic's bounds behind its first fetch, which by then waits at the end for more: half a second a task.
-    "kafka.fetch.max.wait.ms": "20",
+    "kafka.fetch.max.wait.ms": "2",
     # A task reads one partition and asks for more only when it has used up what it has: of the default, 1 MiB and 500
     # records, half of its time is waiting, and the broker's work is four times as much.
     "kafka.max.partition.fetch.bytes": str(8 << 20),
@@ -112,7 +112,9 @@ class IngestQuery:
 
 
 def failure(pipeline: str, error: Exception, topics: Sequence[str]) -> LakestreamsError:
-    """What a failure of the query means."""
+    """What a failure of the query, or of what is written of its batches, means."""
+    if isinstance(error, LakestreamsError):
+        return error
     text = str(error)
     known = _carried(text)
     if known is not None:

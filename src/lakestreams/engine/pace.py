@@ -13,6 +13,10 @@ WORTH_STORING: Final = 200_000
 EVENTS_EVERY_S: Final = 30.0
 """How far apart commits of the event log are while rounds follow each other: one costs as much as others of a cycle."""
 
+FOLLOWS_WITHIN_S: Final = 1.0
+"""Where the next round begins so soon, its plan closes the last cycle of this one: a commit less a round. If it were longer
+open, more crashes would meet a cycle that is out and not closed, which no other configuration may go on from."""
+
 _WORTH_FOLDING: Final = 10_000
 
 
@@ -60,5 +64,5 @@ def source_stored_every(changes: float, snapshot_rows: float, every: int) -> int
 
 
 __all__ = [
-    "EVENTS_EVERY_S", "WORTH_STORING", "nodes_due", "nodes_stored_every", "source_due", "source_stored_every",
+    "EVENTS_EVERY_S", "FOLLOWS_WITHIN_S", "WORTH_STORING", "nodes_due", "nodes_stored_every", "source_due", "source_stored_every",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +23,7 @@ from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
 from lakestreams.engine.snapshots import Snapshot
+from lakestreams.engine.tuning import FEW
 from lakestreams.errors import BronzeTrimmed
 from lakestreams.expectations.rules import kept
 from lakestreams.flow.dataflow import Inputs, Results
@@ -52,6 +53,9 @@ class Past(Protocol):
 
     def inputs(self, plan: Plan) -> Inputs:
         """What a cycle is evaluated over."""
+
+    def held(self, plan: Plan) -> int:
+        """About how many rows `inputs` keeps in memory; how they are read is decided when it is called."""
 
     def executed(self, plan: Plan, results: Results) -> None:
         """Takes note of what a cycle has given; its inputs are needed no more."""
@@ -138,16 +142,31 @@ class OfTables:
         for source in self.topology.sources:
             if source.kind == "stream":
                 rows = _readable(self.spark, self.ledger, self.topology, source, [plan]).where(F.col("v").isNotNull())
-                streams[source.name] = records(rows, source.topic, STREAM_SIDE, F.lit(plan.cycle))
                 counts[source.name] = plan.records(source.topic)
+                one = records(rows, source.topic, STREAM_SIDE, F.lit(plan.cycle))
+                streams[source.name] = self._few(one, counts[source.name])
             else:
                 snapshot = self.standing.get(source.name, Snapshot())
                 side, rows_about, changed = snapshots.side(
                     self.spark, self.ledger, source, snapshot, [*self.tail, plan], self.topology.expectations
                 )
+                if side.changes is not None:
+                    side = replace(side, changes=self._few(side.changes, changed))
                 tables[source.name] = side.each(_first) if source.kind == "global_table" else side
                 counts[source.name], changes[source.name] = rows_about, changed
         return Inputs(streams, tables, plan.cycle, counts, changes, partitions_of([plan]), hold=self._held)
+
+    def _few(self, rows: DataFrame, count: int) -> DataFrame:
+        """Records out of bronze, held if they are few: beside a large table the statement is planned and compiled for many.
+
+        Held, they are found and read once and as suits few, and the statement's code no longer has their offsets in it,
+        which differ from cycle to cycle.
+        """
+        return self._held(rows) if 0 < count <= FEW else rows
+
+    def held(self, plan: Plan) -> int:  # noqa: ARG002 - as every past
+        """Only few, whatever the plan has."""
+        return 0
 
     def executed(self, plan: Plan, results: Results) -> None:  # noqa: ARG002 - as every past
         """Holds nothing any more."""
@@ -257,6 +276,10 @@ class OfNodes:
         """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due."""
         self._again += sum(_records(one) for one in self.tail)
         return self._since([*self.tail, plan], results_from=plan.cycle, keeps=self._due(plan))
+
+    def held(self, plan: Plan) -> int:
+        """All that the cycle looks at."""
+        return self.rows + _records(plan)
 
     def executed(self, plan: Plan, results: Results) -> None:
         """Notes what the nodes keep now, if it is to be stored when the cycle is finished."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -349,8 +350,9 @@ class Job:
         while interval is not None and all(outcome.error is None for outcome in outcomes):
             if _waited(interval / 1_000, stop):
                 break
+            again_in_s = interval / 1_000 if len(drivers) == 1 else None  # the others' rounds come in between
             for driver, outcome in zip(drivers, outcomes, strict=True):
-                _attempt(outcome, driver.round)
+                _attempt(outcome, partial(driver.round, again_in_s))
         for driver, outcome in zip(drivers, outcomes, strict=True):
             if outcome.error is None:
                 _attempt(outcome, driver.end)

@@ -1,0 +1,97 @@
+"""The row of the ledger that closes a batch, appended beside the cycle over it instead of before it.
+
+A plan needs to know what a batch has, not that the ledger knows: a crash in between leaves the batch in bronze without a row,
+and the next driver closes it (`ingest.recover`), whether it is planned already or not. There is one such batch at most: the
+next one waits for the row before anything of it is in bronze. What a round has begun here is done when it ends, and fails it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from lakestreams.errors import Fenced
+
+_running: dict[str, _Row] = {}  # by run
+
+
+class _Row:
+    """The row that a round appends, in a thread of its own."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self._last: Future[None] | None = None
+
+    def begin(self, append: Callable[[], None]) -> None:
+        self.wait()
+        self._last = self._pool.submit(append)
+
+    def wait(self) -> None:
+        if self._last is not None:
+            self._last.result()
+
+    def failure(self) -> BaseException | None:
+        return None if self._last is None else self._last.exception()
+
+
+@contextlib.contextmanager
+def rows(run_id: str, failure: Callable[[Exception], Exception] = lambda error: error) -> Iterator[None]:
+    """While this is open, `append` of the run need not wait; at its end all of it is done.
+
+    Args:
+        run_id: whose rows.
+        failure: what to raise for what an append has raised.
+
+    Raises:
+        Fenced: an append was fenced, whatever else has ended the block.
+        Exception: an append has failed, unless something else ends the block: then that has a note of it.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="lakestreams-ledger") as pool:
+        one = _running[run_id] = _Row(pool)
+        try:
+            yield
+        except Exception as error:
+            failed = one.failure()
+            if isinstance(failed, Fenced):
+                raise failed from error
+            if failed is not None and failed is not error:
+                error.add_note(f"and the row that closes the batch before was not appended: {failed}")
+            raise
+        finally:
+            del _running[run_id]
+        try:
+            one.wait()
+        except Exception as error:
+            raise failure(error) from error
+
+
+def settled(run_id: str) -> None:
+    """Waits until what was begun is there.
+
+    Raises:
+        Exception: it has failed.
+    """
+    there = _running.get(run_id)
+    if there is not None:
+        there.wait()
+
+
+def append(run_id: str, row: Callable[[], None], *, waits: bool) -> None:
+    """Appends a row, behind the one before it: beside the run's round, or `waits` until it is there.
+
+    It is waited for anyhow where the round is in another process, as seen from Spark Connect's worker.
+
+    Raises:
+        Exception: this one, if it is waited for, or the one before has failed.
+    """
+    there = _running.get(run_id)
+    if there is None:
+        row()
+        return
+    there.begin(row)
+    if waits:
+        there.wait()
+
+
+__all__ = ["append", "rows", "settled"]

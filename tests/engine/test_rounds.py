@@ -1,0 +1,208 @@
+"""Rounds that follow each other: when their cycles are closed, and what a crash between two of them leaves."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.engine.harness import SILVER, Bench, assert_ledger_sound, at, facts, fresh_topics, page_views
+
+from lakestreams import Json, StreamsBuilder, Text
+from lakestreams.audit.verify import verify
+from lakestreams.engine import cycle
+from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.pace import FOLLOWS_WITHIN_S
+from lakestreams.engine.plans import History, Ingest
+from lakestreams.engine.progress import Event
+from lakestreams.errors import BrokerUnreachable, IngestFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.local.broker import Broker
+
+pytestmark = [pytest.mark.broker]
+
+
+def make(spark: SparkSession, broker: Broker, root: Path) -> Bench:
+    return Bench(spark, broker, root, page_views(*fresh_topics(broker)))
+
+
+def said(bench: Bench) -> History:
+    return Ledger(bench.lake, bench.topology.name).history(bench.spark)
+
+
+def kinds(bench: Bench) -> list[str]:
+    """The rows that tell of cycles, in the order of their times."""
+    rows = bench.ledger().where("kind in ('plan', 'done')").orderBy("written_at_ms").select("kind", "cycle").collect()
+    return [f"{row['kind']} {row['cycle']}" for row in rows]
+
+
+def equal(bench: Bench) -> bool:
+    return verify(bench.spark, bench.lake, bench.topology).equal
+
+
+def test_the_next_plan_closes_a_cycle_and_without_one_the_next_round(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    bench = make(spark, broker, tmp_path)
+    views = bench.topology.sources[0].topic
+    driver = bench.driver()
+    driver.start()
+    for number in (1, 2):
+        broker.produce(views, at(("alice", f"/{number}", number)))
+        driver.round(0)
+        assert len(bench.enriched()) == number, "published, whether it is closed or not"
+        history = said(bench)
+        assert (history.done_cycle, history.open_plan and history.open_plan.cycle) == (number - 1, number)
+    driver.round(0)
+    assert kinds(bench) == ["plan 1", "plan 2", "done 2"]
+    driver.round(0)
+    assert kinds(bench) == ["plan 1", "plan 2", "done 2"], "an idle round has nothing to say"
+    assert driver._summary.cycles == 2
+
+    broker.produce(views, at(("alice", "/3", 3)))
+    driver.round(FOLLOWS_WITHIN_S + 0.1)
+    assert kinds(bench)[3:] == ["plan 3", "done 3"], "who comes back later closes what is there"
+    broker.produce(views, at(("alice", "/4", 4)))
+    driver.round(0)
+    driver.end()
+    assert kinds(bench)[5:] == ["plan 4", "done 4"]
+    assert_ledger_sound(bench)
+    told = [event.facts["cycle"] for event in bench.events if event.kind == "finished"]
+    assert told == [1, 2, 3, 4]
+
+
+def test_a_cycle_that_was_left_open_is_repeated_and_changes_nothing(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    bench = make(spark, broker, tmp_path)
+    views, users = (source.topic for source in bench.topology.sources)
+    broker.produce(users, at(("alice", "eu", 0)))
+    broker.produce(views, at(("alice", "/1", 1)))
+    driver = bench.driver()
+    driver.start()
+    driver.round(0)
+    del driver  # it falls between two rounds
+    rows = bench.enriched()
+    assert rows == [("alice", "/1", "eu")]
+    broker.produce(views, at(("alice", "/2", 2)))
+    summary = bench.run()
+    assert summary.cycles == 2
+    assert bench.enriched() == [*rows, ("alice", "/2", "eu")]
+    assert_ledger_sound(bench)
+    assert equal(bench)
+    events = bench.lake.control("events").read(spark).where("event_type = 'cycle_progress'").orderBy("cycle")
+    assert [row["cycle"] for row in events.collect()] == [1, 2]
+
+
+def test_a_round_that_fails_closes_the_cycle_that_was_left_open(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever makes it fail may be mended by another configuration, which goes on from no cycle but a closed one."""
+    bench = make(spark, broker, tmp_path)
+    broker.produce(bench.topology.sources[0].topic, at(("alice", "/1", 1)))
+    driver = bench.driver()
+    driver.start()
+    driver.round(0)
+    assert said(bench).open_plan is not None
+
+    def away(*_: object) -> object:
+        message = "no broker"
+        raise BrokerUnreachable(message)
+
+    monkeypatch.setattr(driver, "_view", away)
+    with pytest.raises(BrokerUnreachable):
+        driver.round(0)
+    assert kinds(bench) == ["plan 1", "done 1"]
+    with pytest.raises(RuntimeError, match="has failed"):
+        driver.round(0)
+    driver.end()
+    assert kinds(bench) == ["plan 1", "done 1"]
+
+
+def test_a_cycle_that_was_not_executed_is_never_closed(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make(spark, broker, tmp_path)
+    views = bench.topology.sources[0].topic
+    broker.produce(views, at(("alice", "/1", 1)))
+    driver = bench.driver()
+    driver.start()
+    driver.round(0)
+    broker.produce(views, at(("alice", "/2", 2)))
+
+    def falls(*_: object, **__: object) -> object:
+        message = "no memory"
+        raise MemoryError(message)
+
+    monkeypatch.setattr(cycle, "execute", falls)
+    with pytest.raises(MemoryError):
+        driver.round(0)
+    driver.end()
+    assert kinds(bench) == ["plan 1", "plan 2"]
+    monkeypatch.undo()
+    assert bench.run().cycles == 1
+    assert bench.enriched() == [("alice", "/1", "<unknown>"), ("alice", "/2", "<unknown>")]
+    assert kinds(bench) == ["plan 1", "plan 2", "done 2"]
+
+
+def test_where_a_topic_is_written_no_cycle_is_left_open(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    views, users = fresh_topics(broker)
+    broker.create_topic(f"{views}-out", 1)
+    builder = StreamsBuilder("page_views")
+    stream = builder.stream(views, key=Text("user"), value=Text("page"))
+    table = builder.table(users, key=Text("user"), value=Text("region"))
+    joined = stream.left_join(table, lambda view, user: {"page": view.page, "region": user.region})
+    joined.to_delta(SILVER)
+    joined.to_kafka(f"{views}-out", key=Text("user"), value=Json("page string, region string"))
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(views, at(("alice", "/1", 1)))
+    driver = bench.driver()
+    driver.start()
+    driver.round(0)
+    assert said(bench).open_plan is None
+    assert kinds(bench) == ["plan 1", "done 1"]
+
+
+def test_a_batch_that_was_published_before_its_row_was_there_is_closed_by_the_next_driver(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Markers behind the last record: bronze has no row of them, so the batch ends earlier there than in the plan."""
+    bench = make(spark, broker, tmp_path)
+    views, users = (source.topic for source in bench.topology.sources)
+    broker.produce_transaction(users, at(("alice", "eu", 0)))
+    broker.produce_transaction(views, at(("alice", "/1", 1)))
+    published, record = threading.Event(), Ledger.record_ingest
+
+    def listen(event: Event) -> None:
+        if event.kind == "published":
+            published.set()
+
+    def falls(self: Ledger, spark: Any, ingest: Ingest) -> None:
+        assert published.wait(120), "the cycle waited for the row"
+        msg = "it fell before the row was there"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(Ledger, "record_ingest", falls)
+    driver = bench.driver()
+    driver._tell = listen
+    with pytest.raises(IngestFailed, match="before the row was there"):
+        driver.run()
+    monkeypatch.setattr(Ledger, "record_ingest", record)
+    assert said(bench).ingest is None
+    assert bench.enriched() == [("alice", "/1", "eu")]
+
+    summary = bench.run()
+    assert summary.cycles == 1
+    assert [event.facts["seq"] for event in bench.events if event.kind == "recovered"] == [1]
+    broker.produce_transaction(views, at(("alice", "/2", 2)))
+    bench.run()
+    assert bench.enriched() == [("alice", "/1", "eu"), ("alice", "/2", "eu")]
+    batches = bench.ledger().where("kind = 'ingest'").orderBy("seq").select("seq", "seq_from").collect()
+    assert [tuple(row) for row in batches] == [(1, 1), (2, 2)]
+    assert_ledger_sound(bench)
+    assert equal(bench)
+    assert facts(bench)[SILVER]
