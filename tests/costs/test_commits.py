@@ -66,6 +66,15 @@ def test_a_run_takes_over_and_more_batches_are_more_cycles() -> None:
     assert "_lakestreams.events" not in found
 
 
+def test_where_rounds_follow_the_next_plan_closes_the_cycle() -> None:
+    found = commits.of_round(lookup(), LAKE, commits.Round(follows=True))
+    assert found["_lakestreams.ledger"] == 2
+    builder = StreamsBuilder("p")
+    builder.stream("Views", key=Text("user"), value=Text("page")).to_kafka("out")
+    found = commits.of_round(builder.build(), LAKE, commits.Round(follows=True))
+    assert found["_lakestreams.ledger"] == 3, "a topic's records would come twice"
+
+
 def test_a_table_that_is_only_looked_up_causes_no_output() -> None:
     found = commits.of_round(lookup(), LAKE, commits.Round(touched={"Users"}, stored=0.25))
     assert "silver.out" not in found
@@ -192,6 +201,11 @@ def test_rounds_make_the_commits_that_are_predicted(
     made = news(bench, driver, job, topics, 1)
     agrees(bench, made, commits.Round(told=0, refused=refused))
 
+    news(bench, driver, job, topics, 1, again_in_s=0)
+    made = news(bench, driver, job, topics, 1, again_in_s=0)
+    agrees(bench, made, commits.Round(told=0, refused=refused, follows=True))
+    driver.end()
+
     monkeypatch.setattr(event_log, "EVENTS_EVERY_S", 0.0)
     agrees(bench, news(bench, driver, job, topics, 2), commits.Round(refused=refused))
 
@@ -225,12 +239,18 @@ def broker_news(bench: Bench, job: Job, topics: Sequence[str], number: int, only
 
 
 def news(
-    bench: Bench, driver: Driver, job: Job, topics: Sequence[str], number: int, only: str | None = None
+    bench: Bench,
+    driver: Driver,
+    job: Job,
+    topics: Sequence[str],
+    number: int,
+    only: str | None = None,
+    again_in_s: float | None = None,
 ) -> dict[str, Counter[str]]:
     """Runs a round over news that are later than all before: table to what its commits since then did."""
     before = logs(bench.root)
     broker_news(bench, job, topics, number, only)
-    driver.round()
+    driver.round(again_in_s)
     return since(before, logs(bench.root))
 
 
