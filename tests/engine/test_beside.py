@@ -87,6 +87,21 @@ def test_behind_a_row_that_fails_however_late_none_is_appended() -> None:
     assert there == []
 
 
+def test_behind_a_round_whose_row_has_failed_nothing_is_written() -> None:
+    """A query that outlives its round must not go on to the next batch."""
+    with pytest.raises(ValueError, match="no row"):
+        _ends_with_a_row_that_fails()
+    with pytest.raises(ValueError, match="no row"):
+        beside.settled("fallen")
+    with pytest.raises(ValueError, match="no row"):
+        beside.append("fallen", lambda: None, waits=False)
+
+
+def _ends_with_a_row_that_fails() -> None:
+    with beside.rows("fallen"):
+        beside.append("fallen", _fails, waits=False)
+
+
 def _ends_in_a_round_with(row: object) -> None:
     with beside.rows("run"):
         beside.append("run", row, waits=False)  # type: ignore[arg-type]  # one of the two above

@@ -117,7 +117,7 @@ def test_a_round_that_fails_closes_the_cycle_that_was_left_open(
     with pytest.raises(BrokerUnreachable):
         driver.round(0)
     assert kinds(bench) == ["plan 1", "done 1"]
-    with pytest.raises(RuntimeError, match="has failed"):
+    with pytest.raises(RuntimeError, match="this driver of page_views has failed"):
         driver.round(0)
     driver.end()
     assert kinds(bench) == ["plan 1", "done 1"]

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from lakestreams.errors import Fenced
 
-_running: dict[str, _Row] = {}  # by run
+_running: dict[str, _Row] = {}  # by run; of a round whose row has failed it stays, so that nothing comes behind it
 
 
 class _Row:
@@ -47,23 +47,28 @@ def rows(run_id: str, failure: Callable[[Exception], Exception] = lambda error: 
         Fenced: an append was fenced, whatever else has ended the block.
         Exception: an append has failed, unless something else ends the block: then that has a note of it.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="lakestreams-ledger") as pool:
-        one = _running[run_id] = _Row(pool)
-        try:
-            yield
-        except Exception as error:
-            failed = one.failure()
-            if isinstance(failed, Fenced):
-                raise failed from error
-            if failed is not None and failed is not error:
-                error.add_note(f"and the row that closes the batch before was not appended: {failed}")
-            raise
-        finally:
+    pool = ThreadPoolExecutor(1, thread_name_prefix="lakestreams-ledger")
+    one = _running[run_id] = _Row(pool)
+    try:
+        yield
+    except Exception as error:
+        failed = one.failure()
+        if isinstance(failed, Fenced):
+            raise failed from error
+        if failed is not None and failed is not error:
+            error.add_note(f"and the row that closes the batch before was not appended: {failed}")
+        raise
+    finally:
+        pool.shutdown()
+        if one.failure() is None:
             del _running[run_id]
-        try:
-            one.wait()
-        except Exception as error:
-            raise failure(error) from error
+    try:
+        one.wait()
+    except Exception as error:
+        told = failure(error)
+        if told is error:
+            raise
+        raise told from error
 
 
 def settled(run_id: str) -> None:

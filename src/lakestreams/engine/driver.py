@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -116,7 +116,7 @@ class Driver:
         self._events = event_log.EventLog(spark, self._ledger, topology)
         self._tally: Tally | None = None  # of the open plan, once it is executed
         self._left: Closing | None = None  # what is told of the open plan, if its round has left it to the next one
-        self._fallen = False  # a round has failed: what is here need not be what is written
+        self._fallen = False  # start or a round has failed: what is here need not be what is written
         self._planned_at_ms = 0
         self._before: dict[str, float] = {}  # seconds by stage when the open plan was made
 
@@ -155,7 +155,7 @@ class Driver:
 
     def start(self) -> None:
         """Checks, takes the pipeline over, closes what a crash left behind, finishes an open plan."""
-        with self._tuning.few():
+        with self._tuning.few(), self._falling():
             self._start()
 
     def _start(self) -> None:
@@ -172,10 +172,10 @@ class Driver:
             self._claim(history)
             if began:  # what the driver before has done up to here; from here on it does nothing
                 history = self._ledger.history(self._spark)
-            self._accept_losses(history, view)
             self._expect(view, history)
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
             self._resume(history, recover=began or not missing.bronze)
+            self._accept_losses(view)  # bronze may have had more than the ledger knew
         if self._open and self._plan is not None:
             self._summary.warnings += self._repeated(self._plan)
             self._plan = self._expecting.recounted(self._plan)
@@ -191,18 +191,16 @@ class Driver:
         """
         follows = again_in_s is not None and again_in_s <= pace.FOLLOWS_WITHIN_S and not self._topology.kafka_sinks
         if self._fallen:
-            message = f"a round of this driver of {self._topology.name} has failed: go on with a new one"
+            message = f"this driver of {self._topology.name} has failed: go on with a new one"
             raise RuntimeError(message)
-        with self._tuning.few():
+        with self._tuning.few(), self._falling():
             try:
                 self._round(follows=follows)
                 if self._events.due:
                     self._write_events()
             except Exception:
-                self._fallen = True
-                if (
-                    self._left is not None
-                ):  # nothing is wrong with that cycle: no other configuration shall meet it open
+                # nothing is wrong with a cycle that was left: no other configuration shall meet it open
+                if self._left is not None:
                     with contextlib.suppress(Exception):
                         self._finish()
                 raise
@@ -215,6 +213,15 @@ class Driver:
             self._finish()
             if self._events.waiting:
                 self._write_events()
+
+    @contextlib.contextmanager
+    def _falling(self) -> Iterator[None]:
+        """Remembers that something has failed."""
+        try:
+            yield
+        except BaseException:
+            self._fallen = True
+            raise
 
     def _round(self, *, follows: bool) -> None:
         before = self._plan
@@ -296,9 +303,9 @@ class Driver:
                 if plan.cycle in told:
                     self._expecting.closed(plan, told[plan.cycle].tally)
 
-    def _accept_losses(self, history: History, view: ClusterView) -> None:
+    def _accept_losses(self, view: ClusterView) -> None:
         """Records that expired before they were read: an error, or written down where the operator says so."""
-        lost = starting.lost(history, view)
+        lost = starting.lost(self._positions(), view)
         if not lost:
             return
         shown = "\n".join(
@@ -434,7 +441,7 @@ class Driver:
                     ends = {at: end for at, end in view.ends.items() if end > view.starts.get(at, 0)}
                     self._process(ends, view)
             query.require_success()
-        except Exception:  # of the ingest or of a cycle, which is no fault of the ingest
+        except BaseException:  # of the ingest or of a cycle, which is no fault of the ingest
             query.stop()
             raise
         finally:
@@ -521,8 +528,11 @@ class Driver:
     def _record(self, plan: Plan, view: ClusterView) -> None:
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
         closing = self._closing() if self._open else None
+        if self._open and closing is None:
+            message = f"cycle {plan.cycle - 1} of {self._topology.name} has not been executed"
+            raise RuntimeError(message)
         self._ledger.record_plan(self._spark, plan, None if closing is None else closing.as_dict())
-        if self._open:  # the new plan says that the one before it is done
+        if closing is not None:  # the new plan says that the one before it is done
             self._closed(closing)
         self._plan, self._open = plan, True
         self._planned_at_ms, self._before = self._now_ms(), dict(self._summary.seconds)

@@ -6,7 +6,7 @@ Kinds of rows:
     ingest  a bronze batch is complete: offsets per topic-partition, counts, clocks
     plan    a cycle: which offsets it takes, what the clocks are; appended before anything derived is written
     taken   a cycle of which nothing is out is executed under another configuration from now on
-    done    the last cycle of a run is published (otherwise the next plan says so)
+    done    a cycle is published that no plan follows at once (otherwise the next plan says so)
     state   what the nodes keep of the past is stored, as of a finished cycle
     maintain  the newest one is the only maintenance that may write what follows; drivers do not care
     base    what the nodes keep is stored once more, as of the cycle up to which bronze is trimmed
@@ -340,7 +340,7 @@ class Ledger:
         failpoint("taken.after")
 
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
-        """Closes the last cycle of a run, with what is told of it."""
+        """Closes a cycle that no plan follows, with what is told of it."""
         failpoint("finish.before")
         self._append(spark, self._row("done", cycle=cycle, details=_details((), closing)), "done", cycle)
         failpoint("finish.after")

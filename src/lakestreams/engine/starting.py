@@ -126,9 +126,13 @@ def require_same_topics(topology: Topology, history: History, view: ClusterView)
             raise TopicRecreated(message)
 
 
-def lost(history: History, view: ClusterView) -> list[Range]:
-    """Records that expired before they were read."""
-    read = _ingested(history)
+def lost(read: Mapping[TopicPartition, int], view: ClusterView) -> list[Range]:
+    """Records that expired before they were read.
+
+    Args:
+        read: up to where each partition is in bronze.
+        view: the cluster as it is.
+    """
     return [
         Range(topic, partition, read[topic, partition], start)
         for (topic, partition), start in sorted(view.starts.items())
