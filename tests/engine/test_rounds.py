@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.harness import SILVER, Bench, assert_ledger_sound, at, facts, fresh_topics, page_views
+from tests.engine.harness import Bench, assert_ledger_sound, at, fresh_topics, page_views
+from tests.engine.test_kafka_sink import enrichment
 
-from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.audit.verify import verify
 from lakestreams.engine import cycle
 from lakestreams.engine.ledger import Ledger
@@ -150,16 +150,10 @@ def test_a_cycle_that_was_not_executed_is_never_closed(
 
 
 def test_where_a_topic_is_written_no_cycle_is_left_open(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    views, users = fresh_topics(broker)
-    broker.create_topic(f"{views}-out", 1)
-    builder = StreamsBuilder("page_views")
-    stream = builder.stream(views, key=Text("user"), value=Text("page"))
-    table = builder.table(users, key=Text("user"), value=Text("region"))
-    joined = stream.left_join(table, lambda view, user: {"page": view.page, "region": user.region})
-    joined.to_delta(SILVER)
-    joined.to_kafka(f"{views}-out", key=Text("user"), value=Json("page string, region string"))
-    bench = Bench(spark, broker, tmp_path, builder.build())
-    broker.produce(views, at(("alice", "/1", 1)))
+    bench = Bench(spark, broker, tmp_path, enrichment(*fresh_topics(broker)))
+    for sink in bench.topology.kafka_sinks:
+        broker.create_topic(sink.name)
+    broker.produce(bench.topology.sources[0].topic, at(("alice", "/1", 1)))
     driver = bench.driver()
     driver.start()
     driver.round(0)
@@ -205,4 +199,3 @@ def test_a_batch_that_was_published_before_its_row_was_there_is_closed_by_the_ne
     assert [tuple(row) for row in batches] == [(1, 1), (2, 2)]
     assert_ledger_sound(bench)
     assert equal(bench)
-    assert facts(bench)[SILVER]

@@ -329,7 +329,7 @@ def _round(topology: Topology, lake: Lake, load: Load, period_ms: float) -> _Rou
         touched={topic for topic, count in new.items() if count > 0},
         batches=batches,
         starts=load.scheduled,
-        follows=not load.scheduled and load.every_ms <= pace.FOLLOWS_WITHIN_S * 1_000,
+        follows=not load.scheduled and pace.follows(load.every_ms / 1_000),
         told=told,
         stored=1 / stored_every if stored_every else 0.0,
     )

@@ -189,7 +189,7 @@ class Driver:
                 round's last cycle is published and left open: the next plan closes it, or the next round without one. A
                 crash in between repeats it, which leaves tables as they are; so where topics are written it is closed.
         """
-        follows = again_in_s is not None and again_in_s <= pace.FOLLOWS_WITHIN_S and not self._topology.kafka_sinks
+        follows = pace.follows(again_in_s) and not self._topology.kafka_sinks
         if self._fallen:
             message = f"this driver of {self._topology.name} has failed: go on with a new one"
             raise RuntimeError(message)

@@ -20,6 +20,11 @@ open, more crashes would meet a cycle that is out and not closed, which no other
 _WORTH_FOLDING: Final = 10_000
 
 
+def follows(again_in_s: float | None) -> bool:
+    """Whether the next round begins so soon that its plan may close the last cycle of this one; None: nobody knows of a next."""
+    return again_in_s is not None and again_in_s <= FOLLOWS_WITHIN_S
+
+
 def nodes_due(cycles: int, again: float, records: float, stored_rows: float, every: int) -> bool:
     """Whether what the nodes keep is to be stored behind a cycle: evaluating those since cost about as much as storing.
 
@@ -64,5 +69,6 @@ def source_stored_every(changes: float, snapshot_rows: float, every: int) -> int
 
 
 __all__ = [
-    "EVENTS_EVERY_S", "FOLLOWS_WITHIN_S", "WORTH_STORING", "nodes_due", "nodes_stored_every", "source_due", "source_stored_every",
+    "EVENTS_EVERY_S", "FOLLOWS_WITHIN_S", "WORTH_STORING", "follows", "nodes_due", "nodes_stored_every", "source_due",
+    "source_stored_every",
 ]  # fmt: skip
