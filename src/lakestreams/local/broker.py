@@ -25,8 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from lakestreams.errors import BrokerNotReady
@@ -36,6 +36,7 @@ from lakestreams.local.cache import Progress, cache_dir, locked, temporary_dir
 _ADMIN_TIMEOUT_S = 30.0
 _DELIVERY_TIMEOUT_S = 120.0
 _NO_TIMESTAMP = -1
+_OF_A_MOMENT = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 class Record(NamedTuple):
@@ -163,7 +164,7 @@ class Broker:
         return {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **more}
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Creates a topic and returns when every partition has its leader.
+        """Creates a topic and returns when every partition's leader answers for it.
 
         Raises:
             KafkaException: the broker refused it (it exists, its name or a setting is invalid).
@@ -172,6 +173,7 @@ class Broker:
         wanted = NewTopic(name, partitions, 1, config=dict(config or {}))
         admin.create_topics([wanted])[name].result(_ADMIN_TIMEOUT_S)
         self._until(lambda: _leaders(admin, name) == partitions, f"topic {name} has no leaders")
+        self._ends(admin, name, range(partitions))  # named a leader by the metadata, a broker may not know it yet
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic and returns when the broker no longer knows it."""
@@ -181,15 +183,26 @@ class Broker:
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Partition to end offset: the offset that the next record will get."""
-        consumer = Consumer(self.client_config(**{"group.id": "lakestreams-end-offsets"}))
-        try:
-            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-            return {
-                number: int(consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1])
-                for number in sorted(partitions)
-            }
-        finally:
-            consumer.close()
+        admin = self._admin()
+        return self._ends(admin, topic, admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions)
+
+    def _ends(self, admin: AdminClient, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Each partition's end, as soon as its leader says it: one just elected, or started again, refuses for a moment."""
+        wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in sorted(partitions)}  # type: ignore[no-untyped-call]
+        found: dict[int, int] = {}
+
+        def asked() -> bool:
+            try:
+                for at, future in admin.list_offsets(wanted, request_timeout=_ADMIN_TIMEOUT_S).items():
+                    found[at.partition] = int(future.result().offset)
+            except KafkaException as error:
+                if error.args[0].code() not in _OF_A_MOMENT:
+                    raise
+                return False
+            return True
+
+        self._until(asked, f"topic {topic} has partitions without a leader")
+        return found
 
     def produce(
         self, topic: str, records: Iterable[Record | tuple[Any, ...]], config: Mapping[str, Any] | None = None
