@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter
 from typing import Final
 
@@ -47,6 +48,7 @@ TAKING_OVER: Final = ("taken.before", "taken.after")
 MAINTENANCE: Final = ("base.before", "base.after", "trim.before", "trim.after", "trimmed.before")
 
 passed: Counter[str] = Counter()
+_counting = threading.Lock()  # topics are appended side by side
 
 
 class FailpointReached(RuntimeError):
@@ -69,8 +71,10 @@ def failpoint(name: str, detail: str = "") -> None:
         if wanted not in (name, full):
             continue
         nth, _, action = rest.partition(":")
-        passed[spec] += 1
-        if passed[spec] == int(nth or 1):
+        with _counting:
+            passed[spec] += 1
+            due = passed[spec] == int(nth or 1)
+        if due:
             _act(action or "raise", full)
 
 

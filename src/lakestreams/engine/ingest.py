@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.numbering import append_once, seal_bronze
 from lakestreams.engine.plans import NO_TIME, Ingest, Range, TopicPartition
+from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.engine.tails import Tail
 from lakestreams.engine.tuning import FEW, SHUFFLES
 from lakestreams.errors import Fenced
@@ -325,11 +327,13 @@ class BatchWriter:
         now = time.time_ns() // 1_000_000
         if 0 < _news(ends, before.positions) <= FEW:  # a task a partition costs more than its records
             batch = batch.coalesce(1)
-        told: dict[TopicPartition, Tail] | None = {}
         with kept_in_memory(batch, worth_it=len(touched) > 1) as held:
-            for source in touched:
-                own = self._append(spark, held, source, before, ends, now)
-                told = None if told is None or own is None else told | own
+            parts = side_by_side(
+                spark, [partial(self._append, spark, held, source, before, ends, now) for source in touched]
+            )
+        told: dict[TopicPartition, Tail] | None = {}
+        for own in parts:
+            told = None if told is None or own is None else told | own
         ingest = complete(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules, told)
         # of transaction markers alone bronze has no row, so nobody but the ledger would ever know that they were read
         empty = not any(part.records for part in ingest.ranges)

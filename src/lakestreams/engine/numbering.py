@@ -12,13 +12,14 @@ driver's own.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.fence import translated
 from lakestreams.engine.observed import Observed
+from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.errors import Fenced
 
 if TYPE_CHECKING:
@@ -79,8 +80,7 @@ def append_once(
 def seal_bronze(spark: SparkSession, ledger: Ledger, topics: Iterable[str]) -> None:
     """Stops whatever the drivers before this one have on their way to bronze."""
     tables = [ledger.lake.bronze(ledger.pipeline, topic) for topic in topics]
-    with ThreadPoolExecutor(max(1, len(tables))) as pool:
-        list(pool.map(lambda table: table.seal(spark, ledger.pipeline, ledger.epoch), tables))
+    side_by_side(spark, [partial(table.seal, spark, ledger.pipeline, ledger.epoch) for table in tables])
 
 
 def _has_rows(spark: SparkSession, ledger: Ledger, table: Table, seq: int, ingest_time_ms: int) -> bool:

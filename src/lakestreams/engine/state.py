@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -21,6 +21,7 @@ from lakestreams.engine.lake import INDEXED, Table, plain
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import StoredState
+from lakestreams.engine.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,6 @@ SLOTS: Final = ("a", "b")
 BASES: Final = ("base_a", "base_b")
 _ROWS: Final = "rows"
 _PROPERTIES: Final = {INDEXED: "0"}  # nobody skips files of it; each column costs
-_WRITERS = 4  # each waits for Delta's commits most of the time
 
 Frames = Mapping[str, Mapping[str, "DataFrame"]]
 """Node to frame name to what it keeps (see `dataflow.Results.kept`)."""
@@ -87,8 +87,7 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerp
         counts = counting.counts()
         return target.read(spark).count() if counts is None else counts[_ROWS]
 
-    with ThreadPoolExecutor(_WRITERS) as pool:
-        rows = sum(pool.map(overwrite, frames))
+    rows = sum(side_by_side(spark, [partial(overwrite, one) for one in frames]))
     return StoredState(cycle, fingerprint, slot, rows, frames)
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lakestreams.engine import checkpoint, event_log, fence, fingerprint, orphans, quarantine, replays, state
 from lakestreams.engine.lake import Table, lost_to_others
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.errors import InvalidOption, NothingToMaintain
 from lakestreams.upkeep.trimming import Trimming
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 # What Delta keeps by default, and the least that is safe: a run that reads a version must end before its files go.
 SAFE_HOURS: Final = 168.0
 _CHECKED: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
-_AT_ONCE = 4  # each waits for Delta's commits most of the time
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,7 @@ def maintain(spark: SparkSession, lake: Lake, topology: Topology, options: Optio
         (files, size) = before[table.name]
         return Tended(table.name, what, deleted.get(table.name, 0), files, after[0], size, after[1], unused)
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found.tables += pool.map(tend, tables)
+    found.tables += side_by_side(spark, [partial(tend, one) for one in tables])
     kept_s = (SAFE_HOURS if options.vacuum_hours is None else options.vacuum_hours) * 3_600
     root = lake.checkpoints(topology.name)
     found.checkpoints = checkpoint.discard_old(root, time.time() - kept_s, dry_run=options.dry_run)

@@ -1,0 +1,46 @@
+"""Statements of one session that run at once: while one is planned or committed, another has the cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pyspark.sql.utils import is_remote
+from pyspark.util import inheritable_thread_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+_MOST: Final = 4
+"""At once: each has a plan and a commit of its own to wait for, but all share the cores."""
+
+
+def side_by_side(spark: SparkSession, statements: Sequence[Callable[[], T]]) -> list[T]:
+    """What these give, in their order. None is left running, whatever becomes of the others.
+
+    Args:
+        spark: the session that all of them work with.
+        statements: each independent of the others; what the calling thread is (its query, its tags) they are too, so
+            that they end with it.
+
+    Raises:
+        Exception: the first, in their order, that one of them has raised.
+    """
+    if len(statements) < 2:
+        return [one() for one in statements]
+    with ThreadPoolExecutor(_MOST, thread_name_prefix="lakestreams-side-by-side") as pool:
+        running = [pool.submit(_belonging(spark, one)) for one in statements]
+    return [one.result() for one in running]
+
+
+def _belonging(spark: SparkSession, statement: Callable[[], T]) -> Callable[[], T]:
+    """The statement, of the calling thread's query; Spark Connect's sessions know theirs in any thread."""
+    if is_remote():
+        return statement
+    inheriting: Callable[[Callable[[], T]], Callable[[], T]] = inheritable_thread_target(spark)
+    return inheriting(statement)
+
+
+__all__ = ["side_by_side"]

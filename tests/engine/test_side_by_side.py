@@ -1,0 +1,55 @@
+"""Statements that run at once: results in order, nothing left running, and part of who has begun them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestreams.engine.side_by_side import side_by_side
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_they_run_at_once_and_are_told_in_their_order(spark: SparkSession) -> None:
+    meeting = threading.Barrier(3, timeout=30)  # one alone would never get past it
+
+    def counted(number: int) -> int:
+        meeting.wait()
+        return int(spark.range(number).count())
+
+    assert side_by_side(spark, [lambda: counted(3), lambda: counted(1), lambda: counted(2)]) == [3, 1, 2]
+
+
+def test_the_first_failure_comes_when_all_have_ended(spark: SparkSession) -> None:
+    ended = []
+
+    def fails(name: str) -> None:
+        raise ValueError(name)
+
+    def goes_on() -> None:
+        time.sleep(0.2)
+        ended.append(1)
+
+    with pytest.raises(ValueError, match="first"):
+        side_by_side(spark, [goes_on, lambda: fails("first"), lambda: fails("second"), goes_on])
+    assert ended == [1, 1]
+
+
+def test_one_alone_runs_where_it_is(spark: SparkSession) -> None:
+    assert side_by_side(spark, [threading.get_ident]) == [threading.get_ident()]
+    assert side_by_side(spark, []) == []
+
+
+def test_they_end_with_what_has_begun_them(spark: SparkSession) -> None:
+    """A query that is stopped cancels its jobs by their group, which a plain thread would not have."""
+    context = spark.sparkContext
+    context.setLocalProperty("spark.jobGroup.id", "the query")
+    try:
+        found = side_by_side(spark, [lambda: context.getLocalProperty("spark.jobGroup.id")] * 2)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert found == ["the query", "the query"]
