@@ -37,6 +37,7 @@ from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.lake import Lake
+from lakestreams.engine.last_cycle import LastCycle
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
@@ -50,7 +51,6 @@ from lakestreams.errors import (
 )
 from lakestreams.expectations.events import Closing
 from lakestreams.expectations.rules import RecordRules
-from lakestreams.expectations.tally import Tally
 from lakestreams.flow import dataflow
 from lakestreams.topology import validate
 from lakestreams.topology.expectations import MatchRate
@@ -96,8 +96,7 @@ class Driver:
         self._tuning = Tuning(spark)
         self._summary = Summary(notes=kafka_sink.note(topology))
         self._counts = cycle.RunCounts()
-        self._plan: Plan | None = None  # the last one in the ledger
-        self._open = False  # whether it is still to be finished
+        self._last_cycle = LastCycle(topology.name)
         self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
         self._known = 0  # the last batch that the ledger knew when this driver took over
@@ -114,11 +113,7 @@ class Driver:
         self._rules = RecordRules(topology.expectations)
         self._expecting = Expecting(spark, self._ledger, topology, self._rules)
         self._events = event_log.EventLog(spark, self._ledger, topology)
-        self._tally: Tally | None = None  # of the open plan, once it is executed
-        self._left: Closing | None = None  # what is told of the open plan, if its round has left it to the next one
         self._fallen = False  # start or a round has failed: what is here need not be what is written
-        self._planned_at_ms = 0
-        self._before: dict[str, float] = {}  # seconds by stage when the open plan was made
 
     # --- what callers use ------------------------------------------------------------------------------------------
 
@@ -176,10 +171,12 @@ class Driver:
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
             self._resume(history, recover=began or not missing.bronze)
             self._accept_losses(view)  # bronze may have had more than the ledger knew
-        if self._open and self._plan is not None:
-            self._summary.warnings += self._repeated(self._plan)
-            self._plan = self._expecting.recounted(self._plan)
-            self._execute(self._plan, repeated=True)
+        plan = self._last_cycle.open_plan
+        if plan is not None:
+            self._summary.warnings += self._repeated(plan)
+            plan = self._expecting.recounted(plan)
+            self._last_cycle.revised(plan)
+            self._execute(plan, repeated=True)
 
     def round(self, again_in_s: float | None = None) -> None:
         """Ingests up to the ends of now and processes what is settled, then the rest.
@@ -200,7 +197,7 @@ class Driver:
                     self._write_events()
             except Exception:
                 # nothing is wrong with a cycle that was left: no other configuration shall meet it open
-                if self._left is not None:
+                if self._last_cycle.state == "left":
                     with contextlib.suppress(Exception):
                         self._finish()
                 raise
@@ -224,7 +221,7 @@ class Driver:
             raise
 
     def _round(self, *, follows: bool) -> None:
-        before = self._plan
+        before = self._last_cycle.number
         with self._timed("look"):
             found, unfit = delta_source.examine(self._spark, self._lake, self._topology.sources)
             if unfit:  # since the run began
@@ -244,8 +241,8 @@ class Driver:
                 with self._tuning.rows(min(lag, self._settings.max_offsets_per_trigger) if ends else _UNKNOWN):
                     self._ingest(view)
             self._pass_time(view, self._process({}, view))
-        if follows and self._open and self._plan is not before:
-            self._left = self._closing()
+        if follows and self._last_cycle.number > before:
+            self._last_cycle.left_open(self._closing())
         else:
             self._finish()
 
@@ -326,12 +323,11 @@ class Driver:
             found = self._attempts.recover(history.ingest)
         if found is not None:
             self._tell(Event("recovered", {"seq": found.seq}))
-        self._plan = history.plan
-        self._open = history.open_plan is not None
-        if self._plan is not None or history.ingest is not None or found is not None:
+        self._last_cycle = LastCycle.of(self._topology.name, history)
+        if history.plan is not None or history.ingest is not None or found is not None:
             # the newest among them, whatever the plan has taken: it says where bronze stands
             newest = found or history.ingest
-            least = min(self._plan.seq_from if self._plan else 0, newest.seq if newest else 0)
+            least = min(history.plan.seq_from if history.plan else 0, newest.seq if newest else 0)
             self._ingests = self._ledger.ingests(self._spark, least)
         self._known = ingest.Standing.after(self._ingests).seq
         if self._settings.idle_timeout_ms is not None:
@@ -339,8 +335,9 @@ class Driver:
         meaning, every = self._configured.meaning, self._settings.snapshot_every
         self._past = past.of(self._spark, self._ledger, self._topology, meaning, every)
         self._past.resume(history)
-        if self._open and self._plan is not None and not self._means_the_same(self._plan, history):
-            self._plan = self._taken_over(self._plan)
+        plan = self._last_cycle.open_plan
+        if plan is not None and not self._means_the_same(plan, history):
+            self._last_cycle.revised(self._taken_over(plan))
 
     def _means_the_same(self, plan: Plan, history: History) -> bool:
         """Whether a plan gives the same results under this configuration as under its own."""
@@ -370,7 +367,8 @@ class Driver:
 
     def _positions(self) -> dict[TopicPartition, int]:
         """Where bronze stands: the newest batch, or what the last plan took."""
-        positions = dict(self._plan.positions) if self._plan else {}
+        plan = self._last_cycle.plan
+        positions = dict(plan.positions) if plan else {}
         for one in self._ingests:
             for part in one.ranges:
                 positions[part.at] = max(positions.get(part.at, 0), part.to_offset)
@@ -460,10 +458,10 @@ class Driver:
             What the settling `event_time` went by, of which time may not ask anew: a partition may be silent by then.
         """
         with self._timed("settle"):
-            last = self._ingests[-1].seq if self._ingests else 0
-            fresh = ingest.closed_here(self._ledger.run_id, last)
+            seq = self._ingests[-1].seq if self._ingests else 0
+            fresh = ingest.closed_here(self._ledger.run_id, seq)
             if fresh is None:  # none yet, or the function ran in another process: Spark Connect's worker
-                fresh = self._ledger.ingests(self._spark, last + 1)
+                fresh = self._ledger.ingests(self._spark, seq + 1)
             self._ingests.extend(fresh)
             for one in fresh:
                 self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
@@ -471,9 +469,10 @@ class Driver:
             judged = {
                 source.topic: frozenset(one.id for one in self._rules.of(source)) for source in self._topology.sources
             }
-            backlog = settle.Backlog(self._plan, tuple(self._ingests), judged)
-            number = (self._plan.cycle if self._plan else 0) + 1
-            ids = {**(self._plan.topic_ids if self._plan else {}), **view.topic_ids}
+            last = self._last_cycle.plan
+            backlog = settle.Backlog(last, tuple(self._ingests), judged)
+            number = self._last_cycle.number + 1
+            ids = {**(last.topic_ids if last else {}), **view.topic_ids}
             whole = frozenset(one.topic for one in self._topology.sources if one.kind == "global_table")
             frontier = self._frontier(view)
             plan = settle.next_plan(number, self._configured.whole, backlog, ends, ids, self._cut, whole, frontier)
@@ -511,10 +510,10 @@ class Driver:
         """
         if isinstance(self._past, past.OfTables):
             return  # nothing waits
-        number = (self._plan.cycle if self._plan else 0) + 1
+        last, number = self._last_cycle.plan, self._last_cycle.number + 1
         now, drain = self._now_ms(), self._settings.drain
         plan = settle.idle_plan(
-            number, self._configured.whole, self._plan, self._silence, self._arrived, now, frontier, drain=drain
+            number, self._configured.whole, last, self._silence, self._arrived, now, frontier, drain=drain
         )
         if plan is not None:
             self._record(plan, view)
@@ -527,15 +526,11 @@ class Driver:
 
     def _record(self, plan: Plan, view: ClusterView) -> None:
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
-        closing = self._closing() if self._open else None
-        if self._open and closing is None:
-            message = f"cycle {plan.cycle - 1} of {self._topology.name} has not been executed"
-            raise RuntimeError(message)
+        closing = self._closing() if self._last_cycle.open_plan is not None else None
         self._ledger.record_plan(self._spark, plan, None if closing is None else closing.as_dict())
         if closing is not None:  # the new plan says that the one before it is done
             self._closed(closing)
-        self._plan, self._open = plan, True
-        self._planned_at_ms, self._before = self._now_ms(), dict(self._summary.seconds)
+        self._last_cycle.planned(plan, self._summary.seconds, self._now_ms())
         backlog = settle.Backlog(plan, tuple(self._ingests))
         self._ingests = list(backlog.open_ingests()) or self._ingests[-1:]
         self._refresh()
@@ -557,7 +552,7 @@ class Driver:
             except BaseException:
                 self._past.abandoned()
                 raise
-        self._tally = executed.tally
+        self._last_cycle.executed(executed.tally)
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         self._summary.records += records
@@ -570,40 +565,31 @@ class Driver:
         return sum(plan.positions.values()) if merged else 0
 
     def _finish(self) -> None:
-        """Closes the last cycle."""
-        closing = self._closing() if self._open else None
-        if self._plan is None or closing is None:
-            return  # nothing is open that has been executed
+        """Closes the last cycle, if it is open and has been executed."""
+        if not self._last_cycle.may_close:
+            return
+        closing = self._closing()
         with self._timed("finish"):
-            self._ledger.record_done(self._spark, self._plan.cycle, closing.as_dict())
+            self._ledger.record_done(self._spark, closing.cycle, closing.as_dict())
             self._closed(closing)
-            self._open = False
             self._refresh()
 
     def _write_events(self) -> None:
         with self._timed("events"):
             self._events.write()
 
-    def _closing(self) -> Closing | None:
+    def _closing(self) -> Closing:
         """What is told of the open cycle, which is about to be closed."""
-        if self._plan is None or self._tally is None:
-            return None
-        if self._left is not None:
-            return self._left
-        seconds = {stage: s - self._before.get(stage, 0.0) for stage, s in self._summary.seconds.items()}
-        spent = {stage: s for stage, s in seconds.items() if s > 0}
-        now = self._now_ms()
-        return Closing(self._plan.cycle, self._tally, spent, self._ledger.run_id, self._planned_at_ms or now, now)
+        return self._last_cycle.closing(self._ledger.run_id, self._summary.seconds, self._now_ms())
 
-    def _closed(self, closing: Closing | None) -> None:
-        if self._plan is not None and closing is not None:
-            self._expecting.closed(self._plan, closing.tally)
-            self._events.closed(self._plan, closing)
-        self._tally = self._left = None
-        if self._plan is not None:
-            self._summary.cycles += 1
-            self._past.finished(self._plan)
-            self._tell(Event("finished", {"cycle": self._plan.cycle}))
+    def _closed(self, closing: Closing) -> None:
+        """Goes on from a cycle of which the ledger says that it is done."""
+        plan = self._last_cycle.closed()
+        self._expecting.closed(plan, closing.tally)
+        self._events.closed(plan, closing)
+        self._summary.cycles += 1
+        self._past.finished(plan)
+        self._tell(Event("finished", {"cycle": plan.cycle}))
 
     def _refresh(self) -> None:
         """Stores of the past what is due."""
