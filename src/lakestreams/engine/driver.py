@@ -43,12 +43,7 @@ from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartitio
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.tuning import SHUFFLES, Tuning
-from lakestreams.errors import (
-    LakestreamsError,
-    OffsetsExpired,
-    PlanUnderOtherConfig,
-    TopologyInvalid,
-)
+from lakestreams.errors import LakestreamsError, OffsetsExpired, TopologyInvalid
 from lakestreams.expectations.events import Closing
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.flow import dataflow
@@ -173,7 +168,7 @@ class Driver:
             self._accept_losses(view)  # bronze may have had more than the ledger knew
         plan = self._last_cycle.open_plan
         if plan is not None:
-            self._summary.warnings += self._repeated(plan)
+            self._summary.warnings += starting.repeated(self._topology, plan)
             plan = self._expecting.recounted(plan)
             self._last_cycle.revised(plan)
             self._execute(plan, repeated=True)
@@ -336,32 +331,9 @@ class Driver:
         self._past = past.of(self._spark, self._ledger, self._topology, meaning, every)
         self._past.resume(history)
         plan = self._last_cycle.open_plan
-        if plan is not None and not self._means_the_same(plan, history):
-            self._last_cycle.revised(self._taken_over(plan))
-
-    def _means_the_same(self, plan: Plan, history: History) -> bool:
-        """Whether a plan gives the same results under this configuration as under its own."""
-        own = self._configured
-        return plan.fingerprint == own.whole or history.meanings.get(plan.fingerprint) == own.meaning
-
-    def _taken_over(self, plan: Plan) -> Plan:
-        """A plan of another configuration is executed under this one only if nothing of it is out yet (decision 0002)."""
-        for topic in self._topology.kafka_sinks:
-            if cycle.causes(plan, topic):  # a topic does not tell cheaply what it holds of a cycle
-                message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
-                raise PlanUnderOtherConfig(message, where=topic.name)
-        out = cycle.out_in(self._spark, self._ledger, self._topology, plan)
-        if out is not None:
-            message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
-            raise PlanUnderOtherConfig(message, where=out)
-        self._ledger.record_taken(self._spark, plan.cycle, self._configured.whole)
-        return replace(plan, fingerprint=self._configured.whole, taken_over=self._ledger.epoch)
-
-    def _repeated(self, plan: Plan) -> list[str]:
-        """What to know of topics when a cycle that was begun is executed again."""
-        topics = ", ".join(sink.name for sink in self._topology.kafka_sinks if cycle.causes(plan, sink))
-        text = f"cycle {plan.cycle} was begun before and is repeated: {topics} may hold records of it twice"
-        return [f"{text}, with equal {kafka_sink.ID} headers"] if topics else []
+        if plan is not None:
+            taken = starting.taken_over(self._spark, self._ledger, self._topology, plan, history, self._configured)
+            self._last_cycle.revised(taken)
 
     # --- ingest ----------------------------------------------------------------------------------------------------
 

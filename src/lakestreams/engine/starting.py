@@ -1,29 +1,30 @@
 """What a driver does once, before its first round: it makes the tables, and compares topics and layouts with what was there.
 
-Nothing here decides what is read next; that is the driver's.
+A cycle that was begun is taken over, or refused. Nothing here decides what is read next; that is the driver's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakestreams.engine import delta_source, event_log, fence, ingest, orphans, quarantine, sinks
+from lakestreams.engine import cycle, delta_source, event_log, fence, ingest, kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.lake import require_distinct
 from lakestreams.engine.plans import Range
-from lakestreams.errors import ExpectationFailed, TopicRecreated
+from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig, TopicRecreated
 from lakestreams.topology.expectations import ForeignKeyExists, Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.engine.cluster import ClusterView
+    from lakestreams.engine.fingerprint import Configuration
     from lakestreams.engine.lake import Lake
     from lakestreams.engine.ledger import Ledger
-    from lakestreams.engine.plans import History, TopicPartition
+    from lakestreams.engine.plans import History, Plan, TopicPartition
     from lakestreams.topology.builder import Topology
 
 _RECREATED = "was deleted and created again"
@@ -138,6 +139,46 @@ def lost(read: Mapping[TopicPartition, int], view: ClusterView) -> list[Range]:
         for (topic, partition), start in sorted(view.starts.items())
         if start > read.get((topic, partition), start)
     ]
+
+
+def taken_over(
+    spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan, history: History, configured: Configuration
+) -> Plan:
+    """An open plan, as it is executed under this configuration.
+
+    One that gives the same results under its own is executed as it is; any other one only if nothing of it is out yet,
+    and the ledger says that it is taken over (decision 0002).
+
+    Args:
+        spark: the session.
+        ledger: of the running epoch.
+        topology: the pipeline.
+        plan: the open one.
+        history: what the ledger says of configurations before.
+        configured: that of this run.
+
+    Raises:
+        PlanUnderOtherConfig: if something of it is out, or may be.
+    """
+    if plan.fingerprint == configured.whole or history.meanings.get(plan.fingerprint) == configured.meaning:
+        return plan
+    for topic in topology.kafka_sinks:
+        if cycle.causes(plan, topic):  # a topic does not tell cheaply what it holds of a cycle
+            message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
+            raise PlanUnderOtherConfig(message, where=topic.name)
+    out = cycle.out_in(spark, ledger, topology, plan)
+    if out is not None:
+        message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
+        raise PlanUnderOtherConfig(message, where=out)
+    ledger.record_taken(spark, plan.cycle, configured.whole)
+    return replace(plan, fingerprint=configured.whole, taken_over=ledger.epoch)
+
+
+def repeated(topology: Topology, plan: Plan) -> list[str]:
+    """What to know of topics when a cycle that was begun is executed again, as warnings."""
+    topics = ", ".join(sink.name for sink in topology.kafka_sinks if cycle.causes(plan, sink))
+    text = f"cycle {plan.cycle} was begun before and is repeated: {topics} may hold records of it twice"
+    return [f"{text}, with equal {kafka_sink.ID} headers"] if topics else []
 
 
 def _called(topology: Topology, topic: str) -> str:
