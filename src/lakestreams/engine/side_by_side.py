@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -37,10 +38,11 @@ def side_by_side(spark: SparkSession, statements: Sequence[Callable[[], T]]) -> 
 
 def _belonging(spark: SparkSession, statement: Callable[[], T]) -> Callable[[], T]:
     """The statement, of the calling thread's query; Spark Connect's sessions know theirs in any thread."""
-    if is_remote():
-        return statement
-    inheriting: Callable[[Callable[[], T]], Callable[[], T]] = inheritable_thread_target(spark)
-    return inheriting(statement)
+    if not is_remote():
+        with contextlib.suppress(Exception):  # some compute hides the context; then it is a plain thread's
+            inheriting: Callable[[Callable[[], T]], Callable[[], T]] = inheritable_thread_target(spark)
+            return inheriting(statement)
+    return statement
 
 
 __all__ = ["side_by_side"]
