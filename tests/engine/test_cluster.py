@@ -174,7 +174,13 @@ def test_any_other_error_stays_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART]
+    "code",
+    [
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    ],
 )
 def test_a_topic_that_was_just_made_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     """A real answer of a broker to a client that was quicker than its partitions' leaders."""

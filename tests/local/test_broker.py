@@ -6,11 +6,13 @@ import json
 import socket
 import tempfile
 import uuid
+from concurrent.futures import Future
 from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from lakestreams.errors import BrokerNotReady, PortTaken
 from lakestreams.local.broker import Broker, Record, down, info, up
@@ -141,6 +143,36 @@ def test_deleted_topic_can_be_made_anew(broker, topic):
     broker.delete_topic(topic)
     broker.create_topic(topic, partitions=3)
     assert broker.end_offsets(topic) == {0: 0, 1: 0, 2: 0}
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_LEADER_EPOCH])
+def test_a_partition_whose_leader_does_not_know_it_yet_is_asked_for_again(broker, topic, monkeypatch, code):
+    """What a loaded machine gives rise to, both seen; a stress of hundreds of new topics shows them no more."""
+    asked, ask = [], AdminClient.list_offsets
+
+    def refused_once(admin, wanted, **options):
+        asked.append(sorted(at.partition for at in wanted))
+        if len(asked) > 1:
+            return ask(admin, wanted, **options)
+        refused = Future()
+        refused.set_exception(KafkaException(KafkaError(code)))
+        return dict.fromkeys(wanted, refused)
+
+    monkeypatch.setattr(AdminClient, "list_offsets", refused_once)
+    broker.create_topic(topic, partitions=2)
+    assert asked == [[0, 1], [0, 1]]
+
+
+def test_any_other_refusal_is_told(broker, topic, monkeypatch):
+    def refused(_, wanted, **__):
+        refusal = Future()
+        refusal.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+        return dict.fromkeys(wanted, refusal)
+
+    broker.create_topic(topic)
+    monkeypatch.setattr(AdminClient, "list_offsets", refused)
+    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        broker.end_offsets(topic)
 
 
 def test_timestamp_zero_is_refused_rather_than_replaced(broker, topic):

@@ -315,7 +315,14 @@ def _passes(error: KafkaException) -> bool:
     """Whether an answer of the broker is of a moment: a topic that was just made has no leader yet, or one that moves has another."""
     from confluent_kafka import KafkaError  # noqa: PLC0415
 
-    known = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART}
+    known = {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # the metadata name a leader that does not know it yet
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
     return bool(error.args) and isinstance(error.args[0], KafkaError) and error.args[0].code() in known
 
 

@@ -36,7 +36,15 @@ from lakestreams.local.cache import Progress, cache_dir, locked, temporary_dir
 _ADMIN_TIMEOUT_S = 30.0
 _DELIVERY_TIMEOUT_S = 120.0
 _NO_TIMESTAMP = -1
-_OF_A_MOMENT = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+# A broker asked about a partition that it has just been given, or is about to lose.
+_OF_A_MOMENT = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
 
 
 class Record(NamedTuple):
