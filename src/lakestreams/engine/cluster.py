@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lakestreams.engine.plans import TopicPartition
 from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissing, SignInFailed, TopicMissing
+from lakestreams.passing import passes
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -170,7 +170,7 @@ class AdminCluster:
             try:
                 return self._asked(admin, names, outputs)
             except KafkaException as error:
-                if not _passes(error) or time.monotonic() > until:
+                if not passes(error) or time.monotonic() > until:
                     raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
                 time.sleep(_PAUSE_S)
 
@@ -309,21 +309,6 @@ def _most_bytes(admin: AdminClient, topics: list[str]) -> dict[str, int]:
     except KafkaException:
         return {}
     return {topic: int(value) for topic, value in found.items() if value}
-
-
-def _passes(error: KafkaException) -> bool:
-    """Whether an answer of the broker is of a moment: a topic that was just made has no leader yet, or one that moves has another."""
-    from confluent_kafka import KafkaError  # noqa: PLC0415
-
-    known = {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.UNKNOWN_LEADER_EPOCH,  # the metadata name a leader that does not know it yet
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-    }
-    return bool(error.args) and isinstance(error.args[0], KafkaError) and error.args[0].code() in known
 
 
 def _missing(topics: list[str], servers: str) -> TopicMissing:

@@ -372,7 +372,7 @@ class Driver:
         return attempts.AttemptReader(self._spark, self._ledger, self._topology, self._rules)
 
     def _ingested_one(self, one: Ingest) -> None:
-        """Takes note of a batch that was closed here."""
+        """Takes note of a batch that was closed."""
         self._ingests.append(one)
         self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
         self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
@@ -434,10 +434,8 @@ class Driver:
             fresh = ingest.closed_here(self._ledger.run_id, seq)
             if fresh is None:  # none yet, or the function ran in another process: Spark Connect's worker
                 fresh = self._ledger.ingests(self._spark, seq + 1)
-            self._ingests.extend(fresh)
             for one in fresh:
-                self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
-                self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
+                self._ingested_one(one)
             judged = {
                 source.topic: frozenset(one.id for one in self._rules.of(source)) for source in self._topology.sources
             }

@@ -6,7 +6,6 @@ A cycle that was begun is taken over, or refused. Nothing here decides what is r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from lakestreams.engine import cycle, delta_source, event_log, fence, ingest, kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.lake import require_distinct
 from lakestreams.engine.plans import Range
+from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig, TopicRecreated
 from lakestreams.topology.expectations import ForeignKeyExists, Layout
 
@@ -58,7 +58,7 @@ class Missing:
 
 
 def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outputs: Mapping[str, DataFrame]) -> Missing:
-    """Creates what is not there yet, all at once: each is mostly waiting for single-threaded work in the JVM.
+    """Creates what is not there yet, side by side: each is mostly waiting for single-threaded work in the JVM.
 
     Args:
         spark: the session.
@@ -77,13 +77,13 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
         ),
         *(partial(sinks.create, spark, lake, sink, outputs[sink.name].schema) for sink in topology.sinks),
     ]
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        own, epochs = pool.submit(ledger.create, spark), pool.submit(fence.create, spark, lake)
-        bronze = [pool.submit(ingest.create_bronze, spark, lake, topology.name, one) for one in topology.sources]
-        for done in [pool.submit(job) for job in others]:
-            done.result()
-        found = [one.result() for one in bronze]  # each, so that none fails without a word
-        return Missing(own.result(), epochs.result(), all(found))
+    told: list[Callable[[], object]] = [
+        partial(ledger.create, spark),
+        partial(fence.create, spark, lake),
+        *(partial(ingest.create_bronze, spark, lake, topology.name, source) for source in topology.sources),
+    ]
+    own, epochs, *bronze = map(bool, side_by_side(spark, [*told, *others])[: len(told)])
+    return Missing(own, epochs, all(bronze))
 
 
 def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:

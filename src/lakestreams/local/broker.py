@@ -32,19 +32,11 @@ from confluent_kafka.cimpl import NewTopic
 from lakestreams.errors import BrokerNotReady
 from lakestreams.local.broker_process import HOST, RunningBroker, launch, log_file
 from lakestreams.local.cache import Progress, cache_dir, locked, temporary_dir
+from lakestreams.passing import passes
 
 _ADMIN_TIMEOUT_S = 30.0
 _DELIVERY_TIMEOUT_S = 120.0
 _NO_TIMESTAMP = -1
-# A broker asked about a partition that it has just been given, or is about to lose.
-_OF_A_MOMENT = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-)
 
 
 class Record(NamedTuple):
@@ -204,7 +196,7 @@ class Broker:
                 for at, future in admin.list_offsets(wanted, request_timeout=_ADMIN_TIMEOUT_S).items():
                     found[at.partition] = int(future.result().offset)
             except KafkaException as error:
-                if error.args[0].code() not in _OF_A_MOMENT:
+                if not passes(error):
                     raise
                 return False
             return True
