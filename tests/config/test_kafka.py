@@ -6,6 +6,7 @@ import base64
 import copy
 import json
 import pickle
+import re
 import sys
 from types import SimpleNamespace
 from urllib.parse import quote, quote_plus
@@ -114,9 +115,113 @@ def test_a_value_is_refused_and_a_secret_not_quoted(name, value):
     assert "written-out" not in str(caught.value)
 
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+HONEST_ENTRIES = [
+    f'{PLAIN} required username="u" password="${{PW}}";',
+    f"{PLAIN} required username=u password=${{PW}};",
+    f"{PLAIN} required username='u' password='secret://kafka/password' ;",
+    f'{SCRAM} required\n  username="u"\n  password="${{PW}}"\n  tokenauth="true";\n',
+    f'{SCRAM} required username="a b;c=d \\"e\\" // f" password="${{PW}}" tokenauth=true;',
+    f'{OAUTH} required clientId="c" clientSecret="${{PW}}" scope="https://x/.default" extension_logicalCluster="lkc-1";',
+    f'{OAUTH} required clientId="c" clientSecret="${{PW}}" ssl.truststore.location="/ca.pem" ssl.truststore.type="PEM";',
+    f'{OAUTH} required clientId="${{ID}}" clientSecret="${{PW}}" ssl.protocol="TLSv1.3" ssl.key.password="${{PW}}";',
+]
+
+
+@pytest.mark.parametrize("entry", HONEST_ENTRIES)
+def test_kafkas_own_login_modules_pass(entry, monkeypatch):
+    monkeypatch.setenv("PW", "pass-word")
+    monkeypatch.setenv("ID", "me")
+    monkeypatch.setenv("LAKESTREAMS_SECRET_KAFKA_PASSWORD", "pass-word")
+    for written in (entry, entry.replace("org.apache", "kafkashaded.org.apache")):
+        assert KafkaOptions("a:1", {"sasl.jaas.config": written}).spark_options()
+
+
+# names of options that Kafka's clients, or its login modules, know, and that load classes, read files, run programs or
+# ask another server; with options of servers and of other modules, and those of the test handler
+NAMES_OF_NO_MODULE = [
+    "ssl.engine.factory.class", "ssl.provider", "security.providers", "ssl.trustmanager.algorithm",
+    "ssl.keymanager.algorithm", "ssl.secure.random.implementation", "config.providers", "config.providers.x.class",
+    "config.providers.x.param.allowed.paths", "sasl.login.callback.handler.class", "sasl.login.class",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.assertion.file",
+    "sasl.oauthbearer.jwt.retriever.class", "interceptor.classes", "metric.reporters", "user.provider.url",
+    "userProvider", "keyTab", "useKeyTab", "serviceName", "refreshKrb5Config", "user_admin", "passwordFile",
+    "unsecuredLoginStringClaim_sub", "unsecuredLoginListClaim_scope", "extension_", "extension_a.b", "extension_auth-x",
+    "USERNAME", "Password", "username.x", "awsProfileName", "awsRoleArn", "group.principal.mapping",
+    "ssl.truststore.certificates", "ssl.keystore.key",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES_OF_NO_MODULE)
 @pytest.mark.parametrize("module", kafka.LOGIN_MODULES)
-def test_kafkas_own_login_modules_pass(module):
-    KafkaOptions("a:1", {"sasl.jaas.config": f'{module} required clientId="c" clientSecret="${{SECRET}}" scope="s";'})
+def test_what_an_entry_may_set_is_listed_for_each_login_module(module, name, monkeypatch):
+    entry = f'{module} required {name}="x";'
+    with pytest.raises(KafkaOptionRefused) as caught:
+        KafkaOptions("a:1", {"sasl.jaas.config": entry})
+    assert name in caught.value.message
+    assert module in caught.value.message
+    monkeypatch.setenv("ENTRY", entry)
+    with pytest.raises(KafkaOptionRefused):
+        KafkaOptions("a:1", {"sasl.jaas.config": "${ENTRY}"}).spark_options()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(PLAIN, "clientId"), (PLAIN, "tokenauth"), (SCRAM, "scope"), (OAUTH, "username"), (OAUTH, "password")]
+)  # fmt: skip
+def test_the_options_of_one_login_module_are_none_of_another(module, name):
+    with pytest.raises(KafkaOptionRefused, match=name):
+        KafkaOptions("a:1", {"sasl.jaas.config": f'{module} required {name}="${{PW}}";'})
+
+
+# entries that Kafka's clients, which read them by Java's StreamTokenizer, would read in another way than they look
+TWO_READINGS = [
+    f'{PLAIN} required username="u\nssl.engine.factory.class=com.evil.F x=" password="${{PW}}";',
+    f'{PLAIN} required username="u\rx=y z=" password="${{PW}}";',
+    f'{PLAIN} required username="u\0" password="${{PW}}";',
+    f'{PLAIN} required username=//u\n password="${{PW}}";',
+    f'{PLAIN} required username=/*u password="${{PW}}" x=*/y;',
+    f'{PLAIN} required username=u\u00a0password="${{PW}}";',
+    f'{PLAIN}\u2003required username=u password="${{PW}}";',
+    f'{PLAIN} required user\u0430ame=u password="${{PW}}";',
+    f'{PLAIN} required username="\\u0041" password="${{PW}}";',
+    f'{PLAIN} required username="\\101" password="${{PW}}";',
+    f'{PLAIN} required username=1u password="${{PW}}";',
+    f'{PLAIN} required username=a:b password="${{PW}}";',
+    f'{PLAIN} required username="a" username="b" password="${{PW}}";',
+    f'{PLAIN} required username="a"password="${{PW}}";',
+    f'{PLAIN} required username= password="${{PW}}";',
+    f'{PLAIN} required "username"="a" password="${{PW}}";',
+]
+
+
+@pytest.mark.parametrize("entry", TWO_READINGS)
+def test_an_entry_that_reads_in_two_ways_is_refused(entry, monkeypatch):
+    monkeypatch.setenv("PW", "pass-word")
+    with pytest.raises(KafkaOptionRefused):
+        KafkaOptions("a:1", {"sasl.jaas.config": entry})
+    monkeypatch.setenv("ENTRY", entry.replace("${PW}", "pass-word").replace("\0", "\x01"))
+    with pytest.raises(KafkaOptionRefused) as caught:
+        KafkaOptions("a:1", {"sasl.jaas.config": "${ENTRY}"}).spark_options()
+    assert "pass-word" not in str(caught.value)
+
+
+PROVIDED = ["${file:/etc/passwd:root}", "${dir:/etc:passwd}", "${env:PATH}", "a${vault:x:y}b", "${a.b}", "${", "$${x:y}",
+            "${A:-${file:/etc/passwd:root}}", "${A:-$}{file:/etc/passwd:root}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", PROVIDED)
+@pytest.mark.parametrize("name", ["client.id", "ssl.key.password", "ssl.truststore.certificates", "sasl.jaas.config"])
+def test_values_of_config_providers_are_refused(name, value, monkeypatch):
+    given = f'{PLAIN} required username="{value}" password="${{PW}}";' if name == "sasl.jaas.config" else value
+    with pytest.raises(KafkaOptionRefused):
+        KafkaOptions("a:1", {name: given})
+    # from the environment as well, where only the value of the reference could have it
+    monkeypatch.setenv("GIVEN", given.replace("${PW}", "pass-word"))
+    if re.search(r"\$\{[^}]*:", given):
+        with pytest.raises(KafkaOptionRefused) as caught:
+            KafkaOptions("a:1", {name: "${GIVEN}"}).spark_options()
+        assert "passwd" not in caught.value.message
 
 
 @pytest.mark.parametrize("handler", kafka.CALLBACK_HANDLERS)
@@ -180,11 +285,30 @@ def test_a_whole_entry_may_be_a_secret_and_is_checked_when_it_is_there(monkeypat
         options.spark_options()
 
 
-@pytest.mark.parametrize("password", ['a"; com.evil.Module required x="', "a\\", 'a\\" b', "it's", "a;b"])
+@pytest.mark.parametrize(
+    "password",
+    [
+        'a"; com.evil.Module required x="',
+        "a\\",
+        'a\\" b',
+        "it's",
+        "a;b",
+        "a\nb",
+        "a\r\n",
+        "a\tb",
+        "\\n",
+        "//",
+        "/*",
+        "é\u2028",
+    ],
+)
 def test_a_password_cannot_leave_its_quotes(password):
     options = KafkaOptions("a:1", {"sasl.jaas.config": JAAS}, resolver=lambda _scope, _key: password)
     entry = options.spark_options()["kafka.sasl.jaas.config"]
-    assert dict(kafka._jaas_options(entry.split("required")[1].rsplit(";", 1)[0]))["username"] == "u"
+    assert dict(kafka._jaas_options(entry.split("required", 1)[1].rsplit(";", 1)[0])) == {
+        "username": "u",
+        "password": password,
+    }
     assert kafka._jaas_fault(entry) is None
     assert password not in options.redact(f"x {password} x {entry} x")
 

@@ -1,8 +1,9 @@
 """Kafka client options: an allow-list of names, secrets by reference, and the scrubbing of what was resolved.
 
 Client options are an attack surface: `*.class` options, interceptors and config providers load code, login modules
-look names up over the network (CVE-2023-25194, CVE-2025-27818), token endpoints read files (CVE-2025-27817). So what
-is not listed here does not get through, whoever wrote it.
+look names up over the network (CVE-2023-25194, CVE-2025-27818), token endpoints read files (CVE-2025-27817). Entries of
+login modules hold options of their own, which Kafka takes for the connection to a token endpoint. So what is not listed
+here does not get through, whoever wrote it and however deep inside a value it stands.
 """
 
 from __future__ import annotations
@@ -227,30 +228,133 @@ def default_resolver(scope: str, key: str) -> str | None:
 
 # --- JAAS ----------------------------------------------------------------------------------------------------------
 
-_JAAS_OPTION = re.compile(
-    r"\s+(?P<name>[A-Za-z_][\w.-]*)\s*=\s*(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s;\"'=]+)"
+# Kafka's clients read an entry by Java's StreamTokenizer: a line's end ends a quoted value, // and /* begin comments, and
+# only ASCII white space parts words. What is let through here is what both read in one way.
+_JAAS_QUOTED = r"\"(?:[^\"\\\x00-\x1f\x7f]|\\[\\\"'nrt])*\"|'(?:[^'\\\x00-\x1f\x7f]|\\[\\\"'nrt])*'"
+_JAAS_VALUE = rf"{_JAAS_QUOTED}|[A-Za-z_][A-Za-z0-9_$.-]*"
+
+
+def _jaas_patterns(value: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The patterns of a whole entry and of one option in it, for values of this pattern."""
+    option = rf"[ \t\r\n]+({{name}}[A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*({{value}}{value})"
+    entry = (
+        r"[ \t\r\n]*(?P<module>[A-Za-z_][A-Za-z0-9_.$]*)[ \t\r\n]+(?:required|requisite|sufficient|optional)"
+        rf"(?P<options>(?:{option.replace('{name}', '?:').replace('{value}', '?:')})*)[ \t\r\n]*;[ \t\r\n]*\Z"
+    )
+    return re.compile(entry), re.compile(option.replace("{name}", "?P<name>").replace("{value}", "?P<value>"))
+
+
+_JAAS, _JAAS_OPTION = _jaas_patterns(_JAAS_VALUE)
+# as the user writes it a value may be a reference without quotes
+_JAAS_AS_WRITTEN, _JAAS_OPTION_AS_WRITTEN = _jaas_patterns(
+    rf"{_JAAS_VALUE}|(?:{re.sub(r'[?]P<[a-z]+>', '?:', _REFERENCE.pattern)})"
 )
-_JAAS = re.compile(
-    rf"\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)(?P<options>(?:{_JAAS_OPTION.pattern.replace('?P<name>', '?:').replace('?P<value>', '?:')})*)\s*;\s*\Z"
-)
+_JAAS_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_JAAS_WRITTEN: Final = {"\\": "\\\\", '"': '\\"', "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _JAAS_SECRET = re.compile(r"(?i)password|secret|token|assertion|private|jwt")
+# A provider of values as Kafka's clients know them, ${provider:path:key}; it would read files, variables or the network.
+_PROVIDED = re.compile(r"\$\{[^}]*:")
 
 
-def _jaas_fault(text: str) -> str | None:
-    """What is wrong with a JAAS entry, never quoting its values."""
-    match = _JAAS.match(text)
+@dataclass(frozen=True)
+class _JaasOptions:
+    """What may be set inside the entry of a login module: each name with what its value looks like."""
+
+    allowed: Mapping[str, AllowedOption]
+    extensions: bool = False  # SASL extensions, extension_<name>, which go to the broker as they are
+
+    def of(self, name: str) -> AllowedOption | None:
+        """What a name takes; None: it is not let through."""
+        if self.extensions and _EXTENSION.match(name):
+            return _PLAIN
+        return self.allowed.get(name)
+
+
+_EXTENSION = re.compile(r"extension_[A-Za-z]{1,64}\Z")
+_PLAIN: Final = AllowedOption("text", re.compile(r"[^\x00-\x1f\x7f]*\Z"))
+_SECRET_PART: Final = AllowedOption("a reference to a secret", _ANY, secret=True)
+# Of the connection to the token endpoint; the names that do not name classes, files of providers or algorithms to trust.
+_TLS_NAMES: Final = (
+    "ssl.cipher.suites", "ssl.enabled.protocols", "ssl.endpoint.identification.algorithm", "ssl.key.password",
+    "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.protocol", "ssl.truststore.location",
+    "ssl.truststore.password", "ssl.truststore.type",
+)  # fmt: skip
+_OF_MODULE: Final[Mapping[str, _JaasOptions]] = MappingProxyType(
+    {
+        "PlainLoginModule": _JaasOptions({"username": _PLAIN, "password": _SECRET_PART}),
+        "ScramLoginModule": _JaasOptions(
+            {
+                "username": _PLAIN,
+                "password": _SECRET_PART,
+                "tokenauth": AllowedOption("true or false", _one_of(("true", "false"))),
+            }
+        ),
+        "OAuthBearerLoginModule": _JaasOptions(
+            {
+                "clientId": _PLAIN,
+                "clientSecret": _SECRET_PART,
+                "scope": _PLAIN,
+                **{name: OPTIONS[name] for name in _TLS_NAMES},
+            },
+            extensions=True,
+        ),
+    }
+)
+
+
+def jaas_names(module: str) -> tuple[str, ...]:
+    """The names of the options that an entry of a login module may set."""
+    known = _OF_MODULE[module.rpartition(".")[2]]
+    return (*sorted(known.allowed), *(("extension_<name>",) if known.extensions else ()))
+
+
+def _jaas_fault(text: str, *, written: bool = False) -> str | None:
+    """What is wrong with a JAAS entry, never quoting its values.
+
+    Args:
+        text: the entry.
+        written: whether it is as the user wrote it, so that secrets must be references.
+    """
+    entry = _JAAS_AS_WRITTEN if written else _JAAS
+    match = entry.match(text)
     if match is None:
-        return 'it is not one login module with its options, such as: ...ScramLoginModule required username="u" password="...";'
-    if match["module"] not in LOGIN_MODULES:
-        return f"the login module {match['module']!r} is not let through"
+        return (
+            'it is not one login module with its options, such as: ...ScramLoginModule required username="u" password="..."; '
+            "(values with other signs than letters, digits, _ . and - stand in quotes)"
+        )
+    module = match["module"]
+    if module not in LOGIN_MODULES:
+        return f"the login module {module!r} is not let through"
+    options = [*_jaas_options(match["options"], written=written)]
+    names = [name for name, _ in options]
+    for name, value in options:
+        fault = _jaas_option_fault(module, name, value, written=written)
+        if fault is not None:
+            return fault
+        if names.count(name) > 1:
+            return f"{name} stands twice in the entry of {module}"
     return None
 
 
-def _jaas_options(text: str) -> Iterator[tuple[str, str]]:
-    """The options of a JAAS entry, unquoted."""
-    for match in _JAAS_OPTION.finditer(text):
+def _jaas_option_fault(module: str, name: str, value: str, *, written: bool) -> str | None:
+    allowed = _OF_MODULE[module.rpartition(".")[2]].of(name)
+    if allowed is None:
+        return f"the option {name!r} of {module} is not let through; it takes {', '.join(jaas_names(module))}"
+    if written and allowed.secret and not _REFERENCE.fullmatch(value):
+        return f"{name} is a secret written out"
+    resolved = not written or not _REFERENCE.search(value)
+    if resolved and not allowed.pattern.match(value):
+        return f"the option {name} of {module} takes {allowed.what}"
+    return None
+
+
+def _jaas_options(text: str, *, written: bool = False) -> Iterator[tuple[str, str]]:
+    """The options of a JAAS entry, as Kafka's clients get them."""
+    for match in (_JAAS_OPTION_AS_WRITTEN if written else _JAAS_OPTION).finditer(text):
         value = match["value"]
-        yield match["name"], value[1:-1] if value[:1] in "\"'" else value
+        if value[:1] in ("'", '"'):
+            value = re.sub(r"\\(.)", lambda found: _JAAS_ESCAPED.get(found[1], found[1]), value[1:-1])
+        yield match["name"], value
 
 
 # --- the options ---------------------------------------------------------------------------------------------------
@@ -371,7 +475,7 @@ class KafkaOptions:
                 self._remember(found)
             # inside a JAAS entry a quote in a password would end the password and begin something else
             inside = name == "sasl.jaas.config" and match[0] != value
-            return re.sub(r"([\\\\\"'])", r"\\\1", found) if inside else found
+            return "".join(_JAAS_WRITTEN.get(sign, sign) for sign in found) if inside else found
 
         resolved = _REFERENCE.sub(one, value)
         if resolved != value and OPTIONS[name].secret:
@@ -419,6 +523,10 @@ def option_faults(name: str, value: str) -> list[LakestreamsError]:
     allowed = OPTIONS.get(name)
     if allowed is None:
         return [_refused(name)]
+    if _is_provided(value):
+        msg = f"the option {name} is refused: it holds a ${{...}} that is no reference of lakestreams"
+        hint = "refer to the environment as ${NAME} or ${NAME:-default}; config providers (${provider:path:key}) are not let through"
+        return [KafkaOptionRefused(msg, hint=hint)]
     if allowed.secret and name != "sasl.jaas.config" and _REFERENCE.fullmatch(value) is None:
         return [KafkaOptionRefused(f"the option {name} is a secret written out", hint=_BY_REFERENCE)]
     if any(match["default"] for match in _REFERENCE.finditer(value)) and allowed.secret:
@@ -433,6 +541,12 @@ def option_faults(name: str, value: str) -> list[LakestreamsError]:
             hint = _BY_REFERENCE if "written out" in fault else f"it takes {allowed.what}"
             return [KafkaOptionRefused(f"the option {name} is refused: {fault}", hint=hint)]
     return []
+
+
+def _is_provided(value: str) -> bool:
+    """Whether a value holds, beside references, what Kafka's clients would ask a config provider for."""
+    defaults = "".join(match["default"] or "" for match in _REFERENCE.finditer(value))
+    return "${" in _REFERENCE.sub("", value) or "$" in defaults
 
 
 def credential_faults(name: str | None, scope: str | None) -> Iterator[tuple[str, LakestreamsError]]:
@@ -473,20 +587,15 @@ _BY_REFERENCE: Final = "refer to it: secret://scope/key or ${NAME}"
 def _written_fault(name: str, value: str) -> str | None:
     if name != "sasl.jaas.config":
         return _value_fault(name, value)
-    if _REFERENCE.fullmatch(value):
-        return None
     # a reference stands for one value, whatever signs it has; its own content is checked once it is resolved
-    if fault := _jaas_fault(_REFERENCE.sub("reference", value)):
-        return fault
-    for option, part in _jaas_options(" " + value):
-        if _JAAS_SECRET.search(option) and not _REFERENCE.fullmatch(part):
-            return f"{option} is a secret written out"
-    return None
+    return None if _REFERENCE.fullmatch(value) else _jaas_fault(value, written=True)
 
 
 def _value_fault(name: str, value: str) -> str | None:
     """Why a value, with nothing left to resolve, is refused; never quotes a secret."""
     allowed = OPTIONS[name]
+    if _PROVIDED.search(value):
+        return "it holds ${...:...}, which Kafka's clients would ask a config provider for"
     if name == "sasl.jaas.config":
         return _jaas_fault(value)
     if not allowed.pattern.match(value):

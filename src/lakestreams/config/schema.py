@@ -63,8 +63,8 @@ def kafka_part() -> str:
     for name, option in sorted(kafka.OPTIONS.items()):
         default = f" (default `{kafka.DEFAULTS[name]}`)" if name in kafka.DEFAULTS else ""
         lines.append(f"| `{name}` | {option.what}{default} | {'by reference only' if option.secret else ''} |")
-    lines += ["", "Login modules that `sasl.jaas.config` may name:", ""]
-    lines += [f"- `{module}`" for module in kafka.LOGIN_MODULES]
+    lines += ["", "Login modules that `sasl.jaas.config` may name, and what an entry of each may set:", ""]
+    lines += [f"- `{module}`: {', '.join(f'`{name}`' for name in kafka.jaas_names(module))}" for module in kafka.LOGIN_MODULES]
     lines += ["", "Handlers that `sasl.login.callback.handler.class` may name:", ""]
     lines += [f"- `{handler}`" for handler in kafka.CALLBACK_HANDLERS]
     return "\n".join(lines) + "\n"
