@@ -4,9 +4,10 @@ compared is, and the rest is counted."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -141,3 +142,24 @@ def test_cycles_of_another_configuration_are_counted_and_not_called_equal(
         NothingToVerify, match=r"cycles 1 to 1 .*, cycles 2 to 2 .*what differs is steps, columns.*in Python"
     ):
         under("three")
+
+
+def test_code_that_only_the_ledger_names_is_not_run(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text of a cycle is a row of a table, which others than the files' owner may write to."""
+    called: list[str] = []
+    module = ModuleType("named_by_a_table")
+    module.made = lambda: called.append("made")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    text = json.dumps(
+        {"sources": {"topics": {}}, "pipeline": {"pipeline": "configured", "topology": "named_by_a_table:made"}}
+    )
+    bench = ran(spark, broker, tmp_path, (text, None), ("two", None))
+    found = verify(spark, bench.lake, bench.topology, configuration=fingerprint.of(bench.topology, "two"))
+    assert called == []
+    assert (found.cycles, found.left_out) == (2, 1)
+    assert "'named_by_a_table:made' as their topology, and only what the given file names is imported" in found.notes[0]
+    with pytest.raises(NothingToVerify, match=r"named_by_a_table:made.*give a file with that topology"):
+        verify(spark, bench.lake, bench.topology, to_cycle=1, configuration=fingerprint.of(bench.topology, "two"))
+    assert called == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -86,13 +87,30 @@ def test_a_function_that_has_changed_is_told(environment: pytest.MonkeyPatch, tm
     declares("silver.before")
     pipeline = load_pipeline(written(tmp_path, "pipeline: views\ntopology: declared_here:views\n"))
     before = pipeline.topology.describe()
-    assert recorded.topology(pipeline.text, before).describe() == before
+    given = "declared_here:views"
+    assert recorded.function_of(pipeline.text) == given
+    assert recorded.topology(pipeline.text, before, given).describe() == before
     declares("silver.after")
     with pytest.raises(NotCompiled, match="declared_here:views declares another topology now"):
-        recorded.topology(pipeline.text, before)
+        recorded.topology(pipeline.text, before, given)
     del module.views  # type: ignore[attr-defined]
     with pytest.raises(NotCompiled, match="a fault now: declared_here has no function 'views'"):
-        recorded.topology(pipeline.text, before)
+        recorded.topology(pipeline.text, before, given)
+
+
+@pytest.mark.parametrize("given", [None, "own.module:views"])
+@pytest.mark.parametrize(
+    "named", ["os:getpid", "subprocess:run", "evil.module:f", "", "os", ["os:getpid"], {"a": 1}, 5]
+)
+def test_only_code_that_the_given_file_names_is_imported(
+    named: object, given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can write to the ledger's table decides what stands in the text."""
+    monkeypatch.setattr(importlib, "import_module", lambda name, *_: pytest.fail(f"imported {name}"))
+    topics = {"v": {"kind": "stream", "key": {"text": "k"}, "value": {"text": "p"}}}
+    text = json.dumps({"sources": {"topics": topics}, "pipeline": {"pipeline": "views", "topology": named}})
+    with pytest.raises(NotCompiled, match="only what the given file names is imported"):
+        recorded.topology(text, "", given)
 
 
 @pytest.mark.parametrize("text", ["", "pace 1", "3", '{"pipeline": 3}'])

@@ -1,7 +1,8 @@
 """Which configuration finished cycles ran under, and the topology that evaluates them again.
 
 Cycles belong together that results follow for from the same (`fingerprint.of_state`), whatever else was configured. Those
-of the given configuration are evaluated with its topology, others with that of the text that the ledger recorded of them.
+of the given configuration are evaluated with its topology, others with that of the text that the ledger recorded of them;
+of code that such a text names, nothing is imported but what the given file names.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ def of(
     newest_first = sorted(same.values(), key=lambda own: own[-1].cycle, reverse=True)
     given = next((own for own in newest_first if is_given(own)), None)
     found = Configurations()
+    function = None if configuration is None else recorded.function_of(fingerprint.parts(configuration.text)[1])
     for own in newest_first:
         meaning = history.meanings.get(own[-1].fingerprint)
         if own is given:
@@ -106,7 +108,7 @@ def of(
             continue
         description, text = fingerprint.parts(ledger.configuration(spark, own[-1].fingerprint))
         try:
-            made = recorded.topology(text, description)
+            made = recorded.topology(text, description, function)
         except recorded.NotCompiled as error:
             found.why_not |= {plan.cycle: str(error) for plan in own}
         else:

@@ -64,7 +64,9 @@ def kafka_part() -> str:
         default = f" (default `{kafka.DEFAULTS[name]}`)" if name in kafka.DEFAULTS else ""
         lines.append(f"| `{name}` | {option.what}{default} | {'by reference only' if option.secret else ''} |")
     lines += ["", "Login modules that `sasl.jaas.config` may name, and what an entry of each may set:", ""]
-    lines += [f"- `{module}`: {', '.join(f'`{name}`' for name in kafka.jaas_names(module))}" for module in kafka.LOGIN_MODULES]
+    lines += [
+        f"- `{module}`: {', '.join(f'`{name}`' for name in kafka.jaas_names(module))}" for module in kafka.LOGIN_MODULES
+    ]
     lines += ["", "Handlers that `sasl.login.callback.handler.class` may name:", ""]
     lines += [f"- `{handler}`" for handler in kafka.CALLBACK_HANDLERS]
     return "\n".join(lines) + "\n"
