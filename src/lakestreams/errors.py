@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from lakestreams.visible import visible, visible_lines
+
 
 class LakestreamsError(Exception):
     """Base of all errors that lakestreams raises on purpose.
@@ -33,8 +35,9 @@ class LakestreamsError(Exception):
     def __str__(self) -> str:
         """The error as it is printed: code and place, message, fix, page."""
         place = f"   {self.where}" if self.where else ""
-        body = "\n".join(f"  {line}" for line in self.message.splitlines())
-        return f"{self.code} {self.name}{place}\n{body}\n  Fix: {self.hint}        docs/errors/{self.code}.md"
+        body = "\n".join(f"  {line}" for line in visible_lines(self.message).splitlines())
+        page = f"docs/errors/{self.code}.md"
+        return f"{self.code} {self.name}{visible(place)}\n{body}\n  Fix: {visible_lines(self.hint)}        {page}"
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickles by its parts: errors cross process borders inside foreachBatch."""

@@ -16,6 +16,7 @@ from lakestreams import StreamsBuilder, Text
 from lakestreams.cli.app import app
 from lakestreams.report import charts, page
 from lakestreams.report.model import build
+from lakestreams.visible import visible_lines
 
 KEYS = ("throughput", "lag", "match", "stages", "lateness", "quarantine")
 LOG = events.log()
@@ -227,7 +228,7 @@ def test_the_same_events_give_the_same_page():
     assert rendered() == PAGE
 
 
-HOSTILE = "</style><script>alert(1)</script>\"'&$x_1$ {{ 7 * 7 }} ]]>\x00 注文"
+HOSTILE = "</style><script>alert(1)</script>\"'&$x_1$ {{ 7 * 7 }} ]]>\x00 注文\x1b[2J\u202e\x9b\u2066"
 
 
 def test_whatever_data_says_stays_text():
@@ -264,6 +265,7 @@ def test_whatever_data_says_stays_text():
     assert "<script" not in text
     assert "{{ 7 * 7 }}" in "".join(outline.text)
     assert text.count("alert(1)") > 50, "all of it is shown"
+    assert visible_lines(text) == text, "nothing is obeyed, and nothing turns the direction of writing"
 
 
 # --- the command ---------------------------------------------------------------------------------------------------------

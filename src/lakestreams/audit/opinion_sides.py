@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.sql import literal, quoted
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.graph import held_before_ms, key_source, sources_of
 from lakestreams.topology.nodes import is_made
@@ -134,7 +135,7 @@ class Sides:
     def __init__(self, spark: SparkSession, topology: Topology, evaluation: Evaluation) -> None:
         self._spark = spark
         self._of = evaluation
-        topics = ", ".join(f"'{source.topic}'" for source in topology.sources if source.kind != "stream")
+        topics = ", ".join(literal(source.topic) for source in topology.sources if source.kind != "stream")
         self.at = _AT.format(tables=f"o.source in ({topics})" if topics else "false")
 
     def sql(self, text: str, **frames: DataFrame) -> DataFrame:
@@ -188,7 +189,7 @@ class Sides:
     def _hashed(self, frame: DataFrame) -> DataFrame:
         fields = frame.schema["k"].dataType.fields  # type: ignore[attr-defined]
         kind = fields[0].dataType.simpleString() if len(fields) == 1 else ""
-        data = _BYTES.get(kind, "cast(to_json(k) as binary)").format(f"k.{_quoted(fields[0].name)}")
+        data = _BYTES.get(kind, "cast(to_json(k) as binary)").format(f"k.{quoted(fields[0].name)}")
         return self.sql(_HASHED.format(bytes=f"coalesce({data}, x'')"), frame=frame)
 
     def _tasks(self, join: Join) -> str:
@@ -206,7 +207,7 @@ class Sides:
 def own_key(frame: DataFrame) -> str:
     """A frame's key as SQL, its columns named c0, c1, ...; null stays null."""
     names = frame.schema["k"].dataType.names  # type: ignore[attr-defined]
-    columns = ", ".join(f"'c{place}', k.{_quoted(name)}" for place, name in enumerate(names))
+    columns = ", ".join(f"'c{place}', k.{quoted(name)}" for place, name in enumerate(names))
     return f"if(k is null, null, named_struct({columns}))"
 
 
@@ -218,7 +219,7 @@ def seen_time(frame: DataFrame) -> str:
 def _made(mapper: Mapper, owner: Node, frame: DataFrame) -> Column:
     """The key that a user's function makes of a row; one of nothing but nulls is none."""
     columns = {
-        name: f"{struct}.{_quoted(name)}"
+        name: f"{struct}.{quoted(name)}"
         for struct in ("k", "v")  # the value's columns hide the key's
         for name in frame.schema[struct].dataType.names  # type: ignore[attr-defined]
     }
@@ -231,7 +232,3 @@ def _made(mapper: Mapper, owner: Node, frame: DataFrame) -> Column:
 
 def _column(value: object) -> Column:
     return value if isinstance(value, Column) else F.lit(value)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -17,6 +17,7 @@ import lakestreams
 from lakestreams.bundle.presets import TRIGGERS
 from lakestreams.bundle.read import Bundle
 from lakestreams.errors import LocalPartsMissing, WorkspaceUnreachable
+from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -210,7 +211,7 @@ class _Examination:
                 held |= {right.privilege.value for right in one.privileges or [] if right.privilege}
         missing = [] if "ALL_PRIVILEGES" in held else [one for one in wanted if one not in held]
         words = ", ".join(one.replace("_", " ") for one in missing)
-        fix = f"GRANT {words} ON {_SQL_KINDS.get(kind, kind.upper())} {_quoted(name)} TO `{who}`"
+        fix = f"GRANT {words} ON {_SQL_KINDS.get(kind, kind.upper())} {quoted(*name.split('.'))} TO {quoted(who)}"
         note = (
             f"{', '.join(missing)} not granted to it, nor to all; a group that it is in may have it" if missing else ""
         )
@@ -309,10 +310,6 @@ def _finding(what: str, asked: _Asked, *, fix: str, there: bool | None = None, n
     if asked.value is not None if there is None else there:
         return Finding(what, "there")
     return Finding(what, "lacking", note, fix)
-
-
-def _quoted(name: str) -> str:
-    return ".".join(f"`{part}`" for part in name.split("."))
 
 
 # --- what is deployed ------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import ConfigUnreadable, InvalidOption, NotInQuarantine, RepairUnfit
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -179,7 +180,9 @@ def show_records(screen: Screen, options: RunOptions, wanted: Wanted, limit: int
         told: dict[str, dict[str, Any]] = {}
         for row in found:  # a record that several nodes have refused is one line
             told.setdefault(_record(row), row)
-        sys.stdout.writelines(json.dumps(repairs.line(row), ensure_ascii=False) + "\n" for row in told.values())
+        sys.stdout.writelines(
+            visible_json(json.dumps(repairs.line(row), ensure_ascii=False)) + "\n" for row in told.values()
+        )
         return report.OK
     for row in found:
         _show_whole(screen, row)
@@ -189,7 +192,9 @@ def show_records(screen: Screen, options: RunOptions, wanted: Wanted, limit: int
 
 def _show_whole(screen: Screen, row: Mapping[str, Any]) -> None:
     screen.say(
-        Text.assemble((_record(row), "bold"), f"  {row['state']}", ("" if not row["reason"] else f": {row['reason']}"))
+        Text.assemble(
+            (_record(row), "bold"), f"  {row['state']}", ("" if not row["reason"] else f": {visible(row['reason'])}")
+        )
     )
     told = {
         "refused by": f"{row['node']}: {row['code']}, {row['message']}",
@@ -207,7 +212,7 @@ def _show_whole(screen: Screen, row: Mapping[str, Any]) -> None:
     }
     for name, what in told.items():
         if what is not None:
-            screen.say(Text.assemble((f"  {name:<12}", "dim"), str(what)))
+            screen.say(Text.assemble((f"  {name:<12}", "dim"), visible(str(what))))
 
 
 def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:

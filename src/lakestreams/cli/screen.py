@@ -10,11 +10,24 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
 from lakestreams.jobs import report
+from lakestreams.visible import visible_json, visible_lines
+
+
+class VisibleConsole(Console):
+    """A console on which no text is obeyed: what a key, a value or a message has of control characters is written out.
+
+    It looks at what is about to be written, so no command can forget it; moves and colours of rich's own pass.
+    """
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        shown = (one if one.control else Segment(visible_lines(one.text), one.style) for one in buffer)
+        return super()._render_buffer(shown)
 
 
 class Screen:
@@ -27,8 +40,8 @@ class Screen:
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         # Everything that is not the result itself leaves stdout alone, so that a pipe gets nothing but results.
-        self.console = Console(stderr=as_json, highlight=False, soft_wrap=not sys.stdout.isatty())
-        self.errors = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = VisibleConsole(stderr=as_json, highlight=False, soft_wrap=not sys.stdout.isatty())
+        self.errors = VisibleConsole(stderr=True, highlight=False, soft_wrap=True)
 
     @property
     def live(self) -> bool:
@@ -48,7 +61,7 @@ class Screen:
     def result(self, value: Any) -> None:
         """The one JSON value on stdout; nothing without `--json`."""
         if self.as_json:
-            sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+            sys.stdout.write(visible_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)) + "\n")
 
     @contextlib.contextmanager
     def working(self, what: str) -> Iterator[None]:
@@ -128,4 +141,4 @@ def _cell(value: object) -> Text:
         return value
     if value is None:
         return Text("-", style="dim")
-    return Text(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
+    return Text(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else visible_lines(str(value)))

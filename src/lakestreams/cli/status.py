@@ -13,6 +13,7 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.sql import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -222,7 +223,14 @@ def _quarantined(spark: SparkSession, ledger: Ledger) -> dict[str, int]:
     kept = quarantine.table(ledger)
     if not kept.exists(spark):
         return {}
-    rows = kept.read(spark).where(f"pipeline = '{ledger.pipeline}'").groupBy("code").count().orderBy("code").collect()
+    rows = (
+        kept.read(spark)
+        .where(f"pipeline = {literal(ledger.pipeline)}")
+        .groupBy("code")
+        .count()
+        .orderBy("code")
+        .collect()
+    )
     return {row["code"]: row["count"] for row in rows}
 
 

@@ -11,6 +11,7 @@ from lakestreams.cli.screen import Screen
 from lakestreams.errors import InvalidOption
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,9 +42,14 @@ def show(screen: Screen, fates: Iterable[Fate]) -> None:
         attempt = f"#{fate.attempt}" if fate.attempt else ""
         head = f"{fate.topic}-{fate.partition}@{fate.offset}{attempt}"
         cycle = "" if fate.cycle is None else f"  cycle {fate.cycle}"
-        screen.say(Text.assemble((head, "bold"), f"  {fate.key} -> {fate.value}  at {fate.event_time_ms}{cycle}"))
+        screen.say(
+            Text.assemble(
+                (head, "bold"),
+                f"  {visible(str(fate.key))} -> {visible(str(fate.value))}  at {fate.event_time_ms}{cycle}",
+            )
+        )
         for sentence in fate.told:
-            screen.say(Text(f"  {sentence}", style="green" if sentence.startswith("gave ") else "yellow"))
+            screen.say(Text(f"  {visible(sentence)}", style="green" if sentence.startswith("gave ") else "yellow"))
         for row in fate.results:
             shown = ", ".join(f"{name}={value}" for name, value in row.items() if name not in ("output", "_lineage"))
-            screen.say(Text(f"    {row['output']}  {shown}", style="dim"))
+            screen.say(Text(f"    {row['output']}  {visible(shown)}", style="dim"))

@@ -17,6 +17,7 @@ from sqlglot import exp
 from lakestreams.config import functions as allowed
 from lakestreams.config.expression_text import NUMBER, Leaf, decimal, name_leaf, short
 from lakestreams.errors import ExpressionRefused
+from lakestreams.sql import literal, quoted
 
 MAX_DEPTH: Final = 100  # levels of a tree
 
@@ -372,7 +373,7 @@ class Renderer:
         written = str(node.this)
         if type(node) is exp.RawString or node.args.get("is_string"):
             self.leaves.append(("text", written))
-            return _text_literal(written)
+            return literal(written)
         if not NUMBER.match(written):
             self._refuse(f"{short(written)} is no number")
         self.leaves.append(("number", decimal(written)))
@@ -432,7 +433,7 @@ class Renderer:
                 self._refuse(
                     f"{short(_sql(argument))} has no name in struct(...)", hint="use named_struct('name', value, ...)"
                 )
-            written.extend((_text_literal(parts[-1]), self.render(argument)))
+            written.extend((literal(parts[-1]), self.render(argument)))
         return f"named_struct({', '.join(written)})"
 
 
@@ -452,22 +453,6 @@ def _path(node: exp.Expr) -> Parts | None:
 
 def _is_text(node: object) -> bool:
     return type(node) is exp.RawString or (type(node) is exp.Literal and bool(node.args.get("is_string")))
-
-
-def quoted(name: str) -> str:
-    """A name in backquotes, as Spark takes any name."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-_WRITTEN: Final = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-def _text_literal(text: str) -> str:
-    return "'" + "".join(_WRITTEN.get(c) or (c if c.isprintable() else _numbered(c)) for c in text) + "'"
-
-
-def _numbered(sign: str) -> str:
-    return f"\\u{ord(sign):04x}" if ord(sign) <= 0xFFFF else f"\\U{ord(sign):08x}"
 
 
 def _sql(node: exp.Expr) -> str:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from lakestreams.config.expression_sql import Parts, Renderer, Resolve, quoted
+from lakestreams.config.expression_sql import Parts, Renderer, Resolve
 from lakestreams.config.expression_text import leaves_of, parse, short, tokens_of
 from lakestreams.errors import ExpressionRefused, InvalidExpression, UnknownColumn
 from lakestreams.spark import F
+from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -63,6 +63,7 @@ def _grouping(spec: CountSpec, scope: Scope) -> Any:
 
 def _aggregation(spec: AggregateSpec, scope: Scope) -> Aggregation:
     columns = []
+    scope.require_names(spec.columns, scope.at("columns"))
     for name, one in spec.columns.items():
         of = None if one.of is None else scope.expression(one.of, scope.at("columns", name))
         columns.append((name, one.kind, of))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from lakestreams.config.expressions import Expression, compile_expression
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.mappers import Computed, Projection
-from lakestreams.errors import LakestreamsError, WrongKind
+from lakestreams.errors import InvalidName, LakestreamsError, WrongKind
+from lakestreams.sql import NAME_HINT, name_fault
 from lakestreams.topology.joining import ByName
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import GlobalKTable, KTable
@@ -98,9 +99,17 @@ class Scope:
         return None if expression is None else Computed(expression, side)
 
     def projection(self, select: Mapping[str, str], sides: tuple[str, ...], path: KeyPath) -> Projection:
-        """A function that makes columns of the inputs; without those whose expression is refused."""
+        """A function that makes columns of the inputs; without those whose name or expression is refused."""
+        self.require_names(select, path)
         compiled = [(name, self.expression(text, (*path, name))) for name, text in select.items()]
         return Projection(tuple((name, one) for name, one in compiled if one is not None), sides)
+
+    def require_names(self, names: Iterable[str], path: KeyPath) -> None:
+        """Notes each name of a new column that tables cannot carry, at its place below a path."""
+        for name in names:
+            fault = name_fault(name)
+            if fault is not None:
+                self.fault(InvalidName, fault, (*path, name), hint=NAME_HINT)
 
     def columns(self, given: tuple[str, ...] | Mapping[str, str], side: str, path: KeyPath) -> ByName | Projection:
         """A function that makes a key's columns of an input: those named, or each computed."""

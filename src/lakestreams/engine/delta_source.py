@@ -32,6 +32,7 @@ from lakestreams.errors import (
     UnknownColumn,
 )
 from lakestreams.expectations.rules import RecordRules
+from lakestreams.sql import quoted
 from lakestreams.topology.nodes import DELTA_TOPIC, kind_of
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _column_faults(spark: SparkSession, source: Source, columns: StructType) -> 
     there = {one.name.lower(): one.dataType.simpleString() for one in columns.fields}
     faults: list[LakestreamsError] = []
     for one in dict.fromkeys((*source.key.fields, *source.value.fields)):
-        declared = spark.createDataFrame([], f"`{one.name}` {one.type}").schema.fields[0].dataType.simpleString()
+        declared = spark.createDataFrame([], f"{quoted(one.name)} {one.type}").schema.fields[0].dataType.simpleString()
         has = there.get(one.name.lower())
         if has is None:
             near = difflib.get_close_matches(one.name, there, n=1)
@@ -394,7 +395,7 @@ def _typed(rows: DataFrame, source: Source) -> DataFrame:
     key, value = cast("TableColumns", source.key), cast("TableColumns", source.value)
     nothing = F.lit(True)
     for one in key.fields:
-        nothing = nothing & F.col(f"`{one.name}`").isNull()
+        nothing = nothing & F.col(quoted(one.name)).isNull()
     technical = [name for name in rows.columns if name in ("_change_type", "_commit_version", "_commit_timestamp")]
     typed = rows.select(*technical, F.when(~nothing, key.typed()).alias("k"), value.typed().alias("v"))
     return typed.select(*technical, key.raw(F.col("k")).alias("key"), value.raw(F.col("v")).alias("value"), "k", "v")

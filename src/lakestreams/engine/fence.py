@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import Fenced
+from lakestreams.sql import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,7 +73,7 @@ def fenced(spark: SparkSession, rows: DataFrame, lake: Lake, pipeline: str, role
     """
     newest = (
         f"select assert_true(max(epoch) = {epoch}, '{FENCED_WORD}') from {table(lake).reference} "
-        f"where pipeline = '{pipeline}' and role = '{role}' and epoch >= {epoch}"
+        f"where pipeline = {literal(pipeline)} and role = {literal(role)} and epoch >= {epoch}"
     )
     return fence_rows(spark, rows, newest)
 

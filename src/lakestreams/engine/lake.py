@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from lakestreams.engine import schemas
-from lakestreams.errors import LocationNotWritable, TableNameCollision, TableSchemaMismatch
+from lakestreams.errors import InvalidName, LocationNotWritable, TableNameCollision, TableSchemaMismatch
+from lakestreams.sql import NAME_HINT, columns_of, listed, literal, name_fault, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -111,9 +112,8 @@ class Table:
         """
         told = "" if up_to is None else f"t.{newer} <= {up_to}L AND "
         same = " AND ".join(f"t.{path} <=> s.{path}" for path in key)
-        columns = ", ".join(f"`{name}`" for name in rows.columns)
-        values = ", ".join(f"s.`{name}`" for name in rows.columns)
-        replaced = ", ".join(f"`{name}` = s.`{name}`" for name in rows.columns)
+        columns, values = listed(rows.columns), listed(rows.columns, "s.")
+        replaced = ", ".join(f"{quoted(name)} = s.{quoted(name)}" for name in rows.columns)
         with self._named(spark, rows.withColumn(_GONE, F.expr(gone)), "changes") as view:
             statement = (
                 f"MERGE INTO {self.reference} t USING {view} s ON {same} "
@@ -149,7 +149,7 @@ class Table:
         the table's properties cannot commit after it (Delta's metadata conflict); one that begins after it finds the
         fence of the epoch that seals.
         """
-        stamp = f"'lakestreams.sealed.{pipeline}' = '{epoch}'"
+        stamp = f"{literal(f'lakestreams.sealed.{pipeline}')} = {literal(str(epoch))}"
         again(lambda: spark.sql(f"ALTER TABLE {self.reference} SET TBLPROPERTIES ({stamp})"))
 
     def overwrite(self, rows: DataFrame, properties: Mapping[str, str] | None = None) -> None:
@@ -181,7 +181,7 @@ class Table:
             key: their columns, none of them null.
             where: what all of the rows fulfil, over the table as `t`: files without such rows are not read.
         """
-        same = " AND ".join(f"t.`{name}` = s.`{name}`" for name in key)
+        same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
         with self._named(spark, rows, "deleted") as view:
             statement = f"MERGE INTO {self.reference} t USING {view} s ON {same} AND ({where}) WHEN MATCHED THEN DELETE"
             return int(again(lambda: spark.sql(statement).collect())[0]["num_deleted_rows"] or 0)
@@ -247,13 +247,14 @@ class Table:
         """
         missing = not self.exists(spark)
         if missing:
-            columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
+            self._require_names(schema)
+            columns = columns_of(schema.fields)
             layout = "".join(
-                f" {words} ({', '.join(f'`{name}`' for name in names)})"
+                f" {words} ({listed(names)})"
                 for words, names in (("CLUSTER BY", tuple(cluster_by)), ("PARTITIONED BY", tuple(partition_by)))
                 if names
             )
-            given = ", ".join(f"'{key}' = '{value}'" for key, value in sorted((properties or {}).items()))
+            given = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in sorted((properties or {}).items()))
             options = f" TBLPROPERTIES ({given})" if given else ""
             self._make_room()
             spark.sql(f"CREATE TABLE IF NOT EXISTS {self.reference} ({columns}) USING delta{layout}{options}")
@@ -275,11 +276,17 @@ class Table:
         have = {name: kind for name, kind in have.items() if name in want} if lenient else have
         if not set(have) < set(want) or any(want[name] != kind for name, kind in have.items()):
             return there
-        added = ", ".join(
-            f"`{one.name}` {one.dataType.simpleString()}" for one in schema.fields if one.name not in have
-        )
+        self._require_names(schema)
+        added = columns_of(one for one in schema.fields if one.name not in have)
         spark.sql(f"ALTER TABLE {self.reference} ADD COLUMNS ({added})")
         return self.read(spark).schema
+
+    def _require_names(self, schema: StructType) -> None:
+        """Refuses names that a table cannot carry, which `check` does for those of a pipeline."""
+        for name in schema.names:
+            fault = name_fault(name)
+            if fault is not None:
+                raise InvalidName(fault, hint=NAME_HINT, where=self.path or self.reference)
 
     def _make_room(self) -> None:
         if self.path is None:
@@ -313,11 +320,13 @@ class Lake:
     control_schema: str = schemas.CONTROL
 
     def __post_init__(self) -> None:
-        """Refuses schemas that statements cannot name, and one schema for two of them.
+        """Refuses a catalog and schemas that statements cannot name, and one schema for two of them.
 
         Raises:
             InvalidName, InvalidOption
         """
+        if self.catalog is not None:
+            schemas.require_catalog(self.catalog)
         schemas.require_usable(
             {"bronze": self.bronze_schema, "silver": self.silver_schema, "control": self.control_schema}
         )
@@ -375,10 +384,10 @@ class Lake:
         """
         if "/" in delta:
             path = delta if ":" in delta else _folder(Path(delta))
-            return Table(delta, f"delta.`{path}`", path)
+            return Table(delta, f"delta.{quoted(path)}", path)
         table = self.output(delta)
         if self.catalog is None and delta.count(".") > 1 and not table.exists(spark):
-            return Table(delta, ".".join(f"`{part}`" for part in delta.split(".")), None)
+            return Table(delta, quoted(*delta.split(".")), None)
         return replace(table, name=delta)
 
     def checkpoints(self, pipeline: str) -> Path:
@@ -392,8 +401,8 @@ class Lake:
         if self.catalog is None:
             folders = [part for part in (catalog, schema, name) if part]
             path = _folder(Path(self.root, *folders))
-            return Table(shown, f"delta.`{path}`", path)
-        return Table(shown, f"`{catalog or self.catalog}`.`{schema}`.`{name}`", None)
+            return Table(shown, f"delta.{quoted(path)}", path)
+        return Table(shown, quoted(catalog or self.catalog, schema, name), None)
 
 
 def _folder(path: Path) -> str:

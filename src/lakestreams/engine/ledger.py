@@ -38,6 +38,7 @@ from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import History, Ingest, Plan, Range, StoredState, TopicPartition
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
+from lakestreams.sql import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -412,7 +413,7 @@ class Ledger:
         if alone:
             newest = (
                 f"select assert_true(max(epoch) = {self.epoch}, '{fence.FENCED_WORD}') from {self.table.reference} "
-                f"where pipeline = '{self.pipeline}' and kind = '{self.role}' and epoch >= {self.epoch}"
+                f"where pipeline = {literal(self.pipeline)} and kind = {literal(self.role)} and epoch >= {self.epoch}"
             )
             frame = fence.fence_rows(spark, frame, newest)
         with fence.translated(self.pipeline):

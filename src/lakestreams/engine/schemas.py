@@ -20,6 +20,8 @@ _ROOMS: Final = {"bronze": BRONZE, "silver": SILVER, "control": CONTROL}
 # They stand in statements and in paths, and Unity Catalog takes 255 characters.
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 
+_CATALOG: Final = re.compile(r"""[^./\s`"'\x00-\x1f\x7f-\x9f]{1,255}""")
+
 
 def parse(text: str | None) -> dict[str, str]:
     """What `--schemas` says, as arguments of `Lake`: `bronze=raw` is `{"bronze_schema": "raw"}`.
@@ -37,6 +39,17 @@ def parse(text: str | None) -> dict[str, str]:
         given[room] = name
     require_usable(_ROOMS | given)
     return {f"{room}_schema": name for room, name in given.items()}
+
+
+def require_catalog(name: str) -> None:
+    """Refuses what Unity Catalog takes for no catalog's name.
+
+    Raises:
+        InvalidName: then.
+    """
+    if not _CATALOG.fullmatch(name):
+        msg = f"the catalog is {name!r}"
+        raise InvalidName(msg, hint="no period, space, slash, quote or control character, 255 at most")
 
 
 def require_usable(names: Mapping[str, str]) -> None:

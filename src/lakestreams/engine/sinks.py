@@ -19,6 +19,7 @@ from lakestreams.engine.ledger import Ledger
 from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY, TOMBSTONE
+from lakestreams.sql import quoted
 from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def merged_by(sink: DeltaSink, records: DataFrame) -> list[str]:
         records: the records frame that it is made of.
     """
     if is_table(sink.parent):
-        return ["`" + name.replace("`", "``") + "`" for name in names(records, KEY)]
+        return [quoted(name) for name in names(records, KEY)]
     return [RECORD]
 
 

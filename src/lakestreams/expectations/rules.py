@@ -19,6 +19,7 @@ from lakestreams.config.expressions import compile_expression
 from lakestreams.errors import LakestreamsError
 from lakestreams.expectations.partitioners import key_on_home_partition
 from lakestreams.joins.order import KEY, VALUE
+from lakestreams.sql import quoted
 from lakestreams.topology.expectations import OF_RECORDS, Expectations, Invariant, KeyOnHomePartition, Lateness, Rule
 from lakestreams.topology.fields import Fields
 
@@ -65,8 +66,8 @@ def any_of(rules: Sequence[Rule], fields: Fields) -> Column:
 
 def fields_of(source: Source, faults: list[LakestreamsError] | None = None) -> Fields:
     """The columns of a source's records, over bronze's `k` and `v` as over a records frame."""
-    paths = {one.name: f"`{KEY}`.`{one.name}`" for one in source.key.fields}
-    paths |= {one.name: f"`{VALUE}`.`{one.name}`" for one in source.value.fields}
+    paths = {one.name: quoted(KEY, one.name) for one in source.key.fields}
+    paths |= {one.name: quoted(VALUE, one.name) for one in source.value.fields}
     return Fields(source.name, paths, [] if faults is None else faults, f'source "{source.name}"')
 
 

@@ -20,7 +20,7 @@ from lakestreams.flow.derived import Derived
 from lakestreams.flow.encode import encoded
 from lakestreams.flow.shapes import Rejected, Scopes, Shapes, stream_side, table_side
 from lakestreams.flow.sides import EXPECTATION, ROW, RULES, Counter, uncounted
-from lakestreams.flow.steps import Steps, names, paths, where
+from lakestreams.flow.steps import Steps, names, names_within, paths, require_names, where
 from lakestreams.formats.base import struct_type
 from lakestreams.joins.order import (
     CONTRIBUTOR_TYPE,
@@ -45,6 +45,7 @@ from lakestreams.joins.order import (
 )
 from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
 from lakestreams.joins.validity import TableSide
+from lakestreams.sql import quoted
 from lakestreams.topology.expectations import FanOut, ForeignKeyExists, OneOutcomePerLeft, UniqueKey
 from lakestreams.topology.fields import Fields, MaybeFields
 from lakestreams.topology.graph import held_before_ms, longest_wait_ms, sources_of
@@ -77,6 +78,7 @@ from lakestreams.topology.nodes import (
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from lakestreams.topology.builder import Topology
 
@@ -279,7 +281,7 @@ class _Walk:
         try:
             frame = step(node)
             if self._checking:
-                _analyse(frame)
+                require_names(names_within(_analysed(frame)), node)
         except LakestreamsError as error:
             if not self._checking:
                 raise
@@ -342,7 +344,7 @@ class _Walk:
             if self._checking:  # a cycle's plan has the counts, and what is dropped was not read
                 fields = rules_module.fields_of(node, self.faults)
                 rows = frame.all() if isinstance(frame, TableSide) else frame
-                _analyse(rows.select(*(rules_module.violated(rule, fields) for rule in rules)))
+                _analysed(rows.select(*(rules_module.violated(rule, fields) for rule in rules)))
             return frame
         if isinstance(node, Sink) or not (rules or invariants):
             return frame  # an output's rows are judged before they get the columns of its table
@@ -370,7 +372,7 @@ class _Walk:
             dataset = replace(dataset, columns=columns)
         self._results.judged[node.name] = dataset
         if self._checking:
-            _analyse(of_now.select(*(rules_module.violated(rule, fields) for rule in rules)))
+            _analysed(of_now.select(*(rules_module.violated(rule, fields) for rule in rules)))
         dropping = [rule for rule in rules if rule.action == "drop"]
         if not dropping:
             return rows
@@ -448,7 +450,7 @@ class _Walk:
         columns = paths(rows, key, value)
         if not may_be_missing:
             return Fields(owner.name, columns, self.faults, where(node))
-        missing = f"`{value}` is null"
+        missing = f"{quoted(value)} is null"
         if key == KEY:  # the result's key is always there, a missing side's is not
             own = set(names(rows, value))
             columns = {name: path if name in own else f"if({missing}, null, {path})" for name, path in columns.items()}
@@ -544,9 +546,9 @@ def _all_columns(node: Join, rows: DataFrame, left_value: str, right_value: str)
     return columns
 
 
-def _analyse(frame: DataFrame | TableSide) -> None:
-    """Makes Spark resolve the frame, which raises on wrong names and types."""
-    _ = (frame.all() if isinstance(frame, TableSide) else frame).schema
+def _analysed(frame: DataFrame | TableSide) -> StructType:
+    """The schema of a frame, which makes Spark resolve it and so raises on wrong names and types."""
+    return (frame.all() if isinstance(frame, TableSide) else frame).schema
 
 
 def _first_line(error: Exception) -> str:

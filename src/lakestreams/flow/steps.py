@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError
 from lakestreams.joins.order import KEY, OLD, ORDER, PLACE, RECORD_COLUMNS, VALUE, is_new, renumber
 from lakestreams.joins.validity import TableSide
+from lakestreams.sql import NAME_HINT, name_fault, quoted
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.graph import is_plural, overlap_of
 from lakestreams.topology.nodes import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Node, SelectKey, kind_of
@@ -105,6 +107,7 @@ class Steps:
         if not isinstance(given, Mapping) or not given:
             message = f"the function returned {projection!r}, not a dict of name to Column"
             raise InvalidExpression(message, hint='return {"name": column, ...}', where=where(node))
+        require_names(projection, node)
         lowered = [name.lower() for name in projection]
         if len(set(lowered)) < len(lowered):
             message = f"two columns differ only in capitals: {', '.join(projection)}"
@@ -134,6 +137,31 @@ class Steps:
         return rows.withColumns(dict(columns)).select(*RECORD_COLUMNS)
 
 
+def require_names(names: Iterable[object], node: Node) -> None:
+    """Refuses names of columns that tables cannot carry.
+
+    Raises:
+        InvalidName: for the first one.
+    """
+    for name in names:
+        fault = name_fault(name)
+        if fault is not None:
+            raise InvalidName(fault, hint=NAME_HINT, where=where(node))
+
+
+def names_within(kind: DataType) -> Iterator[str]:
+    """The names of a type's columns, at every depth."""
+    if isinstance(kind, StructType):
+        for one in kind.fields:
+            yield one.name
+            yield from names_within(one.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from names_within(kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from names_within(kind.keyType)
+        yield from names_within(kind.valueType)
+
+
 def column(value: object) -> Column:
     """A column, also of a plain value."""
     return value if isinstance(value, Column) else F.lit(value)
@@ -147,8 +175,8 @@ def names(frame: DataFrame, struct: str) -> list[str]:
 
 def paths(frame: DataFrame, key: str, value: str) -> dict[str, str]:
     """Column name to the SQL text that refers to it; the value's wins over the key's."""
-    found = {name: f"`{key}`.`{name}`" for name in names(frame, key)}
-    return found | {name: f"`{value}`.`{name}`" for name in names(frame, value)}
+    found = {name: quoted(key, name) for name in names(frame, key)}
+    return found | {name: quoted(value, name) for name in names(frame, value)}
 
 
 def where(node: Node) -> str:
@@ -156,4 +184,4 @@ def where(node: Node) -> str:
     return f'{kind_of(node)} "{node.name}"'
 
 
-__all__ = ["Steps", "column", "names", "paths", "where"]
+__all__ = ["Steps", "column", "names", "names_within", "paths", "require_names", "where"]

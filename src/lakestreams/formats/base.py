@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from lakestreams.errors import InvalidFormat
+from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -86,4 +87,4 @@ class WritableFormat(Format, Protocol):
 
 def struct_type(fields: tuple[Field, ...]) -> str:
     """The Spark SQL type of a struct of these fields."""
-    return "struct<" + ", ".join(f"`{field.name}`: {field.type}" for field in fields) + ">"
+    return "struct<" + ", ".join(f"{quoted(field.name)}: {field.type}" for field in fields) + ">"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakestreams.formats.json import Json
 from lakestreams.spark import F
+from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -32,7 +33,7 @@ class TableColumns(Json):
 
     def typed(self) -> Column:
         """The struct of these columns of a table's row."""
-        columns = [F.col(f"`{field.name}`").alias(field.name) for field in self.fields]
+        columns = [F.col(quoted(field.name)).alias(field.name) for field in self.fields]
         return F.struct(*columns)
 
     @staticmethod

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from lakestreams.errors import LakestreamsError
 from lakestreams.jobs.entry import SCHEMAS_HELP, given_of, schemas_text
 from lakestreams.jobs.report import FAILED, OK, on_databricks
+from lakestreams.visible import visible
 
 
 def verify(argv: Sequence[str] | None = None) -> None:
@@ -57,7 +58,7 @@ def run_command(name: str, argv: Sequence[str]) -> None:
     given, unknown = parser_of(name).parse_known_args(given_of(argv))
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
-        sys.stderr.write(f"warning: {name} ignores parameters it does not know: {names}\n")
+        sys.stderr.write(f"warning: {name} ignores parameters it does not know: {visible(names)}\n")
     files = [one.strip() for text in given.pipeline for one in text.split(",") if one.strip()]
     root = given.checkpoint_root or given.root
     options = {"--sources": given.sources, "--catalog": given.catalog, "--root": root, "--schemas": given.schemas}

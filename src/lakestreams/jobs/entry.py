@@ -25,6 +25,7 @@ from lakestreams.errors import InvalidOption, LakestreamsError
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import RunOptions, close_session, load, open_session, prepare
 from lakestreams.topology.durations import to_ms
+from lakestreams.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from lakestreams.engine.progress import Event
@@ -86,7 +87,7 @@ def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOption
     given, unknown = parser.parse_known_args(given_of(argv))
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
-        sys.stderr.write(f"warning: {name} ignores parameters it does not know: {names}\n")
+        sys.stderr.write(f"warning: {name} ignores parameters it does not know: {visible(names)}\n")
     pipelines = [one.strip() for text in given.pipeline or [default_pipeline] for one in text.split(",")]
     interval = None if given.interval in (None, "none", "once") else to_ms(given.interval, "--interval")
     if given.root and given.checkpoint_root and not given.catalog:
@@ -164,7 +165,7 @@ def _yes(text: str) -> bool:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {visible_lines(line)}\n")
     sys.stdout.flush()
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from lakestreams.config.kafka import KafkaOptions
 from lakestreams.errors import Fenced, LakestreamsError, LocationNotWritable, TopologyInvalid
+from lakestreams.visible import visible_lines
 
 OK: Final = 0
 FAILED: Final = 1
@@ -75,7 +76,7 @@ def redact_error(error: LakestreamsError) -> None:
 
 def write_log(error: BaseException) -> Path:
     """Writes the whole trace to a file of its own and returns its path."""
-    text = redact("".join(traceback.format_exception(error)))
+    text = visible_lines(redact("".join(traceback.format_exception(error))))
     name = f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     try:
         path = _log_folder() / name

@@ -19,6 +19,7 @@ from typing import Final
 from lakestreams.local.cache import cache_dir, locked, temporary_dir
 from lakestreams.local.jars import spark_jars
 from lakestreams.local.java import find_java
+from lakestreams.sql import quoted
 
 _TRAINING: Final = "LAKESTREAMS_CDS_TRAINING"
 
@@ -61,7 +62,7 @@ def _train() -> None:
 
     folder = temporary_dir("cds")
     spark = spark_session("class-data")
-    table = f"delta.`{folder / 'table'}`"
+    table = f"delta.{quoted(str(folder / 'table'))}"
     spark.range(100).selectExpr("id", "id % 7 as k").write.format("delta").save(str(folder / "table"))
     spark.sql(
         f"merge into {table} t using (select id from range(200)) s on t.id = s.id when not matched then insert (id, k) values (s.id, 0)"

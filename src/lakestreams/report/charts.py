@@ -338,7 +338,7 @@ def _lines_of(parts: Iterable[str]) -> list[str]:
     """The parts in as many lines as there is room for; what is left over is in the tables."""
     lines: list[str] = []
     for part in parts:
-        plain = shortened(printable(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", part)), _RIGHT - 6, "detail")
+        plain = shortened(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", printable(part)), _RIGHT - 6, "detail")
         longer = f"{lines[-1]}{'' if len(lines) == 1 and lines[0].endswith(':') else ' ·'} {plain}" if lines else plain
         if lines and width_of(longer, "detail") <= _RIGHT - 6:
             lines[-1] = longer

@@ -17,6 +17,7 @@ from lakestreams.report.charts import MOST_SERIES, charts
 from lakestreams.report.health import badges
 from lakestreams.report.model import Report
 from lakestreams.topology import svg
+from lakestreams.visible import visible_lines
 
 _TEMPLATE: Final = "page.html.j2"
 _SERIES: Final = ("source-line", "join-line", "sink-line", "aggregate-line", "buffer-line", "step-line")
@@ -55,6 +56,7 @@ def render(report: Report, drawing: str | None = None, drawn: Collection[str] = 
 
     environment = Environment(
         autoescape=True,
+        finalize=lambda one: visible_lines(one) if type(one) is str else one,  # a Markup is the page's own
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
         trim_blocks=True,

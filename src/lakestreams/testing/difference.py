@@ -13,6 +13,8 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from lakestreams.visible import visible, visible_json
+
 if TYPE_CHECKING:
     from lakestreams.testing.results import Result
 
@@ -68,6 +70,7 @@ def difference(
         expected, got: rows of values, a value a column.
         words: what the two are called.
     """
+    head = [visible(name) for name in head]
     wanted, found = ([tuple(text_of(value) for value in row) for row in rows] for rows in (expected, got))
     if wanted == found:
         return None
@@ -97,7 +100,7 @@ def difference(
 def text_of(value: Any) -> str:
     """A value's text: JSON, with the keys of mappings sorted."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return visible_json(json.dumps(value, ensure_ascii=False))
     if isinstance(value, int | float | Decimal):
         return _number(value)
     if isinstance(value, Mapping):
@@ -145,7 +148,7 @@ def _parts(name: str, wanted: Any, found: Any) -> list[tuple[str, str, str]]:
     """The innermost parts that differ."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         keys = dict.fromkeys([*wanted, *found])
-        inner = [(f"{name}.{key}", wanted.get(key, _NOTHING), found.get(key, _NOTHING)) for key in keys]
+        inner = [(f"{name}.{visible(str(key))}", wanted.get(key, _NOTHING), found.get(key, _NOTHING)) for key in keys]
         return [part for one in inner for part in _parts(*one)]
     texts = text_of(wanted), text_of(found)
     return [] if texts[0] == texts[1] else [(name, *texts)]

@@ -24,6 +24,7 @@ from lakestreams.flow.dataflow import Inputs, Results, Scopes
 from lakestreams.flow.sides import EXPECTATION
 from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
+from lakestreams.sql import quoted
 from lakestreams.topology.graph import takes_null_values
 from lakestreams.topology.nodes import Repartition
 
@@ -166,7 +167,7 @@ class Histories:
         return found
 
     def _materialised(self, frame: DataFrame) -> DataFrame:
-        relaxed = frame.select(*(F.col(f"`{one.name}`").cast(_relaxed(one.dataType)) for one in frame.schema.fields))
+        relaxed = frame.select(*(F.col(quoted(one.name)).cast(_relaxed(one.dataType)) for one in frame.schema.fields))
         return self._spark.createDataFrame(relaxed.toArrow(), relaxed.schema)
 
     def _ticks(self, pieces: Sequence[Piped]) -> dict[str, DataFrame]:

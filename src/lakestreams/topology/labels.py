@@ -35,6 +35,7 @@ from lakestreams.topology.nodes import (
     shape_of,
 )
 from lakestreams.topology.partitions import task_count
+from lakestreams.visible import visible
 
 Style = Literal["heading", "name", "kind", "detail", "count"]
 
@@ -178,13 +179,8 @@ def _line(text: str, style: Style) -> Line:
 
 
 def printable(text: str) -> str:
-    """The text on one line: runs of blanks and line breaks are one space, control signs are replaced."""
-    return " ".join("".join(map(_visible, text)).split())
-
-
-def _visible(sign: str) -> str:
-    hidden = unicodedata.category(sign) in ("Cc", "Cs") and not sign.isspace()
-    return "\N{REPLACEMENT CHARACTER}" if hidden else sign
+    """The text on one line: runs of blanks and line breaks are one space, what would be obeyed or not seen is written out."""
+    return visible(" ".join(text.split()))
 
 
 def shortened(text: str, width: float, style: Style) -> str:

@@ -17,6 +17,7 @@ from lakestreams.topology import describe
 from lakestreams.topology.labels import Line, Style, lines_of, printable, shortened, width_of
 from lakestreams.topology.layout import Box, Edge, Layout, Size, lay_out
 from lakestreams.topology.nodes import Aggregate, Node, Sink, Source, Suppress, is_join, is_table, kind_of
+from lakestreams.visible import visible_lines
 
 _MARGIN, _PADDING, _BETWEEN_PARTS = 20.0, 24.0, 16.0
 _HEADER, _PART_TITLE, _LEGEND = 46.0, 16.0, 12.0
@@ -370,11 +371,11 @@ def _root(width: float, height: float) -> ET.Element:
 
 
 def _add(parent: ET.Element, tag: str, classes: str = "", text: str | None = None, **values: float | str) -> ET.Element:
-    """An element with its text; ElementTree escapes it, and signs that XML cannot have are replaced."""
+    """An element with its text; ElementTree escapes it, and no sign of it is obeyed or breaks XML."""
     given = {name: value if isinstance(value, str) else _px(value) for name, value in values.items()}
     element = ET.SubElement(parent, tag, {"class": classes, **given} if classes else given)
     if text is not None:
-        element.text = _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+        element.text = _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", visible_lines(text))
     return element
 
 

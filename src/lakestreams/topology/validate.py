@@ -23,6 +23,7 @@ from lakestreams.errors import (
 )
 from lakestreams.formats.base import Format, WritableFormat
 from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES
+from lakestreams.sql import NAME_HINT, name_fault
 from lakestreams.topology.expectations import (
     OF_JOINS,
     OF_OUTPUTS,
@@ -101,7 +102,7 @@ _PIPELINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){0,2}\Z")
 _TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
 # What a table's path has and its name has not: a slash. Quotes would end the name inside a statement.
-_PATH = re.compile(r"[^`\"']*/[^`\"']*\Z")
+_PATH = re.compile(r"[^`\"'\x00-\x1f\x7f]*/[^`\"'\x00-\x1f\x7f]*\Z")
 _TOPIC_HINT = "Kafka allows letters, digits, dot, _ and -, up to 249 of them"
 
 _CHOICES: dict[str, Any] = {
@@ -272,6 +273,10 @@ def _sort(node: Node) -> str:
 def _sink_faults(sink: DeltaSink, where: str) -> Iterator[LakestreamsError]:
     if sink.name and not _TABLE.match(sink.name):
         yield InvalidName(f"table name {sink.name!r}", where=where)
+    for name in (*sink.cluster_by, *sink.partition_by):
+        fault = name_fault(name)
+        if fault is not None:
+            yield InvalidName(f"cluster_by or partition_by: {fault}", hint=NAME_HINT, where=where)
     if sink.cluster_by and sink.partition_by:
         yield InvalidOption("cluster_by and partition_by exclude each other", where=where)
     fitting = get_args(TableMode if is_table(sink.parent) else StreamMode)
