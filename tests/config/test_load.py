@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakestreams import StreamsBuilder, Text
+from lakestreams import ConnectJson, DebeziumJson, Json, RegistryJson, StreamsBuilder, Text
 from lakestreams.config import load_pipeline, schema
 from lakestreams.config.load import keys_at, read
 from lakestreams.config.models import PipelineFile, SourcesFile
@@ -109,6 +109,18 @@ FAULTS = [
         ConfigInvalid,
         f'{S}:7  source "PageViews"',
         ["text and long"],
+    ),
+    (
+        ("value: {text: page}", "value: {text: page, fields: {page: the page}}"),
+        ConfigInvalid,
+        f'{S}:7  source "PageViews"',
+        ["fields: only json, registry_json, connect_json, debezium_json"],
+    ),
+    (
+        ("value: {text: page}", "value: {json: page string, fields: {pgae: the page}}"),
+        InvalidFormat,
+        f'{S}:7  source "PageViews"',
+        ["names 'pgae'", "did you mean 'page'"],
     ),
     (("value: {text: page}", "value: text"), ConfigInvalid, f'{S}:7  source "PageViews"', ["mapping of keys"]),
     (
@@ -539,7 +551,7 @@ def _shape(topology):
 
 
 def test_yaml_and_python_give_the_same_topology(load):
-    from lakestreams import EventTime, Json
+    from lakestreams import EventTime
 
     builder = StreamsBuilder("page_views")
     # sources in the order of their first use
@@ -563,6 +575,18 @@ def test_yaml_and_python_give_the_same_topology(load):
     position = {name: index for index, name in enumerate(named)}
     assert all(position[parent.name] < position[node.name] for node in made.nodes for parent in node.parents)
     assert [source.name for source in made.sources] == ["UserProfiles", "PageViews"]
+
+
+@pytest.mark.parametrize(
+    ("key", "made"),
+    [("json", Json), ("registry_json", RegistryJson), ("connect_json", ConnectJson), ("debezium_json", DebeziumJson)],
+)
+def test_fields_in_yaml_are_those_of_python(load, key, made):
+    fields = "{page: the page, city: [address, post-code]}"
+    loaded = load(("value: {text: page}", f"value: {{{key}: 'page string, city string', fields: {fields}}}"))
+    fields = {"page": "the page", "city": ("address", "post-code")}
+    assert loaded.topology.sources[0].value == made("page string, city string", fields)
+    assert 'page string from "the page", city string from ["address", "post-code"]' in loaded.topology.describe()
 
 
 def test_the_minimal_pipeline_is_the_same_text(load):

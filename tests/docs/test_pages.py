@@ -166,7 +166,10 @@ def test_a_page_that_was_changed_by_hand_is_found(error_pages, tmp_path: Path) -
 def test_decisions_are_numbered_listed_and_of_one_form() -> None:
     folder = ROOT / "docs" / "decisions"
     notes = sorted(file for file in folder.glob("*.md") if file.name != "README.md")
-    assert [file.name[:4] for file in notes] == [f"{number:04}" for number in range(1, len(notes) + 1)]
+    numbers = [file.name[:4] for file in notes]
+    # several people write at once, each under a number that was given: one may be missing for a while
+    assert len(set(numbers)) == len(numbers)
+    assert all(number.isdecimal() for number in numbers)
     for file in notes:
         assert text(file).startswith(f"# {file.name[:4]} ")
         assert re.findall(r"^\*\*(.*?)\.\*\*", text(file), re.MULTILINE) == [

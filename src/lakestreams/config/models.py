@@ -39,7 +39,7 @@ from lakestreams.topology.nodes import (
 class FormatSpec(Model):
     """How bytes are read: exactly one of the formats."""
 
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(_one_format()))
 
     text: Name | None = Field(default=None, description="UTF-8 text as one string column of this name.")
     long: Name | None = Field(default=None, description="Kafka's eight-byte long as one bigint column of this name.")
@@ -58,9 +58,18 @@ class FormatSpec(Model):
         default=None, description="Of a Delta table: its columns, such as 'id bigint'; may stand without this key."
     )
 
+    fields: dict[Name, str | tuple[str, ...]] | None = Field(
+        default=None,
+        description="Of the formats of JSON: column to the name of its field, where that is another one; a list of names leads "
+        "to a field inside objects.",
+    )
+
     @model_validator(mode="after")
     def _one(self) -> FormatSpec:
         exactly_one(self, tuple(_FORMATS), "a format")
+        if self.fields is not None and not any(getattr(self, name) is not None for name in _OF_JSON):
+            msg = f"fields: only {', '.join(_alias(name) for name in _OF_JSON)} have them"
+            raise ValueError(msg)
         return self
 
     def build(self) -> Format:
@@ -70,20 +79,29 @@ class FormatSpec(Model):
             InvalidFormat: if the column name or the schema cannot be used.
         """
         name = next(name for name in _FORMATS if getattr(self, name) is not None)
-        fmt = _FORMATS[name](getattr(self, name))
+        schema = getattr(self, name)
+        fmt = _FORMATS[name](schema) if self.fields is None else _OF_JSON[name](schema, self.fields)
         fmt.fields  # noqa: B018 - a name that tables cannot carry is refused here, where its place is known
         return fmt
 
 
-_FORMATS: Final[dict[str, Callable[[str], Format]]] = {
-    "text": Text,
-    "long": Long,
+_OF_JSON: Final[dict[str, Callable[..., Format]]] = {
     "json_": Json,
     "registry_json": RegistryJson,
     "connect_json": ConnectJson,
     "debezium_json": DebeziumJson,
-    "columns": TableColumns,
 }
+_FORMATS: Final[dict[str, Callable[[str], Format]]] = {"text": Text, "long": Long, **_OF_JSON, "columns": TableColumns}
+
+
+def _alias(name: str) -> str:
+    """The key of a format in the file."""
+    return FormatSpec.model_fields[name].alias or name
+
+
+def _one_format() -> dict[str, Any]:
+    """What a JSON Schema says of a format: exactly one of its names."""
+    return {"oneOf": [{"required": [_alias(name)]} for name in _FORMATS]}
 
 
 class EventTimeSpec(Model):

@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,6 +161,18 @@ def read_rows(
         raw: the raw columns of `bronze_schema`, up to `timestamp_type`.
         source, positions, seq, ingest_time_ms: as for `bronze_rows`.
     """
+    return judged_rows(typed_rows(raw, source), source, positions, seq, ingest_time_ms)
+
+
+def typed_rows(raw: DataFrame, source: Source) -> DataFrame:
+    """Raw records as their source's formats read them: the columns that `judged_rows` takes.
+
+    Jobs and tests both read by this, so that they refuse the same records.
+
+    Args:
+        raw: columns `key, value, timestamp_ms` and any other.
+        source: says how they are read.
+    """
     # in columns of their own: inside the expressions below each would be computed several times
     once = raw.select("*", source.key.read(F.col("key")).alias("key_read"),
                       source.value.read(F.col("value")).alias("value_read"))  # fmt: skip
@@ -167,7 +180,18 @@ def read_rows(
     value = source.value.parse(F.col("value"), F.col("value_read"))
     read = once.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
                       value.error.alias("value_error"))  # fmt: skip
-    return judged_rows(read.withColumn("event_time_ms", event_time_of(source)), source, positions, seq, ingest_time_ms)
+    keyed = read.withColumn("k", _key_of(source))
+    return keyed.withColumn("event_time_ms", event_time_of(source))
+
+
+def _key_of(source: Source) -> Column:
+    """The key in `k`, null where none of its columns has a value.
+
+    Such bytes name no row: the object lacks what was declared. Read as a key of nulls, all of them would join each other
+    (decision 0027).
+    """
+    there = reduce(or_, (F.col("k")[field.name].isNotNull() for field in source.key.fields))
+    return F.when(there, F.col("k"))
 
 
 def event_time_of(source: Source) -> Column:

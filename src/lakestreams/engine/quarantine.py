@@ -22,7 +22,7 @@ from lakestreams.engine.plans import Plan, Range
 from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.flow.dataflow import Rejected
 from lakestreams.flow.sides import DETAIL, EXPECTATION, ROW, RULES
-from lakestreams.topology.graph import is_rekeyed, may_delete, sources_of, takes_null_values
+from lakestreams.topology.graph import is_rekeyed, may_delete, passes_null_values, refuses_null_values, sources_of
 from lakestreams.topology.nodes import Aggregate, WindowedJoin, is_made
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ def rows(
         taken = [source for source in sources_of(node) if plan.of(source.topic)]
         if one.earlier:  # perhaps of a plan without records: time alone lets out what waits
             if one.code in (NO_PARTNER, EXPECTATION) or _possible(one.code, node, taken, plan, topology):
-                parts.extend(_of_earlier(spark, ledger, sources_of(node), plan, one))
+                parts.extend(_of_earlier(spark, ledger, sources_of(node), plan, one, topology))
             continue
         if _possible(one.code, node, taken, plan, topology):
-            parts.extend(_of_step(spark, ledger, source, plan, one) for source in taken)
+            parts.extend(_of_step(spark, ledger, source, plan, one, topology) for source in taken)
     if not parts:
         return None
     return reduce(lambda left, right: left.unionByName(right), parts)
@@ -94,12 +94,6 @@ def reasons(topology: Topology, rejected: Sequence[Rejected]) -> list[tuple[str,
     return list(dict.fromkeys([*own, *((one.node, one.code) for one in rejected)]))
 
 
-def _refuses_null_values(source: Source, topology: Topology) -> bool:
-    """Whether a stream's null values go to quarantine from the source: nothing behind it has a use for them."""
-    quarantined = source.kind == "stream" and source.null_values == "quarantine"
-    return quarantined and not takes_null_values(source, topology.nodes)
-
-
 def _suspect(source: Source, part: Range, topology: Topology) -> bool:
     """Whether the counts of a stretch say that the source itself refuses some of it; what is not counted may be."""
     dropping = [rule for rule in topology.expectations.rules_of(source.name) if rule.action == "drop"]
@@ -107,7 +101,7 @@ def _suspect(source: Source, part: Range, topology: Topology) -> bool:
         return True
     if source.kind != "stream":
         return bool(part.bad or part.null_keys)
-    nulls = part.null_values and _refuses_null_values(source, topology)
+    nulls = part.null_values and refuses_null_values(source, topology.nodes)
     return bool(part.bad or nulls or (part.null_keys and source.keys_not_null == "drop"))
 
 
@@ -119,9 +113,8 @@ def _possible(code: str, node: Node, taken: Sequence[Source], plan: Plan, topolo
         return made or max((part.lag_ms for part in parts if part.records), default=0) > _least_slack(node)
     if code == NULL_KEY:
         return any(part.null_keys for part in parts) or is_rekeyed(node)
-    # null values: those of a source that refuses them are told by the source
-    told = all(_refuses_null_values(source, topology) for source in taken if source.kind == "stream")
-    return may_delete(node) or (not told and any(part.null_values for part in parts))
+    passing = any(passes_null_values(source, topology.nodes) for source in taken)
+    return may_delete(node) or (passing and any(part.null_values for part in parts))
 
 
 def _least_slack(node: Node) -> int:
@@ -133,7 +126,7 @@ def _least_slack(node: Node) -> int:
 
 def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, topology: Topology) -> DataFrame:
     """Unreadable records, null keys and values that the source itself has no use for, and what its rules drop."""
-    null_values = _refuses_null_values(source, topology)
+    null_values = refuses_null_values(source, topology.nodes)
     found = planned_rows(spark, ledger, source, [plan], readable=False)
     reason = F.when(F.col("error").isNotNull(), F.col("error"))
     if source.kind != "stream":
@@ -155,9 +148,19 @@ def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, 
     return _shaped(judged, ledger, plan, F.col("reason.code"), F.col("reason.message"), source.name)
 
 
-def _of_step(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, one: Rejected) -> DataFrame:
+def _of_step(
+    spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, one: Rejected, topology: Topology
+) -> DataFrame:
     """Records that a step had no use for, fetched again with their raw bytes."""
-    return _fetched(planned_rows(spark, ledger, source, [plan]), ledger, source, plan, one)
+    rows = _told_by_steps(planned_rows(spark, ledger, source, [plan]), source, one, topology)
+    return _fetched(rows, ledger, source, plan, one)
+
+
+def _told_by_steps(rows: DataFrame, source: Source, one: Rejected, topology: Topology) -> DataFrame:
+    """Rows without the null values of a stream that refuses or ignores them itself, where null values are refused."""
+    if one.code != NULL_VALUE or source.kind != "stream" or passes_null_values(source, topology.nodes):
+        return rows
+    return rows.where(F.col("v").isNotNull())
 
 
 def _fetched(rows: DataFrame, ledger: Ledger, source: Source, plan: Plan, one: Rejected) -> DataFrame:
@@ -193,7 +196,7 @@ def _fetched_each(rows: DataFrame, ledger: Ledger, source: Source, plan: Plan, o
 
 
 def _of_earlier(
-    spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plan: Plan, one: Rejected
+    spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plan: Plan, one: Rejected, topology: Topology
 ) -> list[DataFrame]:
     """Records that waited, some of them since earlier cycles: where they lie is looked up first, one row a partition."""
     bounds = F.min("offset").alias("first"), F.max("offset").alias("last")
@@ -203,7 +206,8 @@ def _of_earlier(
         own = {row["partition"]: (row["first"], row["last"] + 1) for row in found if row["source"] == source.topic}
         if own:
             rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(with_offsets(own))
-            parts.append(_fetched(rows.where(F.col("error").isNull()), ledger, source, plan, one))
+            readable = _told_by_steps(rows.where(F.col("error").isNull()), source, one, topology)
+            parts.append(_fetched(readable, ledger, source, plan, one))
     return parts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestreams.formats.base import Parsed, struct_type
+from lakestreams.formats.base import Parsed
 from lakestreams.formats.json import Declared, object_error, read_object, the_object
 from lakestreams.spark import F
 
@@ -23,7 +23,7 @@ _NO_OP = "no op; not a Debezium change event"
 _SHOWN_CHARACTERS = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class ConnectJson(Declared):
     """A JSON object in the wrapper of Connect's JsonConverter (`schemas.enable=true`, its default).
 
@@ -33,11 +33,13 @@ class ConnectJson(Declared):
 
     Args:
         schema: Spark DDL of the payload, such as `id bigint`.
+        fields: column to field of the payload where the names differ, as for `Json`.
     """
 
     def read(self, raw: Column) -> Column:
         """One from_json of the wrapper, its schema left out."""
-        return read_object(raw, f"struct<`{_PAYLOAD}`: {struct_type(self.fields)}>")
+        members, named = self.places.members, self.places.safe_members
+        return read_object(raw, *(f"struct<`{_PAYLOAD}`: struct<{one}>>" for one in (members, named)))
 
     def parse(self, raw: Column, read: Column | None = None) -> Parsed:
         """The payload, or what is wrong with it."""
@@ -48,14 +50,15 @@ class ConnectJson(Declared):
             raw.isNotNull() & payload.isNull(),
             _unless_payload_is_null(raw, "no payload; Json reads objects without Connect's wrapper"),
         )
-        return Parsed(value=F.when(unfit.isNull(), payload), error=F.coalesce(unfit, bare))
+        value = F.when(unfit.isNull(), self.places.struct(payload))
+        return Parsed(value=value, error=F.coalesce(unfit, bare))
 
     def describe(self) -> str:
         """The format with its columns."""
         return f"connect_json({self.columns})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DebeziumJson(Declared):
     """The row of a Debezium change event in JSON, bare or in the wrapper of Connect's JsonConverter; for tables.
 
@@ -66,12 +69,14 @@ class DebeziumJson(Declared):
 
     Args:
         schema: Spark DDL of the row, such as `name string, city string`.
+        fields: column to field of the row where the names differ, as for `Json`.
     """
 
     def read(self, raw: Column) -> Column:
         """One from_json of the event, where it stands bare and where it stands wrapped."""
-        event = f"`{_OP}`: string, `{_AFTER}`: {struct_type(self.fields)}"
-        return read_object(raw, f"struct<{event}, `{_PAYLOAD}`: struct<{event}>>")
+        rows = (f"struct<{one}>" for one in (self.places.members, self.places.safe_members))
+        events = (f"`{_OP}`: string, `{_AFTER}`: {row}" for row in rows)
+        return read_object(raw, *(f"struct<{event}, `{_PAYLOAD}`: struct<{event}>>" for event in events))
 
     def parse(self, raw: Column, read: Column | None = None) -> Parsed:
         """The row after the change, null where it was deleted, or what is wrong with the event."""
@@ -81,7 +86,8 @@ class DebeziumJson(Declared):
         payload = bare[_PAYLOAD]
         op, after = (F.when(payload.isNotNull(), payload[name]).otherwise(bare[name]) for name in (_OP, _AFTER))
         fault = F.when(raw.isNotNull(), _fault(raw, payload, op, after))
-        return Parsed(value=F.when(unfit.isNull() & op.isin(*_ROWS), after), error=F.coalesce(unfit, fault))
+        value = F.when(unfit.isNull() & op.isin(*_ROWS), self.places.struct(after))
+        return Parsed(value=value, error=F.coalesce(unfit, fault))
 
     def describe(self) -> str:
         """The format with its columns."""

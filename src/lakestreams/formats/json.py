@@ -10,7 +10,8 @@ import sqlglot
 from sqlglot import expressions as exp
 
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats.base import Field, Parsed, struct_type
+from lakestreams.formats.base import Field, Parsed
+from lakestreams.formats.places import RESERVED_PREFIX, Fields, Path, Places, paths_of
 from lakestreams.spark import F
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _ALL, _RECORD, _END, _CORRUPT = "_ls_all", "_ls_record", "_ls_end", "_ls_corrupt"
 _PLAIN, _LISTED = "_ls_plain", "_ls_listed"
-_RESERVED_PREFIX = "_ls_"
 _PREFIX_BYTES = 5
 _WHITE = " \t\r\n"
 # Single quotes and NaN are not JSON; Spark accepts both by default.
@@ -39,6 +39,8 @@ _SPARK_TYPES = {"int", "bigint", "smallint", "tinyint", "float", "double", "stri
                 "timestamp_ntz", "decimal", "binary", "array", "map", "struct"}  # fmt: skip
 _MAX_PRECISION = 38
 _NOT_UTF8 = "not valid UTF-8"
+_WRAPPER = ("payload", "schema")
+_WRAPPED = "in Connect's wrapper (schema and payload), in which no declared column is; ConnectJson reads it"
 
 
 def parse_ddl(ddl: str) -> tuple[Field, ...]:
@@ -73,8 +75,8 @@ def _fields(columns: Sequence[exp.Expression], ddl: str) -> tuple[Field, ...]:
         if not all(isinstance(kind, exp.NotNullColumnConstraint | exp.CommentColumnConstraint) for kind in kinds):
             msg = f"the schema {ddl!r} says more of {column.name!r} than its type"
             raise InvalidFormat(msg)
-        if column.name.lower().startswith(_RESERVED_PREFIX):
-            msg = f"the schema {ddl!r} names {column.name!r}; names that begin with {_RESERVED_PREFIX} are taken"
+        if column.name.lower().startswith(RESERVED_PREFIX):
+            msg = f"the schema {ddl!r} names {column.name!r}; names that begin with {RESERVED_PREFIX} are taken"
             raise InvalidFormat(msg, hint="choose another column name")
         fields.append(Field(column.name, _spark_type(column.kind, ddl)))
     names = [field.name.lower() for field in fields]
@@ -107,7 +109,7 @@ def _spark_type(kind: exp.DataType, ddl: str) -> str:
     return text
 
 
-def read_object(raw: Column, kind: str) -> Column:
+def read_object(raw: Column, kind: str, named: str | None = None) -> Column:
     """One from_json a record, for `the_object` and `object_error`.
 
     The text is read as the only element of a list with a mark behind it: from_json stops after one value and does
@@ -117,9 +119,13 @@ def read_object(raw: Column, kind: str) -> Column:
     Args:
         raw: the binary column.
         kind: the Spark SQL type of the object, a struct.
+        named: the same type with the names that the object's fields are to have, if they are others.
     """
     text = F.concat(F.lit(f'{{"{_ALL}":{{"{_RECORD}":['), raw.cast("string"), F.lit(f'],"{_END}":[]}}}}'))
-    return F.from_json(text, f"`{_ALL}` map<string, array<{kind}>>, `{_CORRUPT}` string", _OPTIONS)
+    found = F.from_json(text, f"`{_ALL}` map<string, array<{kind}>>, `{_CORRUPT}` string", _OPTIONS)
+    if named is None or named == kind:
+        return found
+    return found.cast(f"struct<`{_ALL}`: map<string, array<{named}>>, `{_CORRUPT}`: string>")
 
 
 def _is_flat(raw: Column) -> Column:
@@ -164,49 +170,69 @@ def write_object(value: Column) -> Column:
     return F.to_json(value, _WRITTEN).cast("binary")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Declared:
-    """What the formats with a declared schema have in common."""
+    """What the formats with a declared schema have in common.
+
+    Args:
+        schema: Spark DDL of the columns.
+        fields: column to the name of its JSON field, where that is another one; a list of names is a field inside
+            objects.
+
+    Attributes:
+        schema: as it was given.
+        named: the columns of `fields`, each with the names that lead to it.
+    """
 
     schema: str
+    named: tuple[tuple[str, Path], ...]
 
-    def __post_init__(self) -> None:
+    def __init__(self, schema: str, fields: Fields | None = None) -> None:
         """Reads the schema once, so that a wrong one is refused where it is written."""
-        object.__setattr__(self, "_fields", parse_ddl(self.schema))
+        object.__setattr__(self, "schema", schema)
+        object.__setattr__(self, "named", paths_of(fields))
+        object.__setattr__(self, "_places", Places.of(parse_ddl(schema), self.named))
+
+    @property
+    def places(self) -> Places:
+        """Where in the JSON object the columns stand."""
+        places: Places = self._places  # type: ignore[attr-defined]
+        return places
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """The columns of the schema."""
-        fields: tuple[Field, ...] = self._fields  # type: ignore[attr-defined]
-        return fields
+        return self.places.fields
 
     @property
     def columns(self) -> str:
         """The columns as text, equal for equal schemas however they are written."""
-        return ", ".join(f"{field.name} {field.type}" for field in self.fields)
+        return self.places.describe()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Json(Declared):
     """A JSON object read by a declared schema.
 
     Fields that the object lacks are null; fields that the schema lacks are not read (the raw bytes stay in bronze).
     An error is anything that is not one complete JSON object of the declared types: broken or truncated JSON, text
     after the object, an array or number as root, a value of another type, invalid UTF-8, nesting beyond Jackson's
-    limits.
+    limits; and an object in Connect's wrapper in which no declared column is.
 
     Args:
         schema: Spark DDL, such as `ms bigint, page string`.
+        fields: column to JSON field where the names differ: `{"user_id": "user-id", "city": ["address", "city"]}`.
     """
 
     def read(self, raw: Column) -> Column:
         """One from_json a record: of the bytes as they are where that tells all, else as `read_object` does."""
-        kind = struct_type(self.fields)
-        if self._nests:
-            return read_object(raw, kind)
-        columns = struct_type((*self.fields, Field(_CORRUPT, "string")))
-        plain = F.from_json(raw.cast("string"), columns, _OPTIONS)
-        listed = read_object(raw, kind)
+        members, named = self.places.members, self.places.safe_members
+        listed = read_object(raw, f"struct<{members}>", f"struct<{named}>")
+        if self.places.nests:
+            return listed
+        plain = F.from_json(raw.cast("string"), f"struct<{members}, `{_CORRUPT}`: string>", _OPTIONS)
+        if self.places.renamed:
+            plain = plain.cast(f"struct<{named}, `{_CORRUPT}`: string>")
         return F.when(_is_flat(raw), F.struct(plain.alias(_PLAIN), F.lit(None).alias(_LISTED))).otherwise(
             F.struct(F.lit(None).alias(_PLAIN), listed.alias(_LISTED))
         )
@@ -214,57 +240,55 @@ class Json(Declared):
     def parse(self, raw: Column, read: Column | None = None) -> Parsed:
         """The one object, or what is wrong with it."""
         found = self.read(raw) if read is None else read
-        unfit = f"does not fit {self.schema}"
-        if self._nests:
-            error = object_error(raw, found, unfit)
-            return Parsed(value=F.when(raw.isNotNull() & error.isNull(), the_object(found)), error=error)
+        unfit, places = f"does not fit {self.schema}", self.places
+        if places.nests:
+            own = the_object(found)
+            error = F.coalesce(object_error(raw, found, unfit), self._wrapped(raw, places.nothing_of(own)))
+            return Parsed(value=F.when(raw.isNotNull() & error.isNull(), places.struct(own)), error=error)
         plain, listed = found[_PLAIN], found[_LISTED]
         broken = F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(_NOT_UTF8)).when(
             plain[_CORRUPT].isNotNull(), F.lit(unfit)
         )
         error = F.when(plain.isNotNull(), broken).otherwise(object_error(raw, listed, unfit))
-        value = F.when(plain.isNotNull(), F.struct(*(plain[field.name].alias(field.name) for field in self.fields)))
-        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), value.otherwise(the_object(listed))), error=error)
+        nothing = places.nothing_of(plain) & places.nothing_of(the_object(listed))
+        error = F.coalesce(error, self._wrapped(raw, nothing))
+        value = F.when(plain.isNotNull(), F.struct(*places.columns(plain))).otherwise(places.struct(the_object(listed)))
+        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), value), error=error)
 
-    @property
-    def _nests(self) -> bool:
-        """Whether an object that fits has braces inside."""
-        return any("struct<" in field.type or "map<" in field.type for field in self.fields)
+    def _wrapped(self, raw: Column, nothing: Column) -> Column:
+        """An error where no declared column has a value and the object is Connect's wrapper of another one.
+
+        It reads the text once more, but only of objects in which nothing was found.
+        """
+        if {path[0] for path in self.places.paths} & set(_WRAPPER):
+            return F.lit(None).cast("string")
+        keys = F.array_sort(F.json_object_keys(raw.cast("string")))
+        wrapper = F.array(*map(F.lit, _WRAPPER))
+        return F.when(raw.isNotNull() & nothing, F.when(keys == wrapper, F.lit(_WRAPPED)))
 
     def write(self, value: Column) -> Column:
         """The struct as one object. Not a number and infinities, which JSON has not, become texts that are not read."""
-        return write_object(value)
+        return write_object(self.places.written(value))
 
     def describe(self) -> str:
         """The format with its columns."""
         return f"json({self.columns})"
 
 
-@dataclass(frozen=True)
-class RegistryJson:
+@dataclass(frozen=True, init=False)
+class RegistryJson(Declared):
     """A JSON object behind the prefix that schema registries define: a zero byte and a four-byte schema id.
 
     The id is not looked up: the declared schema decides what is read, as with `Json`.
 
     Args:
         schema: Spark DDL, such as `ms bigint, page string`.
+        fields: column to JSON field where the names differ, as for `Json`.
     """
-
-    schema: str
-
-    def __post_init__(self) -> None:
-        """Reads the schema once."""
-        object.__setattr__(self, "_json", Json(self.schema))
 
     @property
     def _inner(self) -> Json:
-        inner: Json = self._json  # type: ignore[attr-defined]
-        return inner
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The columns of the schema."""
-        return self._inner.fields
+        return Json(self.schema, dict(self.named))
 
     def read(self, raw: Column) -> Column:
         """One from_json of what is behind the prefix."""

@@ -20,7 +20,7 @@ _OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class TableColumns(Json):
     """Columns of a Delta table, by their names and types.
 
@@ -30,6 +30,10 @@ class TableColumns(Json):
     Args:
         schema: Spark DDL of the columns that are read, such as `name string, region string`.
     """
+
+    def __init__(self, schema: str) -> None:
+        """Reads the schema once; a table's columns have their own names."""
+        super().__init__(schema)
 
     def typed(self) -> Column:
         """The struct of these columns of a table's row."""

@@ -21,7 +21,8 @@ def encode(value: Any, how: Format) -> bytes | None:
 
     Args:
         value: bytes as they are; None; text for `Text`; an int for `Long`; a dict for the formats of JSON, whose
-            names and types are judged when it is read, as a topic's are. For `DebeziumJson` it is the row; its update
+            names and types are judged when it is read, as a topic's are; a column that is read from another field is
+            written there. For `DebeziumJson` it is the row; its update
             is written (pass bytes for any other event).
         how: the format.
 
@@ -35,7 +36,7 @@ def encode(value: Any, how: Format) -> bytes | None:
     if isinstance(how, Long) and isinstance(value, int) and not isinstance(value, bool) and -_LONG <= value < _LONG:
         return value.to_bytes(8, "big", signed=True)
     if isinstance(how, Json | RegistryJson | ConnectJson | DebeziumJson) and isinstance(value, Mapping):
-        text = json.dumps(_wrapped(value, how), ensure_ascii=False, default=str).encode("utf-8")
+        text = json.dumps(_wrapped(how.places.put(value), how), ensure_ascii=False, default=str).encode("utf-8")
         return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson) else text
     message = f"{value!r} cannot be written as {how.describe()}"
     raise InvalidOption(message, hint="pass bytes to pipe a record that the format cannot read")

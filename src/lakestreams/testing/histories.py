@@ -16,7 +16,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
+from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP, typed_rows
 from lakestreams.engine.quarantine import NULL_KEY
 from lakestreams.expectations.rules import any_of, fields_of
 from lakestreams.flow import dataflow
@@ -25,7 +25,7 @@ from lakestreams.flow.sides import EXPECTATION
 from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.sql import quoted
-from lakestreams.topology.graph import takes_null_values
+from lakestreams.topology.graph import passes_null_values, refuses_null_values
 from lakestreams.topology.nodes import Repartition
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class Histories:
         self._places: dict[tuple[str, int, int], int] = {}
         self._last = 0
         self._retained: dict[str, dict[str, DataFrame]] = {}
+        self._nulls: dict[str, list[int]] = {}
         self.piped: list[Piped] = []
 
     def step(self, pieces: Sequence[Piped], *, keeps: bool = True) -> tuple[Results, list[dataflow.Rejected]]:
@@ -124,6 +125,7 @@ class Histories:
         streams, tables, unreadable = {}, {}, []
         for source in self._topology.sources:
             judged = self._materialised(self._judged(source))
+            self._nulls[source.name] = _null_values(judged) if source.kind == "stream" else []
             unreadable += self._bad(source, judged)
             good = judged.where(F.col("reason").isNull())
             if source.kind == "stream":
@@ -147,14 +149,13 @@ class Histories:
 
     def null_values(self) -> list[int]:
         """The places of the last step's records that a source refuses for their null value."""
-        nodes = self._topology.nodes
-        refuse = {
-            one.name
-            for one in self._topology.sources
-            if one.kind == "stream" and one.null_values != "ignore" and not takes_null_values(one, nodes)
-        }
-        new = enumerate(self.piped[self._last :], self._last)
-        return [place for place, piece in new if piece.value is None and piece.source in refuse]
+        refuse = [one for one in self._topology.sources if refuses_null_values(one, self._topology.nodes)]
+        return [place for source in refuse for place in self._nulls[source.name]]
+
+    def silent_null_values(self) -> frozenset[int]:
+        """The places of the last step's null values of which no step tells: the source refuses or ignores them."""
+        silent = [one for one in self._topology.sources if not passes_null_values(one, self._topology.nodes)]
+        return frozenset(place for source in silent for place in self._nulls[source.name])
 
     def _remembered(self, kept: Mapping[str, Mapping[str, DataFrame]]) -> dict[str, dict[str, DataFrame]]:
         """What the nodes keep, taken out of its plan, so that the next step's plan is no longer than this one's."""
@@ -214,13 +215,7 @@ class Histories:
         columns: list[tuple[object, ...]] = list(zip(*rows, strict=True)) or [()] * len(_RAW)
         table = pa.table([pa.array(column, field.type) for column, field in zip(columns, _RAW, strict=True)], _RAW)
         raw = self._spark.createDataFrame(table)
-        read = raw.select("*", source.key.read(F.col("key")).alias("key_read"),
-                          source.value.read(F.col("value")).alias("value_read"))  # fmt: skip
-        key = source.key.parse(F.col("key"), F.col("key_read"))
-        value = source.value.parse(F.col("value"), F.col("value_read"))
-        parsed = read.select("*", key.value.alias("k"), key.error.alias("key_error"), value.value.alias("v"),
-                             value.error.alias("value_error"))  # fmt: skip
-        judged = parsed.withColumn("event_time_ms", _event_time(source)).withColumn("reason", self._reason(source))
+        judged = typed_rows(raw, source).withColumn("reason", self._reason(source))
         in_order = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
         moves = F.when(F.col("reason").isNull() | F.col("reason").isin(NULL_KEY, EXPECTATION), F.col("event_time_ms"))
         timed = judged.withColumn("stream_time_ms", F.coalesce(F.max(moves).over(in_order), F.lit(0)))
@@ -253,6 +248,12 @@ class Histories:
         ]
 
 
+def _null_values(judged: DataFrame) -> list[int]:
+    """The places of readable records with a null value."""
+    found = judged.where(F.col("reason").isNull() & F.col("v").isNull()).select("cycle").collect()
+    return [row["cycle"] - 1 for row in found]
+
+
 def _relaxed(of: DataType) -> DataType:
     """The type with all fields of structs nullable: Arrow takes a null struct for one whose fields are null."""
     if isinstance(of, StructType):
@@ -262,14 +263,3 @@ def _relaxed(of: DataType) -> DataType:
     if isinstance(of, MapType):
         return MapType(_relaxed(of.keyType), _relaxed(of.valueType), of.valueContainsNull)
     return of
-
-
-def _event_time(source: Source) -> Column:
-    types = {one.name: one.type for one in source.value.fields}
-    field_type = types.get(source.event_time.field) if source.event_time.field else None
-    time = source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
-    if source.kind == "stream":
-        return time
-    # a deletion has no field to take its time from
-    own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
-    return F.when(F.col("v").isNull() & F.col("value_error").isNull(), own).otherwise(time)

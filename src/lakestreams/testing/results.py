@@ -96,7 +96,7 @@ def refused(histories: Histories, rejected: Iterable[Rejected]) -> list[Refused]
 
     Returns:
         Each record, step and code once. A stream's null value is refused by its source, unless that ignores them:
-        no join's refusal of it is told beside.
+        no step's refusal of it is told beside.
     """
     frames = [
         one.records.select(
@@ -107,10 +107,8 @@ def refused(histories: Histories, rejected: Iterable[Rejected]) -> list[Refused]
     found = set()
     for row in reduce(DataFrame.unionByName, frames).collect() if frames else []:
         place = histories.place_of(row["source"], row["partition"], row["offset"])
-        if row["code"] != NULL_VALUE or histories.piped[place].value is not None:
-            found.add(Refused(place, row["node"], row["code"]))
-    unreadable = {one.cause for one in found if one.node == histories.piped[one.cause].source}
-    for place in histories.null_values():
-        if place not in unreadable:
-            found.add(Refused(place, histories.piped[place].source, NULL_VALUE))
+        found.add(Refused(place, row["node"], row["code"]))
+    silent = histories.silent_null_values()
+    found = {one for one in found if one.code != NULL_VALUE or one.cause not in silent}
+    found |= {Refused(place, histories.piped[place].source, NULL_VALUE) for place in histories.null_values()}
     return sorted(found, key=lambda one: (one.cause, one.node, one.code))

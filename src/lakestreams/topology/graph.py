@@ -113,6 +113,16 @@ def takes_null_values(source: Source, nodes: Sequence[Node]) -> bool:
     return any(isinstance(node, ToTable) and reaches(node.parent) for node in nodes)
 
 
+def refuses_null_values(source: Source, nodes: Sequence[Node]) -> bool:
+    """Whether a stream's null values are refused by the source: nothing behind it has a use for them."""
+    return source.kind == "stream" and source.null_values == "quarantine" and not takes_null_values(source, nodes)
+
+
+def passes_null_values(source: Source, nodes: Sequence[Node]) -> bool:
+    """Whether a stream's null values are those of its steps, which may refuse them: it neither refuses nor ignores them."""
+    return source.kind == "stream" and source.null_values == "quarantine" and takes_null_values(source, nodes)
+
+
 def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:
     """Whether both inputs hold rows of the same source record, and whose Kafka Streams would process first.
 
