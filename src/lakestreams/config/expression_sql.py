@@ -391,7 +391,6 @@ class Renderer:
             self._refuse(
                 f"{name} needs {allowed.LEAST_ARGUMENTS[plain]} or more arguments; with fewer it asks for the moment"
             )
-        self._check_size(plain, arguments)
         self.leaves.extend(name_leaf(name))
         written: list[str] = []
         if plain in allowed.UNIT_FIRST and len(arguments) == 3:
@@ -407,14 +406,6 @@ class Renderer:
             time = f"try_to_timestamp({', '.join(written)})"
             return f"TRY_CAST({written[0] if len(written) == 1 else time} AS date)"
         return f"{called}({', '.join(written)})"
-
-    def _check_size(self, name: str, arguments: Sequence[exp.Expr]) -> None:
-        place = allowed.REPEATING.get(name)
-        if place is None or place >= len(arguments):
-            return
-        size = arguments[place]
-        if type(size) is not exp.Literal or size.is_string or decimal(str(size.this)) > allowed.MAX_REPEAT:
-            self._refuse(f"{name} takes a written number of at most {allowed.MAX_REPEAT} as its length")
 
     def _unit(self, name: str, node: exp.Expr) -> str:
         parts = _path(node)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from lakestreams.config import expression_bounds
 from lakestreams.config.expression_sql import Parts, Renderer, Resolve
 from lakestreams.config.expression_text import leaves_of, parse, short, tokens_of
 from lakestreams.errors import ExpressionRefused, InvalidExpression, UnknownColumn
@@ -98,6 +99,9 @@ def compile_expression(text: str, where: str | None = None) -> Expression:
     if renderer.leaves != leaves_of(tokens):
         msg = f"the expression {short(text)} cannot be read without doubt"
         raise ExpressionRefused(msg, hint="put parentheses around its parts, or write it with functions", where=where)
+    unbounded = expression_bounds.fault(tree)
+    if unbounded is not None:
+        raise ExpressionRefused(f"{unbounded}, in {short(text)}", where=where)
     return Expression(text, where or "", sql, tuple(seen), tree)
 
 

@@ -5,7 +5,7 @@ Each is a scalar Spark function whose result depends on its arguments and the se
 purpose: what runs code (`java_method`, `reflect`), asks for the time, the user, the session or chance (`now`,
 `current_*`, `uuid`, `rand`, `aes_encrypt` with its random IV), reads files or other relations (`input_file_name`),
 aggregates, windows or generates rows, raises on purpose (`raise_error`, `assert_true`), reads XML (entities), or makes
-values of unbounded size (`sequence`).
+values of unbounded size (`sequence`). What others may allocate is bounded in `expression_bounds`.
 """
 
 from __future__ import annotations
@@ -56,10 +56,6 @@ GROUPS: Final[dict[str, frozenset[str]]] = {
 }
 
 FUNCTIONS: Final = frozenset[str]().union(*GROUPS.values())
-
-# The position of an argument that decides how large the result gets; it must be a number of at most MAX_REPEAT.
-REPEATING: Final = {"array_repeat": 1, "lpad": 1, "repeat": 1, "rpad": 1, "space": 0}
-MAX_REPEAT: Final = 65_536
 
 # With fewer arguments these ask for the current time, zone or another thing that changes.
 LEAST_ARGUMENTS: Final = {"convert_timezone": 3, "to_unix_timestamp": 1, "unix_timestamp": 1}
