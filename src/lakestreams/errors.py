@@ -488,7 +488,7 @@ class TableNameCollision(LakestreamsError):
 
     code = "LS507"
     name = "TABLE_NAME_COLLISION"
-    hint = "rename one of them"
+    hint = 'rename an output, or name a source\'s table: bronze="orders_2"'
 
 
 class NothingToVerify(LakestreamsError):

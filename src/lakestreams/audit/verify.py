@@ -106,6 +106,7 @@ def verify(
         NothingToVerify: if no cycle is finished, or none of those asked for, or none of these can be evaluated.
         BronzeTrimmed: if bronze is trimmed up to a later cycle than the first one asked for.
     """
+    lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
     history = ledger.history(spark)
     every = [plan for plan in ledger.plans(spark, 1) if plan.cycle <= history.done_cycle]

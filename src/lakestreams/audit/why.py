@@ -132,6 +132,7 @@ def why(
     Raises:
         NoSuchRecord: if bronze holds none, and no output a row of the key.
     """
+    lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
     fates = _records(spark, ledger, topology, key, place)
     history = ledger.history(spark)

@@ -116,7 +116,7 @@ def _open(screen: Screen, options: RunOptions, wanted: Wanted) -> Opened:
     from lakestreams.engine import quarantine  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.ledger import Ledger  # noqa: PLC0415 - needs pyspark
 
-    ledger = Ledger(lake, pipeline.topology.name)
+    ledger = Ledger(lake.naming(pipeline.topology), pipeline.topology.name)
     if not (ledger.table.exists(spark) and quarantine.table(ledger).exists(spark)):
         message = f"pipeline {ledger.pipeline} has never run in {lake.catalog or lake.root}"
         raise NotInQuarantine(message, hint="run the pipeline first, or name its lake with --root or --catalog")

@@ -137,6 +137,10 @@ class TopicSpec(Expecting):
         default=None,
         description="A Delta table in place of a topic: catalog.schema.table, schema.table, or a path.",
     )
+    bronze: Name | None = Field(
+        default=None,
+        description="What its bronze table is called behind the pipeline's name; by default as the topic.",
+    )
     changes: TableChanges | None = Field(
         default=None,
         description="How the changes of a Delta table that is read as a table are found: cdf (its change data feed, the "

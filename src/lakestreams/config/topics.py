@@ -53,18 +53,19 @@ def _declare(
         if spec.kind == "global_table":
             return builder.global_table(
                 topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future,
-                delta=spec.delta, changes=changes,
+                delta=spec.delta, changes=changes, bronze=spec.bronze,
             )  # fmt: skip
         if spec.kind == "table":
             return builder.table(
                 topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future,
                 as_of=spec.history is not None, history=spec.history, delta=spec.delta, changes=changes,
+                bronze=spec.bronze,
             )  # fmt: skip
         return builder.stream(
             topic, key=key, value=value, name=name, event_time=time, max_future=spec.max_future,
             null_values=spec.null_values or Source.null_values,
             keys_not_null=spec.expectations.keys_not_null if spec.expectations else Source.keys_not_null,
-            delta=spec.delta, ignore_changes=bool(spec.ignore_changes),
+            delta=spec.delta, ignore_changes=bool(spec.ignore_changes), bronze=spec.bronze,
         )  # fmt: skip
     except LakestreamsError as fault:
         document.faults.append(placed(fault, document, path))

@@ -84,7 +84,7 @@ class Driver:
     ) -> None:
         self._spark = spark
         self._topology = topology
-        self._lake = lake
+        self._lake = lake = lake.naming(topology)
         self._settings = settings
         self._tell: Listener = listener or (lambda _: None)
         self._ledger = Ledger(lake, topology.name)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestreams.topology.builder import Topology
+
 INDEXED = "delta.dataSkippingNumIndexedCols"
 """Of how many columns, from the first one on, a table keeps the statistics by which files are skipped."""
 
@@ -311,6 +313,7 @@ class Lake:
         bronze_schema: the schema (or folder) of bronze tables.
         silver_schema: the schema of outputs that name none or `silver`.
         control_schema: the schema of lakestreams' own tables.
+        named: pipeline, topic and the name that the pipeline gives to its table, of sources that name theirs.
     """
 
     root: str
@@ -318,6 +321,7 @@ class Lake:
     bronze_schema: str = schemas.BRONZE
     silver_schema: str = schemas.SILVER
     control_schema: str = schemas.CONTROL
+    named: frozenset[tuple[str, str, str]] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuses a catalog and schemas that statements cannot name, and one schema for two of them.
@@ -357,11 +361,25 @@ class Lake:
 
     def bronze(self, pipeline: str, topic: str) -> Table:
         """The bronze table of a pipeline's topic."""
-        return self._table(self.bronze_schema, f"{pipeline}__{plain(topic)}")
+        return self._table(self.bronze_schema, f"{pipeline}__{self._stem(pipeline, topic)}")
 
     def snapshot(self, pipeline: str, topic: str) -> Table:
         """The snapshot of a table source."""
-        return self._table(self.control_schema, f"snapshot_{pipeline}__{plain(topic)}")
+        return self._table(self.control_schema, f"snapshot_{pipeline}__{self._stem(pipeline, topic)}")
+
+    def naming(self, *topologies: Topology) -> Lake:
+        """The same lake, with the names that these pipelines give to their sources' tables."""
+        named = {
+            (topology.name, source.topic, source.bronze)
+            for topology in topologies
+            for source in topology.sources
+            if source.bronze is not None
+        }
+        return replace(self, named=self.named | named)
+
+    def _stem(self, pipeline: str, topic: str) -> str:
+        """What a topic's tables are called behind the pipeline's name."""
+        return next((name for own, of, name in self.named if (own, of) == (pipeline, topic)), plain(topic))
 
     def state(self, pipeline: str, name: str) -> Table:
         """One frame of what a pipeline's nodes keep of the past."""

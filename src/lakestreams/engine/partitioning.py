@@ -77,6 +77,7 @@ def examine(spark: SparkSession, lake: Lake, topology: Topology, newest: int = N
         topology: the pipeline.
         newest: at most so many records of each topic, the last ones that were ingested, by offsets.
     """
+    lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
     history = ledger.history(spark) if ledger.table.exists(spark) else None
     if history is None or history.ingest is None:

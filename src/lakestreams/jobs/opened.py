@@ -42,7 +42,8 @@ class Opened:
             UnknownReference: if there is no such source, or none is named and there are several.
         """
         topics = {one.name: one.topic for one in self.topology.sources}
-        return self.lake.bronze(self.topology.name, topics[_one_of("source", source, topics)]).read(self.spark)
+        lake = self.lake.naming(self.topology)
+        return lake.bronze(self.topology.name, topics[_one_of("source", source, topics)]).read(self.spark)
 
     def silver(self, output: str | None = None) -> DataFrame:
         """The rows of an output that is a table; may be left out if there is one only.

@@ -278,7 +278,8 @@ def open_lake(options: RunOptions) -> Lake:
     if on_databricks() and not options.root:
         msg = "neither a folder nor a catalog is given for the tables"
         raise InvalidOption(msg, hint="--catalog=... with --checkpoint-root=..., or --root=...")
-    return Lake(options.root or DEFAULT_ROOT, options.catalog, **schemas.parse(options.schemas))
+    rooms = schemas.parse(options.schemas)
+    return Lake(options.root or DEFAULT_ROOT, options.catalog, **rooms)  # type: ignore[arg-type]  # names of schemas alone
 
 
 def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
@@ -392,7 +393,7 @@ def prepare(pipelines: Sequence[Pipeline], options: RunOptions, listener: Listen
     """
     from lakestreams.engine.lake import require_distinct  # noqa: PLC0415 - needs pyspark
 
-    lake = open_lake(options)
+    lake = open_lake(options).naming(*(pipeline.topology for pipeline in pipelines))
     require_distinct(_tables(pipelines, lake))
     settings = tuple(settings_of(pipeline, options) for pipeline in pipelines)
     job = Job(tuple(pipelines), settings, lake, options)

@@ -134,6 +134,7 @@ class StreamsBuilder:
         keys_not_null: ExpectationAction = "off",
         delta: str | None = None,
         ignore_changes: bool = False,
+        bronze: str | None = None,
     ) -> KStream:
         """A topic, or a Delta table that is appended to, as a stream of records.
 
@@ -149,11 +150,13 @@ class StreamsBuilder:
             delta: a Delta table with a change data feed in place of the topic: `catalog.schema.table`, `schema.table`
                 or a path. Its commits' time stands in for the record's own timestamp.
             ignore_changes: of a Delta table, whether updates and deletes are passed over; by default they end the run.
+            bronze: what its bronze table is called behind the pipeline's name; by default as the topic, each sign that a
+                table cannot have being `_`.
         """
         source = self._source(
             "stream", topic, key, value, name, event_time, max_future, null_values, keys_not_null, delta
         )
-        return KStream(self, self.add(replace(source, ignore_changes=ignore_changes)))
+        return KStream(self, self.add(replace(source, ignore_changes=ignore_changes, bronze=bronze)))
 
     def table(
         self,
@@ -168,6 +171,7 @@ class StreamsBuilder:
         history: Duration | None = None,
         delta: str | None = None,
         changes: TableChanges = "cdf",
+        bronze: str | None = None,
     ) -> KTable:
         """A topic as a table: the newest record of a key is its row, a null value deletes it. Or a Delta table as one.
 
@@ -184,6 +188,7 @@ class StreamsBuilder:
             delta: a Delta table in place of the topic, as for `stream`; the key's columns are unique in it.
             changes: how a Delta table's changes are found: `cdf`, by its change data feed, commit by commit; or
                 `snapshot`, by comparing its rows with those that were read before.
+            bronze: as for `stream`.
 
         Raises:
             InvalidOption: if a history is given without `as_of`.
@@ -192,7 +197,7 @@ class StreamsBuilder:
             msg = f"history={history!r} without as_of=True: only a versioned table keeps one"
             raise InvalidOption(msg, hint="add as_of=True, or leave history out", where=f'source "{name or topic}"')
         source = self._source("table", topic, key, value, name, event_time, max_future, "ignore", "drop", delta)
-        source = replace(source, changes=changes)
+        source = replace(source, changes=changes, bronze=bronze)
         if as_of:
             source = replace(source, history_ms=DAY_MS if history is None else to_ms(history, "history"))
         return KTable(self, self.add(source))
@@ -208,6 +213,7 @@ class StreamsBuilder:
         max_future: Duration = "1 day",
         delta: str | None = None,
         changes: TableChanges = "cdf",
+        bronze: str | None = None,
     ) -> GlobalKTable:
         """A topic as a table that every task holds whole: streams join it by any key, whatever the partitions.
 
@@ -221,9 +227,10 @@ class StreamsBuilder:
             event_time: as for `stream`.
             max_future: as for `stream`.
             delta, changes: as for `table`.
+            bronze: as for `stream`.
         """
         source = self._source("global_table", topic, key, value, name, event_time, max_future, "ignore", "drop", delta)
-        return GlobalKTable(self, self.add(replace(source, changes=changes)))
+        return GlobalKTable(self, self.add(replace(source, changes=changes, bronze=bronze)))
 
     def add(self, node: Node) -> Node:
         """Takes a node into the topology; the handles call this."""

@@ -118,10 +118,11 @@ def _headline(node: Node) -> str:
 
 
 def _origin(source: Source) -> str:
+    named = "" if source.bronze is None else f", bronze: {source.bronze}"
     if source.delta is None:
-        return f"topic: {source.topic}"
+        return f"topic: {source.topic}{named}"
     how = source.changes if source.kind != "stream" else "inserts" if source.ignore_changes else "appends"
-    return f"delta: {_shown(source.delta)} as {source.topic}, {how}"
+    return f"delta: {_shown(source.delta)} as {source.topic}, {how}{named}"
 
 
 def content_of(sink: KafkaSink) -> str:

@@ -84,6 +84,7 @@ class Source:
         delta: the Delta table that is read, by name or path; None: a topic is.
         changes: of a Delta table read as a table, how its changes are found.
         ignore_changes: of a Delta table read as a stream, whether its updates and deletes are passed over.
+        bronze: what its bronze table is called behind the pipeline's name; None: as the topic.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Source:
     delta: str | None = None
     changes: TableChanges = "cdf"
     ignore_changes: bool = False
+    bronze: str | None = None
 
     @property
     def parents(self) -> tuple[Node, ...]:

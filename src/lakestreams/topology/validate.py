@@ -423,6 +423,8 @@ def _source_faults(source: Source, where: str) -> list[LakestreamsError]:
     if source.name and not _TOPIC.match(source.topic if source.delta is None else source.topic[len(DELTA_TOPIC) :]):
         faults.append(InvalidName(f"topic name {source.topic!r}", hint=_TOPIC_HINT, where=where))
     faults.extend(_delta_faults(source, where))
+    if source.bronze is not None and not _PIPELINE.match(source.bronze):
+        faults.append(InvalidName(f"bronze table {source.bronze!r}", where=where))
     field = source.event_time.field
     types = {column.name: column.type for column in source.value.fields}
     if field is not None and field not in types:

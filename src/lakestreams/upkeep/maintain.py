@@ -100,6 +100,7 @@ def maintain(spark: SparkSession, lake: Lake, topology: Topology, options: Optio
         Fenced: if another maintenance of the pipeline came after this one.
     """
     _require_safe(spark, options.vacuum_hours)
+    lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
     if not ledger.table.exists(spark) or not ledger.history(spark).epoch:
         message = f"pipeline {topology.name} has never run in {lake.catalog or lake.root}"
