@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.config import recorded
+from lakestreams.config.recorded import Given
 from lakestreams.engine import fingerprint
 from lakestreams.engine.plans import Plan
 from lakestreams.flow.dataflow import LINEAGE
@@ -100,7 +101,7 @@ def of(
     newest_first = sorted(same.values(), key=lambda own: own[-1].cycle, reverse=True)
     given = next((own for own in newest_first if is_given(own)), None)
     found = Configurations()
-    function = None if configuration is None else recorded.function_of(fingerprint.parts(configuration.text)[1])
+    named = Given() if configuration is None else Given.by(fingerprint.parts(configuration.text)[1])
     for own in newest_first:
         meaning = history.meanings.get(own[-1].fingerprint)
         if own is given:
@@ -108,7 +109,7 @@ def of(
             continue
         description, text = fingerprint.parts(ledger.configuration(spark, own[-1].fingerprint))
         try:
-            made = recorded.topology(text, description, function)
+            made = recorded.topology(text, description, named)
         except recorded.NotCompiled as error:
             found.why_not |= {plan.cycle: str(error) for plan in own}
         else:

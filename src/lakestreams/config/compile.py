@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.config import kafka, models
+from lakestreams.config.environment import References
 from lakestreams.config.kafka import KafkaOptions
 from lakestreams.config.load import Document, KeyPath, read, validate
 from lakestreams.config.python import topology_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.nodes import Settling
 
 _SETTINGS: Final = models.SettingsSpec()
+_EXPECTED: Final = frozenset(("expect", "expect_or_drop", "expect_or_fail"))
 _KEPT: Final[frozenset[KeyPath]] = frozenset({("kafka", "options")})
 
 
@@ -59,11 +61,12 @@ class Pipeline:
         kafka: how Kafka is reached; holds references to secrets, never a secret.
         settings: how much a cycle takes in, and when it stops.
         text: canonical text of both files, for the ledger: no comments or spacing, keys in the order of the files, which
-            is that of the nodes (`recorded.topology` compiles it again); environment references resolved, but for the
-            part about Kafka, which stays as written and hence free of secrets (and the same when a local broker comes up
-            at another port).
+            is that of the nodes (`recorded.topology` compiles it again); environment references resolved, but for SQL
+            and the part about Kafka, which stay as written and hence free of secrets (and the same when a local broker
+            comes up at another port). Of references in SQL it has digests of what they stand for.
         meaning: the part of it that results follow from: no settings, and of topics those that are read; keys sorted.
         path, sources_path: the two files.
+        references: what the references in SQL stand for.
     """
 
     topology: Topology
@@ -73,6 +76,7 @@ class Pipeline:
     meaning: str = field(repr=False)
     path: Path
     sources_path: Path
+    references: References = field(default_factory=References, repr=False, compare=False)
 
 
 def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> Pipeline:
@@ -108,6 +112,7 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
         meaning=_meaning(sources, pipeline, topology),
         path=path,
         sources_path=sources_path,
+        references=_references(sources, pipeline),
     )
 
 
@@ -137,10 +142,26 @@ def _settings(spec: models.SettingsSpec, document: Document) -> Settings:
 
 def _read(path: Path, faults: list[LakestreamsError]) -> Document | None:
     try:
-        return read(path, keep=_KEPT)
+        return read(path, keep=_KEPT, is_sql=is_sql)
     except LakestreamsError as fault:
         faults.append(fault)
         return None
+
+
+def is_sql(path: KeyPath) -> bool:
+    """Whether a file has SQL at a path of keys."""
+    if len(path) == 4 and path[0] in ("topics", "steps", "outputs") and path[2] in _EXPECTED:
+        return True
+    if path[0] != "steps" or len(path) < 4:
+        return False
+    if path[2] == "select":  # beside a join
+        return len(path) == 4
+    word, depth = path[3], len(path)
+    if word in ("where", "each"):
+        return depth == 4
+    if word in ("group_by", "left_on", "right_on"):
+        return depth == 5 and isinstance(path[4], str)  # names with SQL; a list has names alone
+    return depth == 5 if word in ("select", "key", "value") else word == "columns" and depth == 6
 
 
 def _in_order(faults: list[LakestreamsError]) -> list[LakestreamsError]:
@@ -160,7 +181,7 @@ def _canonical(sources: Document, pipeline: Document) -> str:
         "pipeline": pipeline.data,
         "sources": {**sources.data, "kafka": sources.written.get("kafka")},
     }
-    return _as_text(content)
+    return _with_digests(content, _references(sources, pipeline), pipeline)
 
 
 def _meaning(sources: Document, pipeline: Document, topology: Topology) -> str:
@@ -169,7 +190,23 @@ def _meaning(sources: Document, pipeline: Document, topology: Topology) -> str:
         "pipeline": {key: part for key, part in pipeline.data.items() if key != "settings"},
         "topics": {source.name: topics.get(source.name) for source in topology.sources},
     }
-    return _as_text(content, sort_keys=True)
+    return _with_digests(content, _references(sources, pipeline), pipeline, sort_keys=True)
+
+
+def _references(sources: Document, pipeline: Document) -> References:
+    return References({**sources.references.values, **pipeline.references.values})
+
+
+def _with_digests(
+    content: dict[str, Any], references: References, pipeline: Document, *, sort_keys: bool = False
+) -> str:
+    """The content as text, with digests of what the references in its SQL stand for: another value is another text."""
+    text = _as_text(content, sort_keys=sort_keys)
+    used = References({one: value for one, value in references.values.items() if _as_text(one)[1:-1] in text})
+    if not used:
+        return text
+    digests = used.digests(str(pipeline.data.get("pipeline")))
+    return _as_text({**content, "references": digests}, sort_keys=sort_keys)
 
 
 def _as_text(content: object, *, sort_keys: bool = False) -> str:

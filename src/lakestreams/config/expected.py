@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from lakestreams.config.environment import Written
 from lakestreams.config.expressions import compile_expression
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.parts import Duration, Model, Name, Select
@@ -81,8 +82,9 @@ def declare_expectations(handle: Handle, spec: Expecting, document: Document, pa
         for name, text in conditions.items():
             place = document.where((*path, verb, name))
             try:
-                compile_expression(text, place)
-                getattr(handle, verb)(name, text)
+                written = Written(text, document.references)
+                compile_expression(written, place)
+                getattr(handle, verb)(name, written if written.references else text)
             except LakestreamsError as fault:
                 fault.where = place
                 document.faults.append(fault)

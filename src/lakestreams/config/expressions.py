@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from lakestreams.config import expression_bounds
+from lakestreams.config.environment import References, Written, resolved
 from lakestreams.config.expression_sql import Parts, Renderer, Resolve
 from lakestreams.config.expression_text import leaves_of, parse, short, tokens_of
 from lakestreams.errors import ExpressionRefused, InvalidExpression, UnknownColumn
@@ -36,17 +37,18 @@ class Expression:
     """A checked expression. Two are equal if they say the same, however they are spaced or spelt.
 
     Attributes:
-        text: as the user wrote it.
+        text: as the user wrote it, references to the environment included.
         where: where it was written.
-        sql: written anew from the checked tree, columns by the names the user gave.
+        sql: written anew from the checked tree, columns by the names the user gave; references have their values here.
         columns: the column references in it, each split at its dots.
     """
 
     text: str = field(compare=False)
     where: str = field(compare=False, repr=False)
-    sql: str
+    sql: str = field(repr=False)
     columns: tuple[Parts, ...] = field(compare=False, repr=False)
     _tree: exp.Expr = field(compare=False, repr=False)
+    _resolved: str = field(compare=False, repr=False)
 
     def column(self, sides: Mapping[str, Fields], *, tolerant: bool = False) -> Column:
         """The expression over a step's inputs.
@@ -65,19 +67,43 @@ class Expression:
     def render(self, sides: Mapping[str, Fields], *, tolerant: bool = False) -> str:
         """The SQL text that `column` gives to Spark."""
         resolve: Resolve = lambda parts: _reference(parts, sides, self)  # noqa: E731 - as short as its use
-        return Renderer(self.text, self.where, resolve, tolerant=tolerant).render(self._tree)
+        return Renderer(self._resolved, self.where, resolve, tolerant=tolerant).render(self._tree)
 
 
 def compile_expression(text: str, where: str | None = None) -> Expression:
     """Checks an expression.
 
     Args:
-        text: the SQL.
+        text: the SQL; if it is `Written`, with references to the environment.
         where: where it was written, for the error.
 
     Raises:
         ExpressionRefused: if it is not SQL, or anything in it is not on the allow-list.
     """
+    if not isinstance(text, Written) or not text.references:
+        return _compiled(str(text), str(text), where)
+    try:
+        return _compiled(resolved(text, where), str(text), where)
+    except ExpressionRefused:
+        refused = _without_values(text, where)
+    raise refused
+
+
+def _without_values(text: Written, where: str | None) -> ExpressionRefused:
+    """Why an expression is refused, with no part of what its references stand for."""
+    plain = Written(text, References(dict.fromkeys(text.references.values, "1")))
+    try:
+        _compiled(resolved(plain, where), str(text), where)
+    except ExpressionRefused as refused:
+        return refused
+    names = " and ".join(text.references.values)
+    msg = f"what {names} stands for does not fit into {short(text)}"
+    return ExpressionRefused(
+        msg, hint="a reference in quotes stands for a text, one without for a number or a name", where=where
+    )
+
+
+def _compiled(text: str, written: str, where: str | None) -> Expression:
     if len(text) > MAX_LENGTH:
         msg = f"the expression has {len(text)} characters; {MAX_LENGTH} are the most"
         raise ExpressionRefused(msg, where=where)
@@ -102,7 +128,7 @@ def compile_expression(text: str, where: str | None = None) -> Expression:
     unbounded = expression_bounds.fault(tree)
     if unbounded is not None:
         raise ExpressionRefused(f"{unbounded}, in {short(text)}", where=where)
-    return Expression(text, where or "", sql, tuple(seen), tree)
+    return Expression(written, where or "", sql, tuple(seen), tree, text)
 
 
 def _reference(parts: Parts, sides: Mapping[str, Fields], expression: Expression) -> str:

@@ -463,7 +463,7 @@ class KafkaOptions:
                 self._resolve(name, value)
             except SecretUnresolved:
                 continue
-        spellings = {spelt for secret in self._resolved for spelt in _spellings(secret.reveal())}
+        spellings = {spelt for secret in self._resolved for spelt in spellings(secret.reveal())}
         for spelt in sorted(spellings, key=len, reverse=True):
             text = text.replace(spelt, "***")
         return text
@@ -615,7 +615,7 @@ def _refused(name: str) -> LakestreamsError:
     return KafkaOptionRefused(f"the option {name!r} is not on the allow-list", hint=hint)
 
 
-def _spellings(value: str) -> Iterable[str]:
+def spellings(value: str) -> Iterable[str]:
     """The ways a secret shows up in logs and errors: plain, quoted, base64 (at each offset) and URL-encoded."""
     raw = value.encode()
     yield value

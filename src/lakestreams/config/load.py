@@ -7,9 +7,8 @@ spellings only those of its version 1.2 count, so `off` and `no` are texts, as t
 from __future__ import annotations
 
 import difflib
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, get_args, get_origin
@@ -18,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from lakestreams.config.environment import REFERENCE, References, name_of, references_in, value_of
 from lakestreams.errors import ConfigInvalid, ConfigUnreadable, LakestreamsError, SecretUnresolved, UnknownKey
 
 MAX_BYTES: Final = 1024 * 1024
@@ -53,6 +53,7 @@ class Document:
         path: the file.
         written: the plain content, references such as `${NAME}` as they are written.
         data: the content with references to the environment resolved, except below `unresolved` keys.
+        references: what the references in SQL stand for, which `data` has as they are written.
         lines: path of keys to line, from 1.
         faults: what is wrong with it so far.
     """
@@ -60,6 +61,7 @@ class Document:
     path: Path
     written: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
+    references: References = field(default_factory=References, repr=False)
     lines: dict[KeyPath, int] = field(default_factory=dict)
     faults: list[LakestreamsError] = field(default_factory=list)
 
@@ -84,12 +86,15 @@ class Document:
 _THINGS: Final = {"steps": "step", "outputs": "output", "topics": "source", "cases": "case"}
 
 
-def read(path: Path, keep: frozenset[KeyPath] = frozenset()) -> Document:
+def read(
+    path: Path, keep: frozenset[KeyPath] = frozenset(), is_sql: Callable[[KeyPath], bool] = lambda _: False
+) -> Document:
     """Reads a file without judging its content.
 
     Args:
         path: the YAML file.
         keep: key paths below which references are kept as written, to be resolved when they are needed.
+        is_sql: of a key path, whether SQL stands there, whose references are kept as written, too, with their values.
 
     Raises:
         ConfigUnreadable: if it is missing, too large or not YAML. Other faults are collected in the document.
@@ -104,7 +109,9 @@ def read(path: Path, keep: frozenset[KeyPath] = frozenset()) -> Document:
         msg = "the file is not a mapping of keys to values"
         raise ConfigUnreadable(msg, where=document.where())
     document.written = content
-    document.data = _resolved(document, document.written, (), keep)
+    noted: dict[str, str] = {}
+    document.data = _Resolver(document, keep, is_sql, noted).value(document.written, ())
+    document.references = References(noted)
     return document
 
 
@@ -202,30 +209,39 @@ def _scalar(kind: str, text: str) -> Any:
     return text
 
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+@dataclass
+class _Resolver:
+    """Puts the environment's values in the place of references."""
 
+    document: Document
+    keep: frozenset[KeyPath]
+    is_sql: Callable[[KeyPath], bool]
+    noted: dict[str, str]
 
-def _resolved(document: Document, value: Any, path: KeyPath, keep: frozenset[KeyPath]) -> Any:
-    """The value with `${NAME}` and `${NAME:-default}` replaced from the environment."""
-    if path in keep:
-        return value
-    if isinstance(value, dict):
-        return {key: _resolved(document, inner, (*path, key), keep) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_resolved(document, inner, (*path, index), keep) for index, inner in enumerate(value)]
-    if not isinstance(value, str) or "${" not in value:
-        return value
+    def value(self, value: Any, path: KeyPath) -> Any:
+        """The value with `${NAME}` and `${NAME:-default}` replaced from the environment; SQL as it is written."""
+        if path in self.keep:
+            return value
+        if isinstance(value, dict):
+            return {key: self.value(inner, (*path, key)) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.value(inner, (*path, index)) for index, inner in enumerate(value)]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        if self.is_sql(path):
+            found = {reference: self._look_up(reference, path) for reference in references_in(value)}
+            self.noted |= {reference: one for reference, one in found.items() if one is not None}
+            return value
+        return REFERENCE.sub(lambda match: self._look_up(match[0], path) or match[0], value)
 
-    def one(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1]) or match[2]
+    def _look_up(self, reference: str, path: KeyPath) -> str | None:
+        found = value_of(reference)
         if found is None:
-            hint = f"set it, or give it a default: ${{{match[1]}:-...}}"
-            msg = f"the environment variable {match[1]} is not set"
-            document.faults.append(SecretUnresolved(msg, hint=hint, where=document.where(path)))
-            return match[0]
+            name = name_of(reference)
+            hint = f"set it, or give it a default: ${{{name}:-...}}"
+            msg = f"the environment variable {name} is not set"
+            self.document.faults.append(SecretUnresolved(msg, hint=hint, where=self.document.where(path)))
         return found
-
-    return _VARIABLE.sub(one, value)
 
 
 # --- from plain values to a model ----------------------------------------------------------------------------------

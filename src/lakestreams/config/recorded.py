@@ -1,20 +1,23 @@
 """A topology from the text that the ledger keeps of a configuration (`Pipeline.text`).
 
 It is compiled as it stands: what the environment gave is in it already, and Kafka's part, which is not, is left out. So
-neither files nor variables nor secrets need to be there.
+neither files nor variables nor secrets need to be there, but for what SQL refers to: that is in the text as a digest alone,
+and must have the value that it had then.
 
 Who writes to the ledger's table is not who writes the files: of the code that a recorded text names, `module:function`, only
-what the given file names too is imported.
+what the given file names too is imported; and of the environment only what its SQL refers to is read.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.config.compile import compiled
+from lakestreams.config.environment import References, digest, name_of, value_of
 from lakestreams.config.load import Document
 
 if TYPE_CHECKING:
@@ -27,35 +30,52 @@ class NotCompiled(Exception):
     """A recorded text from which its topology does not come any more; the message says why."""
 
 
-def function_of(text: str) -> str | None:
-    """The `module:function` that a text names as its topology; None of one that has steps, or is of no files."""
-    try:
-        named = _content(text)["pipeline"].get("topology")
-    except NotCompiled:
-        return None
-    return named if isinstance(named, str) else None
+@dataclass(frozen=True)
+class Given:
+    """What the given files name: nothing else is imported or read from the environment because a table names it.
+
+    Attributes:
+        function: the `module:function` of their topology; None: they have steps.
+        variables: the environment's names to which their SQL refers.
+    """
+
+    function: str | None = None
+    variables: frozenset[str] = frozenset()
+
+    @classmethod
+    def by(cls, text: str) -> Given:
+        """What the files of a text (`Pipeline.text`) name."""
+        try:
+            content = _content(text)
+        except NotCompiled:
+            return cls()
+        named, references = content["pipeline"].get("topology"), content.get("references") or {}
+        return cls(named if isinstance(named, str) else None, frozenset(map(name_of, references)))
 
 
-def topology(text: str, description: str, given: str | None = None) -> Topology:
+def topology(text: str, description: str, given: Given = Given()) -> Topology:
     """The topology of a recorded text.
 
     Args:
         text: the `Pipeline.text` that was recorded.
         description: what the topology said of itself then (`Topology.describe`).
-        given: the `module:function` that the given file names; nothing else is imported.
+        given: what the given files name.
 
     Raises:
-        NotCompiled: if the text is of no files, has faults now, or gives another topology: Python code has changed since.
+        NotCompiled: if the text is of no files, has faults now, or gives another topology: Python code has changed since;
+            if its SQL refers to what the environment does not have any more.
     """
     content = _content(text)
     named = content["pipeline"].get("topology")
-    if named is not None and named != given:
+    if named is not None and named != given.function:
         message = (
             f"the ledger names the Python function {named!r} as their topology, and only what the given file names is "
             "imported: if it is yours, give a file with that topology"
         )
         raise NotCompiled(message)
-    sources, pipeline = _document(_but_for_kafka(content["sources"])), _document(content["pipeline"])
+    references = _references(content, given)
+    sources = _document(_but_for_kafka(content["sources"]), references)
+    pipeline = _document(content["pipeline"], references)
     made = compiled(sources, pipeline)[-1]
     faults = [*sources.faults, *pipeline.faults]
     if made is None or faults:
@@ -85,5 +105,22 @@ def _but_for_kafka(sources: Mapping[str, Any]) -> dict[str, Any]:
     return {key: part for key, part in sources.items() if key != "kafka"}
 
 
-def _document(data: dict[str, Any]) -> Document:
-    return Document(_PLACE, written=data, data=data)
+def _references(content: Mapping[str, Any], given: Given) -> References:
+    """What the references in the text's SQL stand for, which must be what they stood for then."""
+    recorded = content.get("references") or {}
+    values: dict[str, str] = {}
+    for reference, was in recorded.items() if isinstance(recorded, dict) else ():
+        name = name_of(reference)
+        value = value_of(reference) if name in given.variables else None
+        why = "the given files do not refer to it" if name not in given.variables else "it is not set now"
+        if value is not None and digest(str(content["pipeline"].get("pipeline")), reference, value) != was:
+            value, why = None, "it has another value now"
+        if value is None:
+            message = f"their SQL refers to the environment variable {name}: {why}"
+            raise NotCompiled(message)
+        values[reference] = value
+    return References(values)
+
+
+def _document(data: dict[str, Any], references: References) -> Document:
+    return Document(_PLACE, written=data, data=data, references=references)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+from lakestreams.config.environment import Written
 from lakestreams.config.expressions import Expression, compile_expression
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.mappers import Computed, Projection
@@ -87,7 +88,7 @@ class Scope:
         """A checked expression; None if it is refused."""
         place = f"{self.document.where(path)}  {'.'.join(map(str, path[2:]))}"
         try:
-            return compile_expression(text, place)
+            return compile_expression(Written(text, self.document.references), place)
         except LakestreamsError as fault:
             self.sound = False
             self.document.faults.append(fault)

@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
+from lakestreams.config.environment import References
 from lakestreams.config.kafka import KafkaOptions
 from lakestreams.errors import Fenced, LakestreamsError, LocationNotWritable, TopologyInvalid
 from lakestreams.visible import visible_lines
@@ -23,7 +24,7 @@ FENCED: Final = 3
 INTERRUPTED: Final = 130
 
 # Of the whole process, because an error may come up anywhere: what was loaded is remembered until the process ends.
-_secretive: list[KafkaOptions] = []
+_secretive: list[KafkaOptions | References] = []
 
 
 def on_databricks() -> bool:
@@ -31,16 +32,16 @@ def on_databricks() -> bool:
     return "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
-def remember(kafka: KafkaOptions) -> None:
-    """Notes options whose secrets `redact` has to hide from now on."""
-    if kafka not in _secretive:
-        _secretive.append(kafka)
+def remember(secretive: KafkaOptions | References) -> None:
+    """Notes options, or references, whose secrets `redact` has to hide from now on."""
+    if secretive not in _secretive:
+        _secretive.append(secretive)
 
 
 def redact(text: str) -> str:
-    """The text without any secret of the options loaded so far."""
-    for kafka in _secretive:
-        text = kafka.redact(text)
+    """The text without any secret of the options and references loaded so far."""
+    for one in _secretive:
+        text = one.redact(text)
     return text
 
 

@@ -183,6 +183,7 @@ def _load_one(path: Path, options: RunOptions) -> Pipeline:
     if options.secret_scope:
         pipeline = replace(pipeline, kafka=pipeline.kafka.with_scope(options.secret_scope))
     remember(pipeline.kafka)
+    remember(pipeline.references)
     return pipeline
 
 

@@ -76,7 +76,12 @@ class Rule:
     def id(self) -> str:
         """Name and a digest of the condition, by which counts are recorded: another condition is another rule."""
         code = getattr(self.condition, "__code__", None)
-        of = self.text if code is None else f"{self.text} {_told(code)} {_bound(self.condition)}"
+        # of SQL with references to the environment, also what they stand for
+        of = (
+            f"{self.text}{getattr(self.condition, 'digest', '')}"
+            if code is None
+            else f"{self.text} {_told(code)} {_bound(self.condition)}"
+        )
         return f"{self.name}#{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
     def describe(self) -> str:
