@@ -18,7 +18,7 @@ from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.config import load_pipeline
 from lakestreams.config.expression_text import _decoded
 from lakestreams.engine.lake import Lake
-from lakestreams.errors import InvalidName, LakestreamsError, TopologyInvalid
+from lakestreams.errors import InvalidName, LakestreamsError, TableNameCollision, TopologyInvalid
 from lakestreams.flow import dataflow
 from lakestreams.sql import literal, name_fault, quoted, type_of
 from lakestreams.testing.small import small
@@ -93,6 +93,16 @@ def test_a_catalog_that_no_statement_could_name_is_refused(catalog: str) -> None
     with pytest.raises(InvalidName, match="the catalog is"):
         Lake("/Volumes/x", catalog=catalog)
     assert Lake("/Volumes/x", catalog="main-eu_1").output("a").reference == "`main-eu_1`.`silver`.`a`"
+
+
+@pytest.mark.parametrize("name", ["_lakestreams.ledger", "_LakeStreams.x", "main._lakestreams.epochs"])
+def test_no_output_lies_among_the_projects_own_tables(name: str) -> None:
+    lake = Lake("/Volumes/x", catalog="main")
+    with pytest.raises(TableNameCollision, match="among lakestreams' own tables"):
+        lake.output(name)
+    with pytest.raises(TableNameCollision):
+        Lake("/lake", control_schema="_own").output("_own.ledger")
+    assert lake.output("other._lakestreams.x").reference == "`other`.`_lakestreams`.`x`"
 
 
 # --- what a column may be called -------------------------------------------------------------------------------------

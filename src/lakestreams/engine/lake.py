@@ -389,7 +389,19 @@ class Lake:
         """An output by its declared name: `table`, `schema.table` or `catalog.schema.table`.
 
         Pipelines say `silver` whatever its schema is called here; a name of three parts is taken as it stands.
+
+        Raises:
+            TableNameCollision: if it lies among lakestreams' own tables.
         """
+        schema = name.rpartition(".")[0].lower()
+        own = self.control_schema.lower()
+        if schema in (own, f"{self.catalog}.{own}".lower()):
+            message = f"output {name} would be written among lakestreams' own tables, in {self.control_schema}"
+            raise TableNameCollision(message, hint="write it to another schema")
+        return self._declared(name)
+
+    def _declared(self, name: str) -> Table:
+        """A table by a declared name, whosever it is."""
         *catalog, schema, table = name.split(".") if "." in name else (schemas.SILVER, name)
         if not catalog and schema == schemas.SILVER:
             schema = self.silver_schema
@@ -403,7 +415,7 @@ class Lake:
         if "/" in delta:
             path = delta if ":" in delta else _folder(Path(delta))
             return Table(delta, f"delta.{quoted(path)}", path)
-        table = self.output(delta)
+        table = self._declared(delta)
         if self.catalog is None and delta.count(".") > 1 and not table.exists(spark):
             return Table(delta, quoted(*delta.split(".")), None)
         return replace(table, name=delta)
