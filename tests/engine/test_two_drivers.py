@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
+from tests.engine.late import Statement, held
 
 from lakestreams import StreamsBuilder, Text
 from lakestreams.engine import fence
@@ -131,14 +132,42 @@ def test_rows_that_come_behind_the_newer_drivers_are_skipped(twice: Twice) -> No
     twice.assert_once()
 
 
-def test_rows_that_come_before_the_newer_drivers_stop_it_and_are_found_by_the_next(twice: Twice) -> None:
-    newer = twice.bench.driver()
-    newer.start()
-    twice.append(twice.users, twice.rows(twice.users))
-    with pytest.raises(Fenced):
+@pytest.mark.parametrize("how", ["in flight", "paused"])
+def test_a_topics_first_append_in_a_later_batch_than_its_drivers_first_comes_once(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    views, users = fresh_topics(broker)
+    both, plain = (Bench(spark, broker, tmp_path / name, page_views(views, users)) for name in ("both", "plain"))
+    broker.produce(users, [("ann", "eu", ZERO), ("ben", "us", ZERO)])
+    older = Driver(spark.newSession(), both.topology, both.lake, both.settings())
+    older.start()
+    older.round()
+    broker.produce(views, [("ann", "/a", ZERO + 1), ("ben", "/b", ZERO + 2)])
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            older.round()
+        except BaseException as error:  # noqa: BLE001 - it is what is asked for
+            raised.append(error)
+
+    with held(monkeypatch, Statement(both.lake.bronze("page_views", views).name), how, tmp_path) as is_held:
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not is_held():
+            assert thread.is_alive(), raised
+            time.sleep(0.1)
+        newer = both.driver()
+        newer.start()
+        (tmp_path / "go-on").touch()
+        thread.join(PATIENCE_S)
         newer.round()
-    twice.bench.run()
-    twice.assert_once()
+    assert [type(one) for one in raised] == [Fenced]
+    plain.run()
+    found, expected = facts(both), facts(plain)
+    for name, rows in expected.items():
+        assert name == "counts" or found[name] == rows, name
+    assert_ledger_sound(both)
 
 
 def test_the_rest_of_a_batch_does_not_come_behind_its_recovery(twice: Twice, tmp_path: Path) -> None:
@@ -180,7 +209,7 @@ def test_the_rest_of_a_batch_does_not_come_behind_its_recovery(twice: Twice, tmp
 
 STATE = StoredState(cycle=1, fingerprint="any", slot="a", rows=0, frames=())
 NOTHING = Plan(cycle=1, fingerprint="any", ranges=(), clocks={}, seq_from=1, seq=1)
-# Rows of which no other driver appends one of the same number, so that Delta's own refusal of a number never stops them.
+# Rows of which no other driver appends one of the same number, so that Delta's refusal of a number never stops them.
 OF_THEIR_OWN: dict[str, Callable[[SparkSession, Ledger], None]] = {
     "taken": lambda spark, ledger: ledger.record_taken(spark, 1, "any"),
     "state": lambda spark, ledger: ledger.record_state(spark, STATE),
@@ -190,7 +219,7 @@ OF_THEIR_OWN: dict[str, Callable[[SparkSession, Ledger], None]] = {
 
 
 class Claimed:
-    """A ledger of one driver, and a newer one's claim in it, by which the fence is not yet raised."""
+    """A ledger of one driver, and a newer one that takes it over."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark = spark
@@ -200,11 +229,10 @@ class Claimed:
         fence.raise_to(spark, first.lake, first.pipeline, first.role, 1, first.run_id)
         self.older, self.newer = first, replace(first, epoch=2, run_id="newer")
 
-    def claim(self) -> None:
+    def take_over(self) -> None:
         assert self.newer.append_claim(self.spark, {}, None)
-
-    def raise_fence(self) -> None:
         fence.raise_to(self.spark, self.newer.lake, self.newer.pipeline, self.newer.role, 2, self.newer.run_id)
+        self.newer.table.seal(self.spark, self.newer.pipeline, 2)
 
     def kinds(self) -> list[str]:
         return sorted(row["kind"] for row in self.older.rows(self.spark).select("kind").collect())
@@ -215,23 +243,22 @@ def claimed(spark: SparkSession, tmp_path: Path) -> Claimed:
     return Claimed(spark, tmp_path / "lake")
 
 
-def test_the_claim_itself_stops_what_only_one_driver_writes(claimed: Claimed) -> None:
-    claimed.claim()
+def test_an_older_driver_writes_no_row_of_its_own_behind_a_takeover(claimed: Claimed) -> None:
+    claimed.take_over()
     for record in OF_THEIR_OWN.values():
         with pytest.raises(Fenced):
             record(claimed.spark, claimed.older)
     assert claimed.kinds() == ["epoch", "epoch"]
-    claimed.raise_fence()
     for record in OF_THEIR_OWN.values():
         record(claimed.spark, claimed.newer)
     assert claimed.kinds() == ["base", "epoch", "epoch", "state", "taken", "trim"]
 
 
 @pytest.mark.parametrize("kind", OF_THEIR_OWN)
-def test_a_claim_that_comes_while_such_a_row_is_being_written_stops_it(
+def test_a_takeover_while_such_a_row_is_being_written_stops_it(
     claimed: Claimed, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looked before the claim and would commit behind it."""
+    """It looked at the fence before the takeover and would commit behind it."""
     go_on, begun = tmp_path / "go-on", tmp_path / "begun"
     real = Ledger._frame
 
@@ -262,7 +289,7 @@ def test_a_claim_that_comes_while_such_a_row_is_being_written_stops_it(
         assert thread.is_alive(), found
         time.sleep(0.1)
     monkeypatch.undo()
-    claimed.claim()
+    claimed.take_over()
     go_on.touch()
     thread.join()
     assert [type(one) for one in found] == [Fenced]

@@ -21,13 +21,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import ingest, replays, tails
 from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.ingest import Position, Standing
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.numbering import append_once, seal_bronze
 from lakestreams.engine.plans import ATTEMPTS, Ingest, Range, TopicPartition
 from lakestreams.engine.replays import RECORD, Request
 from lakestreams.engine.tails import Tail
-from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import RecordRules, dropped, kept
 from lakestreams.flow.sides import EXPECTATION
 
@@ -68,7 +67,7 @@ class AttemptReader:
             before: where bronze stands.
 
         Raises:
-            Fenced: if a newer driver runs the pipeline, or another driver's rows stand under this batch's number.
+            Fenced: if a newer driver runs the pipeline.
         """
         now, seq = time.time_ns() // 1_000_000, before.seq + 1
         source = source_of(self.topology, request.topic)
@@ -86,13 +85,8 @@ class AttemptReader:
         if source is None:
             return self._closed(request, before, seq, {})
         positions = {partition: at for (topic, partition), at in before.positions.items() if topic == source.topic}
-        self._append(read(wanted, source, positions, seq, now), source, before, now)
-        found = self._tail(source, before)
-        for part in found.values():
-            if (part.seq, part.ingest_time_ms) != (seq, now):
-                message = f"another driver ingested batch {part.seq} of pipeline {self.ledger.pipeline}"
-                raise Fenced(message)
-        return self._closed(request, before, seq, found)
+        self._append(read(wanted, source, positions, seq, now), source, seq)
+        return self._closed(request, before, seq, self._tail(source, before))
 
     def recover(self, last: Ingest | None) -> Ingest | None:
         """Closes the request that a crash left in bronze without a ledger row; None if there is none.
@@ -105,19 +99,17 @@ class AttemptReader:
         source = source_of(self.topology, request.topic) if request is not None else None
         if request is None or source is None:
             return None
-        if not self._tail(source, before):
-            return None
-        seal_bronze(self.spark, self.ledger, [source.topic])
         found = self._tail(source, before)
+        if not found:
+            return None
         return self._closed(request, before, max(part.seq for part in found.values()), found)
 
-    def _append(self, rows: DataFrame, source: Source, before: Standing, now: int) -> None:
-        """One append; none without rows, whose transaction the next batch would run into."""
-        seq, known = before.seq + 1, before.known
+    def _append(self, rows: DataFrame, source: Source, seq: int) -> None:
+        """One append; none without rows, which would be a commit for nothing."""
         failpoint("bronze.before", source.topic)
         with ingest.kept_in_memory(rows) as held:
             if not held.isEmpty():
-                append_once(self.spark, self.ledger, source.topic, held, seq=seq, known=known, ingest_time_ms=now)
+                append_once(self.spark, self.ledger, source.topic, held, seq)
         failpoint("bronze.after", source.topic)
 
     def _tail(self, source: Source, before: Standing) -> Mapping[TopicPartition, Tail]:

@@ -135,19 +135,17 @@ def _count(topology: Topology, plan: Plan, passing: Passing, tally: Tally) -> No
 
 
 def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> str | None:
-    """Where anything of a cycle is out, or may be out; None: nowhere. What is on its way there is stopped first.
+    """Where anything of a cycle is out, or may be out; None: nowhere.
 
-    Only epochs before the ledger's own may have published it, and its outputs are those of this topology: what the cycle
+    Only epochs before the ledger's own may have published it, and nothing of theirs is on its way any more
+    (`starting.stop_older_drivers`). Its outputs are those of this topology: what the cycle
     has given to others is whole there, an output being one commit, or not there at all.
     """
-    outputs = [(sink, ledger.lake.output(sink.name)) for sink in topology.sinks]
     own = F.col("pipeline") == ledger.pipeline
     control = {"quarantine": (quarantine.table(ledger), own & (F.col("cycle") == plan.cycle))}
     if orphans.table(ledger).exists(spark):
         control["orphans"] = (orphans.table(ledger), own & (F.col(sinks.CYCLE) == plan.cycle))
-    for table in (*(table for _, table in outputs), *(table for table, _ in control.values())):
-        table.seal(spark, ledger.pipeline, ledger.epoch)
-    found = (sink.name for sink, _ in outputs if sinks.holds(spark, ledger.lake, sink, plan.cycle))
+    found = (sink.name for sink in topology.sinks if sinks.holds(spark, ledger.lake, sink, plan.cycle))
     beside = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
     return next(chain(found, beside), None)
 

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import ingest
 from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.ingest import Position, Standing
-from lakestreams.engine.numbering import append_once
 from lakestreams.engine.plans import Ingest, Range, TopicPartition
 from lakestreams.errors import (
     ChangeFeedOff,
@@ -283,8 +283,7 @@ class TableReader:
         rows = ingest.judged_rows(placed, source, {0: position}, seq, now)
         with ingest.kept_in_memory(rows) as held:
             if not held.isEmpty():
-                known = before.known
-                append_once(self.spark, self.ledger, source.topic, held, seq=seq, known=known, ingest_time_ms=now)
+                append_once(self.spark, self.ledger, source.topic, held, seq)
 
     # --- the three ways to read: each gives version, half, removed, timestamp_ms, key, value, k, v ----------------------
 

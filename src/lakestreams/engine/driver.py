@@ -94,7 +94,6 @@ class Driver:
         self._last_cycle = LastCycle(topology.name)
         self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
-        self._known = 0  # the last batch that the ledger knew when this driver took over
         self._configured = fingerprint.of(topology, settings.config_text, settings.meaning)
         self._now_ms = now_ms or _wall_clock_ms
         self._arrived: dict[TopicPartition, int] = {}  # when the last records of a partition were ingested
@@ -160,7 +159,8 @@ class Driver:
             starting.require_same_topics(self._topology, history, view)
             began = history.epoch > 0
             self._claim(history)
-            if began:  # what the driver before has done up to here; from here on it does nothing
+            if began:  # nothing of an older driver comes from here on: what is read now stays true
+                starting.stop_older_drivers(self._spark, self._ledger, self._topology)
                 history = self._ledger.history(self._spark)
             self._expect(view, history)
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
@@ -324,7 +324,6 @@ class Driver:
             newest = found or history.ingest
             least = min(history.plan.seq_from if history.plan else 0, newest.seq if newest else 0)
             self._ingests = self._ledger.ingests(self._spark, least)
-        self._known = ingest.Standing.after(self._ingests).seq
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
         meaning, every = self._configured.meaning, self._settings.snapshot_every
@@ -379,7 +378,7 @@ class Driver:
 
     def _standing(self) -> ingest.Standing:
         """Where bronze stands."""
-        return replace(ingest.Standing.after(self._ingests), known=self._known)
+        return ingest.Standing.after(self._ingests)
 
     def _ingest(self, view: ClusterView) -> None:
         """Runs the ingest query up to the ends of now; cycles run meanwhile, over what is settled."""

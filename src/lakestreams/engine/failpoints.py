@@ -42,8 +42,8 @@ NAMES: Final = (
     "events.after",
 )
 
-# Of a cycle that another configuration takes over.
-TAKING_OVER: Final = ("taken.before", "taken.after")
+# Where a driver takes over from another one, and where it takes over a cycle of another configuration.
+TAKING_OVER: Final = ("sealed.after", "taken.before", "taken.after")
 # What `maintain` passes, beside the runs.
 MAINTENANCE: Final = ("base.before", "base.after", "trim.before", "trim.after", "trimmed.before")
 

@@ -24,9 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import beside, tails
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.numbering import append_once, seal_bronze
 from lakestreams.engine.plans import NO_TIME, Ingest, Range, TopicPartition
 from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.engine.tails import Tail
@@ -277,13 +277,11 @@ class Standing:
         seq: the last batch's number.
         positions: of every topic-partition.
         request: the last one that was ingested.
-        known: the last batch that the ledger knew when this driver took over.
     """
 
     seq: int
     positions: Mapping[TopicPartition, Position]
     request: int = 0
-    known: int = 0
 
     @classmethod
     def after(cls, ingests: Sequence[Ingest]) -> Standing:
@@ -343,7 +341,7 @@ class BatchWriter:
             _set(spark, SHUFFLES, self.shuffles)
         with _lock:
             newer = [one for one in _closed.get(self.ledger.run_id, []) if one.seq > self.first.seq]
-        before = replace(Standing.after(newer), known=self.first.known) if newer else self.first
+        before = Standing.after(newer) if newer else self.first
         ends = read_offsets(Path(self.checkpoint) / "offsets" / str(batch_id))
         touched = [source for source in self.sources if _has_news(source.topic, ends, before.positions)]
         if not touched:
@@ -386,7 +384,7 @@ class BatchWriter:
             telling = tails.Telling(self.ledger, source, sorted(news), self.rules, seq, now)
             rows = telling.of(rows)
         failpoint("bronze.before", source.topic)
-        once = append_once(spark, self.ledger, source.topic, rows, seq=seq, known=before.known, ingest_time_ms=now)
+        once = append_once(spark, self.ledger, source.topic, rows, seq)
         failpoint("bronze.after", source.topic)
         return telling.tails() if telling is not None and once else None
 
@@ -416,13 +414,13 @@ def complete(
         told: what the appends have told of it; by default it is read back.
 
     Raises:
-        Fenced: if another driver's rows stand under this sequence number (it got its append in first, ours was
-            skipped as a repetition).
+        Fenced: if other rows stand under this sequence number. Spark Connect's worker, started anew in the middle of a
+            run, knows no batch of the run, and its append was skipped as a repetition.
     """
     found = tails.read_back(spark, ledger, touched, before.seq, rules) if told is None else told
     for part in found.values():
         if ingest_time_ms is not None and part.ingest_time_ms != ingest_time_ms:
-            message = f"another driver ingested batch {seq} of pipeline {ledger.pipeline}"
+            message = f"batch {seq} of pipeline {ledger.pipeline} was ingested by another worker"
             raise Fenced(message)
     return Ingest(seq, before.seq + 1, _ranges(before, found, ends), before.request)
 
@@ -435,10 +433,9 @@ def recover(
     Of replayed records `attempts.recover` does: a batch holds either them or what is new.
     """
     before = Standing.after([last] if last else [])
-    if not tails.read_back(spark, ledger, sources, before.seq, rules):
-        return None
-    seal_bronze(spark, ledger, [source.topic for source in sources])  # the rest of it is not to come behind this
     found = tails.read_back(spark, ledger, sources, before.seq, rules)
+    if not found:
+        return None
     seq = max(part.seq for part in found.values())
     ingest = Ingest(seq, before.seq + 1, _ranges(before, found, {}), before.request)
     ledger.record_ingest(spark, ingest)

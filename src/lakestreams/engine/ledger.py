@@ -250,6 +250,9 @@ class Ledger:
             message = f"another maintenance of pipeline {self.pipeline} began at the same moment"
             raise Fenced(message)
         fence.raise_to(spark, self.lake, self.pipeline, mine.role, mine.epoch, run_id)
+        mine.table.seal(
+            spark, f"{self.pipeline}.{_MAINTAIN}", mine.epoch
+        )  # an older maintenance writes here what counts
         return mine
 
     def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: Configuration | None) -> bool:
@@ -337,7 +340,7 @@ class Ledger:
     def record_taken(self, spark: SparkSession, cycle: int, fingerprint: str) -> None:
         """Says that a cycle, of which nothing is out, is executed under this configuration from now on."""
         failpoint("taken.before")
-        self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), "taken", self.epoch, alone=True)
+        self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), "taken", self.epoch)
         failpoint("taken.after")
 
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
@@ -358,7 +361,7 @@ class Ledger:
         ranges = [_as_row(part) for part in whole.ranges]
         row = self._row(kind, cycle=whole.cycle, seq=whole.seq, seq_from=whole.seq_from, fingerprint="", ranges=ranges,
                         clocks=_clocks(whole))  # fmt: skip
-        self._append(spark, row, kind, whole.cycle, alone=True)
+        self._append(spark, row, kind, whole.cycle)
 
     def record_base(self, spark: SparkSession, state: StoredState) -> None:
         """Says where what the nodes keep lies as of the cycle up to which bronze is trimmed."""
@@ -372,7 +375,7 @@ class Ledger:
         options = {"slot": state.slot, "rows": str(state.rows), "frames": json.dumps(state.frames)}
         row = self._row(kind, cycle=state.cycle, fingerprint=state.fingerprint, options=options)
         # of its epoch: what was lost, or is of another configuration, is stored anew as of the same cycle
-        self._append(spark, row, f"{kind}/{self.epoch}", state.cycle, alone=True)
+        self._append(spark, row, f"{kind}/{self.epoch}", state.cycle)
 
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         """The rows, which can be written only while this epoch is the newest."""
@@ -400,22 +403,9 @@ class Ledger:
         application: str,
         version: int,
         written: Observed | None = None,
-        *,
-        alone: bool = False,
     ) -> bool:
-        """Appends a row; `alone`: no other driver appends one of this number, so the claim itself has to stop this one.
-
-        A statement that looks at the ledger's claims cannot commit behind one that it has not seen; one that looks at
-        the table of epochs can, if it looked just before.
-        """
         frame = self._frame(spark, [row])
         frame = self.fence(spark, frame if written is None else written.of(frame))
-        if alone:
-            newest = (
-                f"select assert_true(max(epoch) = {self.epoch}, '{fence.FENCED_WORD}') from {self.table.reference} "
-                f"where pipeline = {literal(self.pipeline)} and kind = {literal(self.role)} and epoch >= {self.epoch}"
-            )
-            frame = fence.fence_rows(spark, frame, newest)
         with fence.translated(self.pipeline):
             return self.table.append(frame, f"{self.pipeline}/{application}", version)
 

@@ -10,7 +10,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakestreams.engine import cycle, delta_source, event_log, fence, ingest, kafka_sink, orphans, quarantine, sinks
+from lakestreams.engine import (
+    cycle,
+    delta_source,
+    event_log,
+    fence,
+    ingest,
+    kafka_sink,
+    orphans,
+    quarantine,
+    replays,
+    sinks,
+)
+from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import require_distinct
 from lakestreams.engine.plans import Range
 from lakestreams.engine.side_by_side import side_by_side
@@ -84,6 +96,25 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
     ]
     own, epochs, *bronze = map(bool, side_by_side(spark, [*told, *others])[: len(told)])
     return Missing(own, epochs, all(bronze))
+
+
+def stop_older_drivers(spark: SparkSession, ledger: Ledger, topology: Topology) -> None:
+    """Seals every table that a driver appends to or merges into.
+
+    The fence is raised already. A statement of an older driver that began before a table's seal lands before it, or fails;
+    one that begins behind it meets the fence. So whatever is read from here on, no older driver adds to it.
+    """
+    lake = ledger.lake
+    tables = [
+        ledger.table,
+        quarantine.table(ledger),
+        event_log.table(ledger),
+        *(lake.bronze(ledger.pipeline, source.topic) for source in topology.sources),
+        *(lake.output(sink.name) for sink in topology.sinks),
+        *(one for one in (orphans.table(ledger), replays.table(ledger)) if one.exists(spark)),
+    ]
+    side_by_side(spark, [partial(one.seal, spark, ledger.pipeline, ledger.epoch) for one in tables])
+    failpoint("sealed.after")
 
 
 def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:

@@ -1,0 +1,70 @@
+"""Whatever an older driver still has on its way lands before a newer one reads, or not at all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.harness import facts
+from tests.engine.late import POINTS, STATEMENTS, Shop, Statement, answers_lost, land, stopped
+
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.crash
+
+EARLY = ("epoch.before", "epoch.after")  # the fence is not raised: what lands then is the older driver's right
+EVERY = [(one, how, point) for one, how, point in product(STATEMENTS, ("in flight", "paused"), POINTS)]
+_DRAW = random.Random(27)
+# One of each statement and way in the normal lane, spread over the points; each of them in `make soak`.
+SAMPLE = [
+    (one, how, (*POINTS[1:3], *POINTS)[(2 * place + (how == "paused")) % (len(POINTS) + 2)])
+    for place, one in enumerate(STATEMENTS)
+    for how in ("in flight", "paused")
+    if how == "in flight" or place % 3 == 0
+]
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with small(spark):
+        yield Shop.opened(spark, tmp_path_factory.mktemp("shop"))
+
+
+def _check(shop: Shop, monkeypatch: pytest.MonkeyPatch, statement: Statement, how: str, point: str) -> None:
+    name = f"{statement}-{how}-{point}".replace("/", "-").replace(" ", "-")
+    found, raised = land(shop, monkeypatch, name, statement, how, point)
+    for table, rows in shop.expected.items():
+        assert found[table] == rows, table
+    if point not in EARLY:
+        assert stopped(raised), raised
+
+
+@pytest.mark.parametrize(("statement", "how", "point"), SAMPLE, ids=str)
+def test_a_statement_that_lands_beside_a_newer_driver_changes_no_table(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, statement: Statement, how: str, point: str
+) -> None:
+    _check(shop, monkeypatch, statement, how, point)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("statement", "how", "point"), [one for one in EVERY if one not in SAMPLE], ids=str)
+def test_a_statement_that_lands_at_any_other_point_changes_no_table(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, statement: Statement, how: str, point: str
+) -> None:
+    _check(shop, monkeypatch, statement, how, point)
+
+
+def test_statements_whose_answers_are_lost_are_made_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = shop.copy("lost")
+    with answers_lost(monkeypatch) as made:
+        bench.run()
+    assert {one.table for one in STATEMENTS} <= set(made)
+    found = facts(bench)
+    for table, rows in shop.expected.items():
+        assert found[table] == rows, table

@@ -1,0 +1,183 @@
+"""The protocol with one of its guards removed: each loses or doubles something, or stops the newer driver.
+
+`pytest -s` prints which story shows which mutant. Outputs and quarantine have two guards that stand for each other as long as the
+configuration stays (a number and a fence); what one of them alone is for is shown in `test_taken_over`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from tests.engine.harness import facts
+from tests.engine.late import STATEMENTS, Shop, Statement, answers_lost, land
+
+from lakestreams.engine import idempotent_append
+from lakestreams.engine.lake import Table
+from lakestreams.engine.ledger import Ledger
+from lakestreams.errors import LakestreamsError
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.crash
+
+Facts = dict[str, list[tuple[Any, ...]]]
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+CUSTOMERS, ORDERS = STATEMENTS[0], STATEMENTS[1]
+LEDGER: Final = "_lakestreams.ledger"
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with small(spark):
+        yield Shop.opened(spark, tmp_path_factory.mktemp("shop"))
+
+
+# --- guards that are removed -----------------------------------------------------------------------------------------
+
+
+def unsealed(name: str) -> Patch:
+    """A takeover does not seal this table."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        seal = Table.seal
+        monkeypatch.setattr(Table, "seal", lambda self, *given: None if self.name == name else seal(self, *given))
+
+    return patch
+
+
+def unfenced(module: str) -> Patch:
+    """Statements of this room are not fenced."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        fence = Ledger.fence
+
+        def passing(self: Ledger, spark: SparkSession, rows: DataFrame) -> DataFrame:
+            made_in = sys._getframe(1).f_globals["__name__"]
+            return rows if made_in == f"lakestreams.engine.{module}" else fence(self, spark, rows)
+
+        monkeypatch.setattr(Ledger, "fence", passing)
+
+    return patch
+
+
+def unnumbered(name: str) -> Patch:
+    """Each append to this table has a transaction of its own, a repeated one too."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        append, count = Table.append, iter(range(1 << 60, 1 << 61))
+
+        def fresh(self: Table, rows: DataFrame, application: str, version: int) -> bool:
+            return append(self, rows, application, next(count) if self.name == name else version)
+
+        monkeypatch.setattr(Table, "append", fresh)
+
+    return patch
+
+
+def without_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch's append has the batch's number alone."""
+    monkeypatch.setattr(idempotent_append, "number", lambda _, seq: seq)
+
+
+# --- stories that show it --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Landing:
+    """An older driver's statement lands at a point of the newer one."""
+
+    statement: Statement
+    how: str
+    point: str
+
+    def __call__(self, shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Facts:
+        return land(shop, monkeypatch, name, self.statement, self.how, self.point)[0]
+
+    def __str__(self) -> str:
+        return f"{self.statement} {self.how}, landing at {self.point}"
+
+
+def lost_answers(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Facts:
+    """Each statement is made twice."""
+    bench = shop.copy(name)
+    with answers_lost(monkeypatch):
+        bench.run()
+    return facts(bench)
+
+
+def empty_append(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Facts:
+    """A driver has appended a batch without rows and fallen before it was closed; the next one has rows."""
+    bench = shop.copy(name)
+    (source,) = (one for one in bench.topology.sources if one.name == "orders")
+    table = bench.lake.bronze("shop", source.topic)
+    last = bench.ledger().where("kind = 'ingest'").agg({"seq": "max"}).first()
+    assert last is not None
+    fallen = bench.driver()
+    fallen._claim(fallen._ledger.history(shop.spark))
+    nothing = table.read(shop.spark).where("false")
+    idempotent_append.append_once(shop.spark, fallen._ledger, source.topic, nothing, last[0] + 1)
+    bench.run()
+    return facts(bench)
+
+
+Story = Callable[[Shop, pytest.MonkeyPatch, str], Facts]
+MUTANTS: Final[dict[str, tuple[Patch, Story]]] = {
+    "bronze is not numbered by epoch": (without_epoch, empty_append),
+    "bronze is not sealed": (unsealed(ORDERS.table), Landing(ORDERS, "in flight", "bronze.before")),
+    "bronze is not fenced": (unfenced("idempotent_append"), Landing(ORDERS, "paused", "bronze.before")),
+    "the ledger is not sealed, a batch": (unsealed(LEDGER), Landing(Statement(LEDGER, "ingest"), "in flight", "ingest.before")),
+    "the ledger is not sealed, a plan": (unsealed(LEDGER), Landing(Statement(LEDGER, "plan"), "in flight", "plan.before")),
+    "the ledger is not fenced, a plan": (unfenced("ledger"), Landing(Statement(LEDGER, "plan"), "paused", "plan.before")),
+    **{
+        f"{name} has no transaction": (unnumbered(name), lost_answers)
+        for name in (ORDERS.table, LEDGER, "silver.named", "silver.billed", "_lakestreams.quarantine", "_lakestreams.events")
+    },
+}  # fmt: skip
+SAMPLE: Final = ("bronze is not numbered by epoch", "bronze is not sealed")
+
+
+def _dies(shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+    patch, story = MUTANTS[mutant]
+    shown = str(story) if isinstance(story, Landing) else str(story.__doc__)
+    name = f"mutant-{list(MUTANTS).index(mutant)}"
+    with monkeypatch.context() as patched:
+        patch(patched)
+        try:
+            found = story(shop, patched, name)
+        except LakestreamsError as error:  # the newer driver is stopped by what it should not have met
+            print(f"{mutant}: killed by: {shown}: {type(error).__name__}")  # noqa: T201 - which story shows it
+            return
+    wrong = [table for table, rows in shop.expected.items() if found[table] != rows]
+    print(f"{mutant}: killed by: {shown}: {', '.join(wrong)}")  # noqa: T201 - which story shows it
+    assert wrong, f"{mutant}: nothing has shown it"
+
+
+@pytest.mark.parametrize("mutant", SAMPLE)
+def test_a_protocol_without_one_of_its_guards_is_found_wrong(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str
+) -> None:
+    _dies(shop, monkeypatch, mutant)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one not in SAMPLE])
+def test_a_protocol_without_any_other_of_its_guards_is_found_wrong(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str
+) -> None:
+    _dies(shop, monkeypatch, mutant)
+
+
+@pytest.mark.parametrize("story", [lost_answers, empty_append], ids=lambda one: one.__name__)
+def test_the_stories_are_right_where_no_guard_is_removed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, story: Story
+) -> None:
+    found = story(shop, monkeypatch, f"whole-{story.__name__}")
+    for table, rows in shop.expected.items():
+        assert found[table] == rows, table
