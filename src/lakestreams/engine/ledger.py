@@ -38,7 +38,6 @@ from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import History, Ingest, Plan, Range, StoredState, TopicPartition
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
-from lakestreams.sql import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
