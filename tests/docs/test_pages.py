@@ -195,3 +195,16 @@ def test_a_notebook_is_in_databricks_source_format(file: Path) -> None:
     assert source.startswith("# Databricks notebook source\n")
     assert source.count("\n# COMMAND ----------\n") > 10
     compile(source, file.name, "exec")
+
+
+# --- guarantees ------------------------------------------------------------------------------------------------------
+
+
+def test_each_guarantee_names_a_test_that_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text(ROOT / "docs" / "guarantees.md"))
+    promises = [
+        line for line in text(ROOT / "docs" / "guarantees.md").splitlines() if re.match(r"\| (?!promise)[A-Z`]", line)
+    ]
+    assert len(named) >= len(promises) > 15
+    for file, test in named:
+        assert f"def {test}" in text(ROOT / file), f"{file} has no {test}"

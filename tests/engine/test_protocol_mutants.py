@@ -137,7 +137,7 @@ MUTANTS: Final[dict[str, tuple[Patch, Story]]] = {
     "the ledger is not fenced, a plan": (unfenced("ledger"), Landing(Statement(LEDGER, "plan"), "paused", "plan.before")),
     **{
         f"{name} has no transaction": (unnumbered(name), lost_answers)
-        for name in (ORDERS.table, LEDGER, "silver.named", "silver.billed", "_lakestreams.quarantine", "_lakestreams.events")
+        for name in (ORDERS.table, LEDGER, "silver.named", "_lakestreams.quarantine", "_lakestreams.events")
     },
 }  # fmt: skip
 SAMPLE: Final = ("bronze is not numbered by epoch", "bronze is not sealed")
