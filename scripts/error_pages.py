@@ -145,6 +145,11 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         hint="lakestreams verify --from 42",
     ),
     errors.NothingToMaintain("pipeline page_views has never run in lake"),
+    errors.TopologyChanged(
+        "page_views has results of 12 cycles, and since then it has changed:\n"
+        "  matched: before 5 minutes -> 10 minutes, after 5 minutes -> 10 minutes",
+        where="pipeline 'page_views'",
+    ),
     errors.JavaMissing("JAVA_HOME is not set and there is no java on PATH"),
     errors.JavaTooOld("java is version 11; Spark 4 and the broker need 17 or newer"),
     errors.JarsUnresolved("the Spark 4.2.0 connectors jars could not be resolved:\nconnection timed out"),

@@ -530,6 +530,21 @@ class NothingToMaintain(LakestreamsError):
     hint = "run the pipeline first, or name its lake with --root or --catalog"
 
 
+class TopologyChanged(LakestreamsError):
+    """The pipeline was changed so that its results would be others, and its tables hold results of the former one.
+
+    Nothing was written. Going on would mix both in one table: rows so far by the former rules, rows from now on by the new
+    ones. What changes no row is never refused: settings, layouts, rules that only count, another spelling of the file.
+    """
+
+    code = "LS512"
+    name = "TOPOLOGY_CHANGED"
+    hint = (
+        "run --accept-change goes on from here by the new rules and writes down what changed; to have all results by them, "
+        "give the pipeline and its outputs new names; or run the former configuration"
+    )
+
+
 # --- LS6xx: local parts --------------------------------------------------------------------------------------------
 
 

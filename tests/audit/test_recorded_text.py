@@ -69,7 +69,7 @@ def _small(spark: SparkSession) -> Iterator[None]:
 
 def ran(bench: Bench, pipeline: Pipeline) -> None:
     replace(bench, topology=pipeline.topology).run(
-        config_text=pipeline.text, meaning=pipeline.meaning, max_offsets_per_trigger=4
+        config_text=pipeline.text, meaning=pipeline.meaning, max_offsets_per_trigger=4, accept_change=True
     )
 
 

@@ -68,6 +68,7 @@ def test_named_parameters_as_databricks_sends_them():
         "--interval=30 seconds",
         "--max-bad-share=0.2",
         "--accept-data-loss=true",
+        "--accept-change=true",
         "--bootstrap-servers=b1:9092,b2:9092",
     )
     assert given == RunOptions(
@@ -79,6 +80,7 @@ def test_named_parameters_as_databricks_sends_them():
         interval_ms=30_000,
         max_bad_share=0.2,
         accept_data_loss=True,
+        accept_change=True,
         bootstrap_servers="b1:9092,b2:9092",
     )
 
@@ -152,10 +154,11 @@ def test_bootstrap_servers_override_the_file(conf):
 def test_settings_come_from_the_file_and_options_override_them(conf):
     text = demo.PIPELINE + "settings: {max_bad_share: 0.5, snapshot_every: 3}\n"
     (conf / "enrichment.yml").write_text(text)
-    given = RunOptions((conf / "enrichment.yml",), accept_data_loss=True)
+    given = RunOptions((conf / "enrichment.yml",), accept_data_loss=True, accept_change=True)
     pipeline = runner.load(given)[0]
     settings = runner.settings_of(pipeline, given)
     assert (settings.max_bad_share, settings.snapshot_every, settings.accept_data_loss) == (0.5, 3, True)
+    assert settings.accept_change
     assert settings.config_text == pipeline.text
     assert runner.settings_of(pipeline, RunOptions((), max_bad_share=1.0)).max_bad_share == 1.0
 

@@ -133,6 +133,11 @@ def verify(
     if behind:
         found.notes.append(f"bronze is trimmed up to cycle {behind}: what earlier cycles gave is not compared")
     found.notes += _which(asked, ran)
+    found.notes += [
+        f"accepted behind cycle {one.cycle}: {'; '.join(one.changes)}"
+        for one in (ledger.acceptances(spark) if history.accepted is not None else ())
+        if first <= one.cycle < last
+    ]
     sources = {source.topic: source for one in reversed(evaluated) for source in one.group.topology.sources}
     found.findings.append(_plans_follow_each_other(every))
     found.findings.append(_settled(spark, ledger, list(sources.values()), plans))

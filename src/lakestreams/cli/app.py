@@ -170,6 +170,10 @@ def run_pipelines(
     accept_data_loss: Annotated[
         bool, typer.Option("--accept-data-loss", help="Go on where records expired unread; which is written down.")
     ] = False,
+    accept_change: Annotated[
+        bool,
+        typer.Option("--accept-change", help="Go on where the pipeline has changed over existing results."),
+    ] = False,
     bootstrap_servers: Servers = None,
     quick: Annotated[bool, typer.Option("--quick", help="A session that starts sooner and computes slower.")] = False,
     as_json: AsJson = False,
@@ -197,6 +201,7 @@ def run_pipelines(
         idle_timeout_ms=None if idle_timeout is None else to_ms(idle_timeout, "--idle-timeout"),
         drain=drain,
         accept_data_loss=accept_data_loss,
+        accept_change=accept_change,
         bootstrap_servers=bootstrap_servers,
         quick=quick,
     )

@@ -18,6 +18,7 @@ from lakestreams.engine import (
     attempts,
     beside,
     callbacks,
+    changed,
     checkpoint,
     cluster,
     cycle,
@@ -151,9 +152,12 @@ class Driver:
         with self._timed("check"):
             outputs, view, self._summary.warnings = self.check()
         with self._timed("prepare"):
+            history = self._ledger.before(self._spark)
+            change = self._changed(history)  # refused before anything is written
             missing = starting.create_tables(self._spark, self._ledger, self._topology, outputs)
             self._summary.warnings += starting.layouts(self._spark, self._lake, self._topology)
-            history = History() if missing.ledger else self._ledger.history(self._spark)
+            if not missing.ledger and not history.epoch:  # older columns, which are there by now; or another driver's
+                history = self._ledger.history(self._spark)
             if not (history.epoch or missing.epochs):
                 history = replace(history, epoch=self._ledger.began(self._spark))
             starting.require_same_topics(self._topology, history, view)
@@ -162,6 +166,11 @@ class Driver:
             if began:  # nothing of an older driver comes from here on: what is read now stays true
                 starting.stop_older_drivers(self._spark, self._ledger, self._topology)
                 history = self._ledger.history(self._spark)
+                change = self._changed(history)
+            if change is not None:
+                done, whole = history.done_cycle, self._configured.whole
+                self._ledger.record_accepted(self._spark, done, whole, change.former, change.told)
+                self._summary.warnings += [f"accepted change behind cycle {done}: {one}" for one in change.told]
             self._expect(view, history)
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
             self._resume(history, recover=began or not missing.bronze)
@@ -272,10 +281,22 @@ class Driver:
     def _cluster(self) -> cluster.Cluster:
         return cluster.connect(self._spark, self._settings.kafka, self._lake.checkpoints(self._topology.name))
 
+    def _changed(self, history: History) -> changed.Change | None:
+        """What has changed over existing results, if that is to be accepted.
+
+        Raises:
+            TopologyChanged: if it is not.
+        """
+        change = changed.since(self._spark, self._ledger, history, self._configured)
+        accept = self._settings.accept_change
+        changed.require_accepted(change, self._topology.name, history.done_cycle, accept=accept)
+        return change
+
     def _claim(self, history: History) -> None:
         options = {
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
+            "accept_change": str(self._settings.accept_change).lower(),
         }
         run_id = str(uuid.uuid4())
         self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._configured)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from lakestreams.topology import results
 
 if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
@@ -20,18 +23,22 @@ class Configuration:
         whole: the fingerprint of everything that is configured.
         text: what that is of.
         meaning: the fingerprint of what results follow from (`of_state`): equal ones give equal results.
+        results: what results follow from, node by node, as JSON (`topology.results`); empty: not known.
     """
 
     whole: str
     text: str
     meaning: str
+    results: str = ""
 
 
 def of(topology: Topology, config_text: str, meaning: str | None = None) -> Configuration:
     """Of a topology and what else is configured; of that, the part that results follow from: by default all of it."""
     text = f"{topology.describe()}{_BETWEEN}{config_text}"
     own = of_state(topology, config_text if meaning is None else meaning)
-    return Configuration(_short(text, 16), text, own)
+    found = results.of(topology)
+    # the text does not have what Python functions do
+    return Configuration(_short(text + results.functions(found), 16), text, own, json.dumps(found))
 
 
 def describes(text: str, topology: Topology) -> bool:

@@ -12,6 +12,7 @@ Kinds of rows:
     base    what the nodes keep is stored once more, as of the cycle up to which bronze is trimmed
     trim    up to which cycle bronze is trimmed; appended before anything is deleted
     trimmed the same, when it is done
+    accepted  the operator goes on with a changed pipeline, or with tables that were changed: what changed
     loss    records that expired before they were read, accepted by the operator
 
 Plans and ingests are what every result is a function of; nothing here is ever changed or removed by the engine.
@@ -35,7 +36,7 @@ from lakestreams.engine import fence
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake, Table
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import History, Ingest, Plan, Range, StoredState, TopicPartition
+from lakestreams.engine.plans import Accepted, History, Ingest, Plan, Range, StoredState, TopicPartition
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
 
@@ -58,9 +59,10 @@ SCHEMA = (
 )
 # What of a range is told in the JSON text `details`: numbers that later versions may add to without another schema.
 _TOLD = ("failed", "lateness")
+_COLUMNS = ("pipeline", "kind", "cycle", "fingerprint", "options", "ticks", "details")  # newest ones among them
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
 _EPOCH, _MAINTAIN = "epoch", "maintain"  # the roles
-_REQUEST, _MEANING = "request", "meaning"
+_REQUEST, _MEANING, _RESULTS, _FORMER = "request", "meaning", "results", "former"
 _ROWS = "rows"
 
 
@@ -123,7 +125,15 @@ class Ledger:
             trim=_plan(rows["trim"]) if "trim" in rows else None,
             trimmed=_plan(rows["trimmed"]) if "trimmed" in rows else None,
             maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
+            accepted=_accepted(rows["accepted"]) if "accepted" in rows else None,
         )
+
+    def before(self, spark: SparkSession) -> History:
+        """What it says before anything is created or written; nothing where it is not there, or has older columns."""
+        if not self.table.exists(spark):
+            return History()
+        there = set(self.table.read(spark).columns)
+        return self.history(spark) if there.issuperset(_COLUMNS) else History()
 
     def began(self, spark: SparkSession) -> int:
         """The newest epoch that writes have met; of a ledger that was made anew it is not among its rows."""
@@ -194,6 +204,26 @@ class Ledger:
         found = own.select("config").first()
         return str(found["config"]) if found is not None else ""
 
+    def results(self, spark: SparkSession, fingerprint: str) -> str:
+        """What results follow from under a fingerprint (`Configuration.results`); empty if it is not known."""
+        own = self.rows(spark).where((F.col("kind") == "config") & (F.col("fingerprint") == fingerprint))
+        found = own.select(F.try_element_at("options", F.lit(_RESULTS)).alias("results")).collect()
+        return next((str(row["results"]) for row in found if row["results"]), "")
+
+    def executed_under(self, spark: SparkSession, cycle: int) -> str:
+        """The fingerprint that a cycle was executed under; empty: there is no such cycle."""
+        own = (F.col("cycle") == cycle) & F.col("kind").isin("plan", "taken")
+        found = self.rows(spark).where(own).select("kind", "fingerprint").orderBy("epoch").collect()
+        # `taken` behind `plan`: whoever took it over last has executed it
+        return next(
+            (row["fingerprint"] for kind in ("taken", "plan") for row in reversed(found) if row["kind"] == kind), ""
+        )
+
+    def acceptances(self, spark: SparkSession) -> list[Accepted]:
+        """What was accepted, ascending."""
+        found = self.rows(spark).where(F.col("kind") == "accepted").orderBy("cycle", "epoch").collect()
+        return [_accepted(row) for row in found]
+
     def ingested_before(self, spark: SparkSession, moment_ms: int) -> int:
         """The last batch that was closed up to a moment; 0 if there is none."""
         closed = self.rows(spark).where((F.col("kind") == "ingest") & (F.col("written_at_ms") <= moment_ms))
@@ -262,7 +292,7 @@ class Ledger:
         """
         rows = [self._row(self.role, options=dict(options))]
         if config is not None:  # in the same commit: one is never there without the other
-            meaning = {_MEANING: config.meaning}
+            meaning = {_MEANING: config.meaning, _RESULTS: config.results}
             rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=meaning))
         written = self._written(f"{self.role} {self.run_id}")
         once = self.table.append(written.of(self._frame(spark, rows)), f"{self.pipeline}/{self.role}", self.epoch)
@@ -341,6 +371,30 @@ class Ledger:
         failpoint("taken.before")
         self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), "taken", self.epoch)
         failpoint("taken.after")
+
+    def record_accepted(
+        self,
+        spark: SparkSession,
+        cycle: int,
+        fingerprint: str,
+        former: str,
+        changes: Sequence[str],
+        what: str = "topology",
+    ) -> None:
+        """Writes down that the operator goes on although something has changed, once a run and thing.
+
+        Args:
+            spark: the session.
+            cycle: the last finished one.
+            fingerprint: of this run's configuration.
+            former: of that before, if that is what changed.
+            changes: in words, one a change.
+            what: has changed, such as `topology` or `tables`.
+        """
+        details = json.dumps({"changes": list(changes)})
+        row = self._row("accepted", cycle=cycle, fingerprint=fingerprint, options={_FORMER: former}, details=details)
+        self._append(spark, row, f"accepted/{what}", self.epoch)
+        failpoint("accepted.after")
 
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
         """Closes a cycle that no plan follows, with what is told of it."""
@@ -456,6 +510,12 @@ def _state(row: Row) -> StoredState:
     options = row["options"]
     frames = tuple((node, name) for node, name in json.loads(options["frames"]))
     return StoredState(row["cycle"], row["fingerprint"], options["slot"], int(options["rows"]), frames)
+
+
+def _accepted(row: Row) -> Accepted:
+    former = (row["options"] or {}).get(_FORMER, "")
+    changes = tuple(json.loads(row["details"] or "{}").get("changes", ()))
+    return Accepted(row["cycle"], row["fingerprint"], former, changes, row["epoch"], row["written_at_ms"])
 
 
 def _ingest(row: Row) -> Ingest:

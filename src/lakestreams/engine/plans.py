@@ -167,6 +167,26 @@ class StoredState:
 
 
 @dataclass(frozen=True)
+class Accepted:
+    """That the operator goes on from a finished cycle with a changed configuration.
+
+    Attributes:
+        cycle: the last one that was finished before.
+        fingerprint: of the changed configuration.
+        former: of that before; empty: what was accepted is of tables, not of the configuration.
+        changes: in words, one a change.
+        epoch, at_ms: of the run that was told to.
+    """
+
+    cycle: int
+    fingerprint: str
+    former: str
+    changes: tuple[str, ...]
+    epoch: int = 0
+    at_ms: int = 0
+
+
+@dataclass(frozen=True)
 class History:
     """What the ledger says of a pipeline at a driver's start."""
 
@@ -180,6 +200,7 @@ class History:
     trim: Plan | None = None  # everything that the cycles up to it took, as one plan
     trimmed: Plan | None = None
     maintenance: int = 0
+    accepted: Accepted | None = None
 
     @property
     def open_plan(self) -> Plan | None:

@@ -23,6 +23,7 @@ class RunSettings:
         idle_timeout_ms: how long an input must have been silent for its clocks to go on by themselves; None: for ever.
         drain: at the end of each round clocks move on until nothing waits any more: no record will come.
         accept_data_loss: go on where records expired unread, writing down what was lost.
+        accept_change: go on where the topology has changed over existing results, writing down what.
         config_text: the full text of the configuration, for the ledger; secrets not in it.
         meaning: the part of it that results follow from; by default all of it.
     """
@@ -35,5 +36,6 @@ class RunSettings:
     idle_timeout_ms: int | None = None
     drain: bool = False
     accept_data_loss: bool = False
+    accept_change: bool = False
     config_text: str = ""
     meaning: str | None = None

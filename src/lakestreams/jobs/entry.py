@@ -104,6 +104,7 @@ def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOption
         idle_timeout_ms=None if given.idle_timeout is None else to_ms(given.idle_timeout, "--idle-timeout"),
         drain=given.drain,
         accept_data_loss=given.accept_data_loss,
+        accept_change=given.accept_change,
         bootstrap_servers=given.bootstrap_servers,
         secret_scope=given.secret_scope,
         quick=given.quick,
@@ -130,6 +131,8 @@ def parser_of(name: str, default_pipeline: str) -> argparse.ArgumentParser:
         help="no record will come: whatever waits for one is to come out")  # fmt: skip
     add("--accept-data-loss", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
         help="go on where records expired before they were read, and write down which")  # fmt: skip
+    add("--accept-change", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
+        help="go on where the pipeline has changed over existing results, and write down what")  # fmt: skip
     add("--bootstrap-servers", metavar="HOST:PORT", help="Kafka's address, instead of the one in the sources' file")
     add("--secret-scope", metavar="SCOPE", help="looks every secret:// up in this scope, instead of the one it names")
     add("--quick", type=_yes, nargs="?", const=True, default=False, metavar="true|false",

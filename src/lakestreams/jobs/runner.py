@@ -60,6 +60,7 @@ class RunOptions:
         idle_timeout_ms: overrides the pipeline's setting.
         drain: no record will come: whatever waits is to come out.
         accept_data_loss: go on where records expired unread.
+        accept_change: go on where the topology has changed over existing results.
         bootstrap_servers: overrides the files' address of Kafka.
         secret_scope: where every secret is looked up, instead of the scope that its reference names; so that one file
             serves targets that have a scope each.
@@ -76,6 +77,7 @@ class RunOptions:
     idle_timeout_ms: int | None = None
     drain: bool = False
     accept_data_loss: bool = False
+    accept_change: bool = False
     bootstrap_servers: str | None = None
     secret_scope: str | None = None
     quick: bool = False
@@ -307,6 +309,7 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
         else options.idle_timeout_ms,
         drain=options.drain,
         accept_data_loss=options.accept_data_loss,
+        accept_change=options.accept_change,
         config_text=pipeline.text,
         meaning=pipeline.meaning,
     )

@@ -80,7 +80,7 @@ class Rule:
         of = (
             f"{self.text}{getattr(self.condition, 'digest', '')}"
             if code is None
-            else f"{self.text} {_told(code)} {_bound(self.condition)}"
+            else f"{self.text} {told_of_code(code)} {_bound(self.condition)}"
         )
         return f"{self.name}#{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
@@ -89,9 +89,9 @@ class Rule:
         return f"expect {self.name}: {self.text} ({self.action})"
 
 
-def _told(code: CodeType) -> str:
+def told_of_code(code: CodeType) -> str:
     """What a function does, as a text that is the same in every process."""
-    constants = [_told(one) if isinstance(one, CodeType) else _plain(one) for one in code.co_consts]
+    constants = [told_of_code(one) if isinstance(one, CodeType) else _plain(one) for one in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {constants}"
 
 
