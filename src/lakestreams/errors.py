@@ -389,20 +389,26 @@ class RightsMissing(LakestreamsError):
 class TooManyBadRecords(LakestreamsError):
     """More than max_bad_share of a source's records could not be read; nothing of the cycle was published.
 
-    A producer that broke would otherwise drain silently into quarantine.
+    A producer that broke would otherwise drain silently into quarantine. The next run judges the same records again, with
+    the share and the pipeline that it is given then.
     """
 
     code = "LS401"
     name = "TOO_MANY_BAD_RECORDS"
-    hint = "mend the producer or the format; run --max-bad-share 1.0 lets the same plan pass"
+    hint = "mend the producer or the format, or change how the source is read; run --max-bad-share 1.0 lets the same plan pass"
 
 
 class ExpectationFailed(LakestreamsError):
-    """Records violate an expectation whose action is `fail`; nothing of the cycle was published."""
+    """Records violate an expectation whose action is `fail`; nothing of the cycle was published.
+
+    So the next run judges the same records again, by the expectations that it is given then.
+    """
 
     code = "LS402"
     name = "EXPECTATION_FAILED"
-    hint = "mend the data, or set the expectation's action to warn or drop"
+    hint = (
+        "set the expectation's action to warn or drop, or change what it expects: the next run judges the records anew"
+    )
 
 
 class NotInQuarantine(LakestreamsError):
@@ -460,11 +466,16 @@ class Fenced(LakestreamsError):
 
 
 class PlanUnderOtherConfig(LakestreamsError):
-    """A cycle was begun and partly published, or may have been, under a configuration that gives other results."""
+    """A cycle was begun and partly published, or may have been, under a configuration that gives other results.
+
+    A cycle of which nothing was published goes on under the changed configuration: what an expectation, `max_bad_share` or
+    an expression has stopped before the first row, is mended by a change, topics or not. Of a topic nobody can tell
+    cheaply what it holds of a cycle whose writing was begun.
+    """
 
     code = "LS504"
     name = "PLAN_UNDER_OTHER_CONFIG"
-    hint = "run once more with the former configuration, then change it"
+    hint = "run once more with the former configuration, which finishes the cycle, then change it"
 
 
 class IngestFailed(LakestreamsError):

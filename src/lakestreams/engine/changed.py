@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.fingerprint import Configuration
     from lakestreams.engine.ledger import Ledger
-    from lakestreams.engine.plans import History
+    from lakestreams.engine.plans import History, Plan
 
 _FUNCTION: Final = re.compile(r"Python (\d+\.\d+) function \w+")
 _UNSET: Final = "not set"
@@ -71,6 +71,21 @@ def require_accepted(change: Change | None, pipeline: str, cycle: int, *, accept
         lines = "\n".join(f"  {one}" for one in change.told)
         message = f"{pipeline} has results of {cycle} cycles, and since then it has changed:\n{lines}"
         raise TopologyChanged(message, where=f"pipeline {pipeline!r}")
+
+
+def repeats(spark: SparkSession, ledger: Ledger, history: History, plan: Plan, configured: Configuration) -> bool:
+    """Whether an open plan gives the same rows under this configuration as under its own."""
+    if history.meanings.get(plan.fingerprint) != configured.meaning:
+        return False
+    recorded = ledger.results(spark, plan.fingerprint)  # functions are not in the meaning
+    return not (recorded and configured.results) or _plain(recorded) == _plain(configured.results)
+
+
+def _plain(recorded: str) -> list[tuple[str, str, str]]:
+    """What is recorded, but for rules: those that decide on rows are in the meaning."""
+    nodes: Results = json.loads(recorded)
+    found = [(name, option, text) for name, own in nodes.items() for option, text in own.items()]
+    return sorted(one for one in found if not one[1].startswith(RULE) and one[1] != KEYS_NOT_NULL)
 
 
 def _told(

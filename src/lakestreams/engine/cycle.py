@@ -86,6 +86,7 @@ def execute(
     expecting: Expecting,
     *,
     repeated: bool = False,
+    before_topics: Callable[[], None] = lambda: None,
 ) -> Executed:
     """Publishes a plan's results and quarantine, each table in one commit, topics last.
 
@@ -98,6 +99,7 @@ def execute(
         target: where topics are written.
         expecting: judges what is expected.
         repeated: whether a driver before may have published some of it: then Delta skips what is there already.
+        before_topics: called before anything is written to the first topic.
 
     Raises:
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
@@ -118,9 +120,11 @@ def execute(
     for name, found in judged.items():
         if found.orphans is not None:
             orphans.publish(spark, ledger, name, found.orphans)
-    for topic in topology.kafka_sinks:  # whatever can be published exactly once is, before what a crash repeats
-        if causes(plan, topic):
-            publisher.topic(topic, target)
+    topics = [topic for topic in topology.kafka_sinks if causes(plan, topic)]
+    if topics:
+        before_topics()
+    for topic in topics:  # whatever can be published exactly once is, before what a crash repeats
+        publisher.topic(topic, target)
     _count(topology, plan, passing, tally)
     tally.complete(topology)
     return Executed(results, tally)

@@ -33,6 +33,7 @@ from lakestreams.engine import (
     replays,
     settle,
     starting,
+    stopped,
 )
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
@@ -108,6 +109,7 @@ class Driver:
         self._rules = RecordRules(topology.expectations)
         self._expecting = Expecting(spark, self._ledger, topology, self._rules)
         self._events = event_log.EventLog(spark, self._ledger, topology)
+        self._written = stopped.Topics(spark, self._ledger, topology)
         self._fallen = False  # start or a round has failed: what is here need not be what is written
 
     # --- what callers use ------------------------------------------------------------------------------------------
@@ -340,6 +342,7 @@ class Driver:
         if found is not None:
             self._tell(Event("recovered", {"seq": found.seq}))
         self._last_cycle = LastCycle.of(self._topology.name, history)
+        self._written = stopped.Topics(self._spark, self._ledger, self._topology, history.stopped)
         if history.plan is not None or history.ingest is not None or found is not None:
             # the newest among them, whatever the plan has taken: it says where bronze stands
             newest = found or history.ingest
@@ -352,7 +355,10 @@ class Driver:
         self._past.resume(history)
         plan = self._last_cycle.open_plan
         if plan is not None:
-            taken = starting.taken_over(self._spark, self._ledger, self._topology, plan, history, self._configured)
+            taken = starting.taken_over(
+                self._spark, self._ledger, self._topology, plan, history, self._configured,
+                accept=self._settings.accept_change,
+            )  # fmt: skip
             self._last_cycle.revised(taken)
 
     # --- ingest ----------------------------------------------------------------------------------------------------
@@ -528,15 +534,15 @@ class Driver:
 
     def _execute(self, plan: Plan, *, repeated: bool = False) -> None:
         self._counts.add(plan)
-        self._counts.require_share(self._settings.max_bad_share)
-        with self._timed("join"):
+        with self._timed("join"), self._written.watched(plan, repeated=repeated):
+            self._counts.require_share(self._settings.max_bad_share)
             try:
                 with self._tuning.rows(self._past.held(plan)):
                     inputs = self._past.inputs(plan)
                 with self._tuning.rows(inputs.rows + self._merged(plan)):
                     executed = cycle.execute(
                         self._spark, self._ledger, self._topology, plan, inputs, self._target, self._expecting,
-                        repeated=repeated,
+                        repeated=repeated, before_topics=partial(self._written.begin, plan),
                     )  # fmt: skip
                 self._past.executed(plan, executed.results)
             except BaseException:

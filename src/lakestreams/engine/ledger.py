@@ -13,6 +13,8 @@ Kinds of rows:
     trim    up to which cycle bronze is trimmed; appended before anything is deleted
     trimmed the same, when it is done
     accepted  the operator goes on with a changed pipeline, or with tables that were changed: what changed
+    stopped a cycle ended with an error before the first record of it went to a topic
+    publishing  such a cycle is executed again, and its first topic is written from here on
     loss    records that expired before they were read, accepted by the operator
 
 Plans and ingests are what every result is a function of; nothing here is ever changed or removed by the engine.
@@ -126,6 +128,7 @@ class Ledger:
             trimmed=_plan(rows["trimmed"]) if "trimmed" in rows else None,
             maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
             accepted=_accepted(rows["accepted"]) if "accepted" in rows else None,
+            stopped=_stopped(rows.get("stopped"), rows.get("publishing")),
         )
 
     def before(self, spark: SparkSession) -> History:
@@ -396,6 +399,15 @@ class Ledger:
         self._append(spark, row, f"accepted/{what}", self.epoch)
         failpoint("accepted.after")
 
+    def record_stopped(self, spark: SparkSession, cycle: int) -> None:
+        """Says that a cycle has failed before any topic had a record of it."""
+        self._append(spark, self._row("stopped", cycle=cycle), "stopped", self.epoch)
+
+    def record_publishing(self, spark: SparkSession, cycle: int) -> None:
+        """Says that from here on topics may have records of a cycle that was stopped before."""
+        self._append(spark, self._row("publishing", cycle=cycle), "publishing", self.epoch)
+        failpoint("publishing.after")
+
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
         """Closes a cycle that no plan follows, with what is told of it."""
         failpoint("finish.before")
@@ -516,6 +528,13 @@ def _accepted(row: Row) -> Accepted:
     former = (row["options"] or {}).get(_FORMER, "")
     changes = tuple(json.loads(row["details"] or "{}").get("changes", ()))
     return Accepted(row["cycle"], row["fingerprint"], former, changes, row["epoch"], row["written_at_ms"])
+
+
+def _stopped(stopped: Row | None, publishing: Row | None) -> int:
+    """The cycle that was stopped last, unless somebody has begun to write its topics since."""
+    if stopped is None or (publishing is not None and publishing["cycle"] >= stopped["cycle"]):
+        return 0
+    return int(stopped["cycle"])
 
 
 def _ingest(row: Row) -> Ingest:

@@ -201,6 +201,7 @@ class History:
     trimmed: Plan | None = None
     maintenance: int = 0
     accepted: Accepted | None = None
+    stopped: int = 0  # the cycle of which no topic was written, as whoever stopped says; 0: none
 
     @property
     def open_plan(self) -> Plan | None:

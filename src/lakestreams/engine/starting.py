@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakestreams.engine import (
+    changed,
     cycle,
     delta_source,
     event_log,
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from lakestreams.engine.plans import History, Plan, TopicPartition
     from lakestreams.topology.builder import Topology
 
+_IN_DOUBT = (
+    "run once more with the former configuration, which finishes the cycle or tells that nothing of it can be written; or run "
+    "--accept-change: the cycle is written by this configuration, and the topic may hold records of both"
+)
 _RECREATED = "was deleted and created again"
 
 
@@ -173,7 +178,14 @@ def lost(read: Mapping[TopicPartition, int], view: ClusterView) -> list[Range]:
 
 
 def taken_over(
-    spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan, history: History, configured: Configuration
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    plan: Plan,
+    history: History,
+    configured: Configuration,
+    *,
+    accept: bool = False,
 ) -> Plan:
     """An open plan, as it is executed under this configuration.
 
@@ -187,20 +199,26 @@ def taken_over(
         plan: the open one.
         history: what the ledger says of configurations before.
         configured: that of this run.
+        accept: go on although topics may hold records of it, and write that down.
 
     Raises:
         PlanUnderOtherConfig: if something of it is out, or may be.
     """
-    if plan.fingerprint == configured.whole or history.meanings.get(plan.fingerprint) == configured.meaning:
+    if plan.fingerprint == configured.whole or changed.repeats(spark, ledger, history, plan, configured):
         return plan
-    for topic in topology.kafka_sinks:
-        if cycle.causes(plan, topic):  # a topic does not tell cheaply what it holds of a cycle
-            message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
-            raise PlanUnderOtherConfig(message, where=topic.name)
+    in_doubt = [topic.name for topic in topology.kafka_sinks if cycle.causes(plan, topic)]
+    if history.stopped == plan.cycle:
+        in_doubt = []  # whoever began it has failed before its first topic
+    if in_doubt and not accept:  # a topic does not tell cheaply what it holds of a cycle
+        message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
+        raise PlanUnderOtherConfig(message, hint=_IN_DOUBT, where=in_doubt[0])
     out = cycle.out_in(spark, ledger, topology, plan)
     if out is not None:
         message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
         raise PlanUnderOtherConfig(message, where=out)
+    if in_doubt:
+        told = [f"topic {name} may hold records of cycle {plan.cycle} by the former configuration" for name in in_doubt]
+        ledger.record_accepted(spark, history.done_cycle, configured.whole, plan.fingerprint, told, "topics")
     ledger.record_taken(spark, plan.cycle, configured.whole)
     return replace(plan, fingerprint=configured.whole, taken_over=ledger.epoch)
 
