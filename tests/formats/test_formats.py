@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import struct
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, Regist
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats import Field, Format
 from lakestreams.formats.base import struct_type
-from lakestreams.formats.json import parse_ddl
+from lakestreams.formats.schema import parse_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +98,6 @@ JSON_CASES: dict[str, tuple[bytes | None, Any]] = {
     "nothing but a field like our own": (b'{"_ls_corrupt": "x"}', {}),
     "deep but allowed": (b'{"a": 1, "zz": ' + deep(900) + b"}", {"a": 1}),
     "huge exponent unread": (b'{"a": 1, "zz": 1e1000000000}', {"a": 1}),
-    "a number beyond a double": (b'{"f": -1e400}', {"f": -math.inf}),
     "half of a surrogate pair": (b'{"s": "\\ud800"}', {"s": "?"}),
     # no complete object
     "empty": (b"", BAD),
@@ -148,6 +146,7 @@ JSON_CASES: dict[str, tuple[bytes | None, Any]] = {
     "text for array": (b'{"a": 1, "n": {"y": "s"}}', BAD),
     "wrong inside an array": (b'{"l": [1, "x"]}', BAD),
     "wrong inside a map": (b'{"m": {"z": "s"}}', BAD),
+    "a number beyond a double": (b'{"f": -1e400}', BAD),
     # limits
     "too deep after": (b'{"a": 1, "zz": ' + deep(2_000) + b"}", BAD),
     "too deep before": (b'{"zz": ' + deep(2_000) + b', "a": 1}', BAD),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from lakestreams.errors import InvalidFormat
+from lakestreams.formats.kinds import Kind, Leaf, Member
 from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
@@ -22,16 +23,26 @@ class Field:
     Attributes:
         name: the column's name.
         type: its Spark SQL type as DDL text, such as `bigint` or `array<string>`.
+        kind: its type as a tree, with the units of numbers; without one it is a type without parts.
+        required: whether the schema says `not null`.
     """
 
     name: str
     type: str
+    kind: Kind | None = field(default=None, compare=False, repr=False)
+    required: bool = field(default=False, compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuses names that cannot be a column everywhere."""
         if not _COLUMN_NAME.match(self.name):
             msg = f"column name {self.name!r} has characters that tables cannot carry"
             raise InvalidFormat(msg, hint="letters, digits and _ only, not starting with a digit")
+
+    @property
+    def member(self) -> Member:
+        """The column as a member of an object, with its type as a tree."""
+        kind = Leaf(self.type, self.type) if self.kind is None else self.kind
+        return Member(self.name, self.name, kind, required=self.required)
 
 
 class Parsed(NamedTuple):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestreams.formats.base import Parsed
 from lakestreams.formats.json import Declared, object_error, read_object, the_object
 from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+    from lakestreams.formats.base import Parsed
 
 _PAYLOAD, _OP, _AFTER = "payload", "op", "after"
 _ROWS = ("c", "r", "u")  # create, read (by a snapshot), update: `after` is the row
@@ -51,7 +52,7 @@ class ConnectJson(Declared):
             _unless_payload_is_null(raw, "no payload; Json reads objects without Connect's wrapper"),
         )
         value = F.when(unfit.isNull(), self.places.struct(payload))
-        return Parsed(value=value, error=F.coalesce(unfit, bare))
+        return self._exactly(value, F.coalesce(unfit, bare))
 
     def describe(self) -> str:
         """The format with its columns."""
@@ -87,7 +88,7 @@ class DebeziumJson(Declared):
         op, after = (F.when(payload.isNotNull(), payload[name]).otherwise(bare[name]) for name in (_OP, _AFTER))
         fault = F.when(raw.isNotNull(), _fault(raw, payload, op, after))
         value = F.when(unfit.isNull() & op.isin(*_ROWS), self.places.struct(after))
-        return Parsed(value=value, error=F.coalesce(unfit, fault))
+        return self._exactly(value, F.coalesce(unfit, fault))
 
     def describe(self) -> str:
         """The format with its columns."""

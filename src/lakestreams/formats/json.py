@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sqlglot
-from sqlglot import expressions as exp
-
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field, Parsed
-from lakestreams.formats.places import RESERVED_PREFIX, Fields, Path, Places, paths_of
+from lakestreams.formats.exact import exactly
+from lakestreams.formats.kinds import BASE64, UNITS
+from lakestreams.formats.places import Fields, Path, Places, paths_of
+from lakestreams.formats.schema import parse_ddl
 from lakestreams.spark import F
 
 if TYPE_CHECKING:
@@ -35,78 +34,10 @@ _WRITTEN = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_SPARK_TYPES = {"int", "bigint", "smallint", "tinyint", "float", "double", "string", "boolean", "date", "timestamp",
-                "timestamp_ntz", "decimal", "binary", "array", "map", "struct"}  # fmt: skip
-_MAX_PRECISION = 38
+_BYTE_ORDER_MARK = "\ufeff"
 _NOT_UTF8 = "not valid UTF-8"
 _WRAPPER = ("payload", "schema")
 _WRAPPED = "in Connect's wrapper (schema and payload), in which no declared column is; ConnectJson reads it"
-
-
-def parse_ddl(ddl: str) -> tuple[Field, ...]:
-    """Reads a Spark DDL column list without a Spark session.
-
-    Args:
-        ddl: such as `ms int, page string, tags array<string>`.
-
-    Raises:
-        InvalidFormat: if it is no column list, names a column twice, or has no column.
-    """
-    try:
-        statements = sqlglot.parse(f"CREATE TABLE t ({ddl})", dialect="spark")
-    except sqlglot.errors.SqlglotError as error:
-        msg = f"the schema {ddl!r} cannot be read: {str(error).splitlines()[0]}"
-        raise InvalidFormat(msg) from None
-    create = statements[0] if len(statements) == 1 else None
-    schema = create.this if isinstance(create, exp.Create) else None
-    if not isinstance(schema, exp.Schema) or not schema.expressions:
-        msg = f"the schema {ddl!r} is not a list of `name type` columns"
-        raise InvalidFormat(msg)
-    return _fields(schema.expressions, ddl)
-
-
-def _fields(columns: Sequence[exp.Expression], ddl: str) -> tuple[Field, ...]:
-    fields = []
-    for column in columns:
-        if not isinstance(column, exp.ColumnDef) or not isinstance(column.kind, exp.DataType):
-            msg = f"the schema {ddl!r} is not a list of `name type` columns"
-            raise InvalidFormat(msg)
-        kinds = [constraint.kind for constraint in column.constraints]
-        if not all(isinstance(kind, exp.NotNullColumnConstraint | exp.CommentColumnConstraint) for kind in kinds):
-            msg = f"the schema {ddl!r} says more of {column.name!r} than its type"
-            raise InvalidFormat(msg)
-        if column.name.lower().startswith(RESERVED_PREFIX):
-            msg = f"the schema {ddl!r} names {column.name!r}; names that begin with {RESERVED_PREFIX} are taken"
-            raise InvalidFormat(msg, hint="choose another column name")
-        fields.append(Field(column.name, _spark_type(column.kind, ddl)))
-    names = [field.name.lower() for field in fields]
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        msg = f"the schema {ddl!r} names {', '.join(doubled)} twice"
-        raise InvalidFormat(msg, hint="name each column once (Spark does not tell capitals apart)")
-    return tuple(fields)
-
-
-def _spark_type(kind: exp.DataType, ddl: str) -> str:
-    """The type as Spark writes it; names inside structs keep their capitals, since JSON tells them apart."""
-    inner = kind.expressions
-    if kind.this == exp.DataType.Type.STRUCT and inner:
-        return "struct<" + ", ".join(f"{field.name}: {field.type}" for field in _fields(inner, ddl)) + ">"
-    if kind.this == exp.DataType.Type.ARRAY and len(inner) == 1:
-        return f"array<{_spark_type(inner[0], ddl)}>"
-    if kind.this == exp.DataType.Type.MAP and len(inner) == 2:
-        return f"map<{_spark_type(inner[0], ddl)}, {_spark_type(inner[1], ddl)}>"
-    text: str = kind.sql(dialect="spark").lower()
-    head, _, arguments = text.partition("(")
-    known = head in _SPARK_TYPES and head not in {"array", "map", "struct"} and "<" not in text
-    if known and arguments:
-        numbers = [int(number) for number in arguments.rstrip(")").split(",") if number.strip().isdigit()]
-        precision, scale = (*numbers, 0, 0)[:2]
-        known = head == "decimal" and 0 < precision <= _MAX_PRECISION and scale <= precision
-    if not known:
-        msg = f"the schema {ddl!r} has the unknown type {text!r}"
-        raise InvalidFormat(msg, hint=f"one of {', '.join(sorted(_SPARK_TYPES))}")
-    return text
 
 
 def read_object(raw: Column, kind: str, named: str | None = None) -> Column:
@@ -160,6 +91,7 @@ def object_error(raw: Column, read: Column, unfit: str) -> Column:
     return F.when(
         raw.isNotNull(),
         F.when(~F.is_valid_utf8(text), F.lit(_NOT_UTF8))
+        .when(bad & text.startswith(_BYTE_ORDER_MARK), F.lit("begins with a byte-order mark; write UTF-8 without one"))
         .when(bad & ~F.ltrim(text, F.lit(_WHITE)).startswith("{"), F.lit("not a JSON object"))
         .when(bad, F.lit(unfit)),
     )
@@ -204,6 +136,10 @@ class Declared:
         """The columns of the schema."""
         return self.places.fields
 
+    def _exactly(self, value: Column, error: Column) -> Parsed:
+        """The columns of their declared types out of those that were read, or what does not fit."""
+        return exactly(Parsed(value, error), self.fields)
+
     @property
     def columns(self) -> str:
         """The columns as text, equal for equal schemas however they are written."""
@@ -244,7 +180,7 @@ class Json(Declared):
         if places.nests:
             own = the_object(found)
             error = F.coalesce(object_error(raw, found, unfit), self._wrapped(raw, places.nothing_of(own)))
-            return Parsed(value=F.when(raw.isNotNull() & error.isNull(), places.struct(own)), error=error)
+            return self._exactly(F.when(raw.isNotNull() & error.isNull(), places.struct(own)), error)
         plain, listed = found[_PLAIN], found[_LISTED]
         broken = F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(_NOT_UTF8)).when(
             plain[_CORRUPT].isNotNull(), F.lit(unfit)
@@ -253,7 +189,7 @@ class Json(Declared):
         nothing = places.nothing_of(plain) & places.nothing_of(the_object(listed))
         error = F.coalesce(error, self._wrapped(raw, nothing))
         value = F.when(plain.isNotNull(), F.struct(*places.columns(plain))).otherwise(places.struct(the_object(listed)))
-        return Parsed(value=F.when(raw.isNotNull() & error.isNull(), value), error=error)
+        return self._exactly(F.when(raw.isNotNull() & error.isNull(), value), error)
 
     def _wrapped(self, raw: Column, nothing: Column) -> Column:
         """An error where no declared column has a value and the object is Connect's wrapper of another one.
@@ -268,6 +204,10 @@ class Json(Declared):
 
     def write(self, value: Column) -> Column:
         """The struct as one object. Not a number and infinities, which JSON has not, become texts that are not read."""
+        ours = [field.name for field in self.fields if any(one in field.member.declared for one in (*UNITS, BASE64))]
+        if ours:
+            msg = f"{', '.join(ours)} of {self.describe()}: {', '.join(UNITS)} and {BASE64} are read only"
+            raise InvalidFormat(msg, hint="declare timestamp, date or decimal, or make the number in a map_values")
         return write_object(self.places.written(value))
 
     def describe(self) -> str:

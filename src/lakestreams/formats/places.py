@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field
+from lakestreams.formats.exact import physical
 from lakestreams.spark import F
 from lakestreams.sql import quoted
 
@@ -124,7 +125,7 @@ class Places:
     def describe(self) -> str:
         """The columns as text, equal for equal places however they are written."""
         return ", ".join(
-            f"{field.name} {field.type}" + ("" if path == (field.name,) else f" from {_shown(path)}")
+            f"{field.name} {field.member.declared}" + ("" if path == (field.name,) else f" from {_shown(path)}")
             for field, path in zip(self.fields, self.paths, strict=True)
         )
 
@@ -172,7 +173,7 @@ def _paths(given: Mapping[Any, Any]) -> Iterator[tuple[str, Path]]:
 def _members(tree: _Tree, *, safe: bool = False) -> str:
     parts = []
     for place, (name, inner) in enumerate(tree.items()):
-        kind = f"struct<{_members(inner, safe=safe)}>" if isinstance(inner, dict) else inner.type
+        kind = f"struct<{_members(inner, safe=safe)}>" if isinstance(inner, dict) else physical(inner.member.kind)
         parts.append(f"{quoted(f'f{place}' if safe else name)}: {kind}")
     return ", ".join(parts)
 

@@ -1,0 +1,274 @@
+"""A value is what its producer wrote, or the record is refused with the field's name and the value: all types, all formats.
+
+The right outcome of every text comes from `oracle`, which is plain Python and knows nothing of the product.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+from tests.formats import oracle
+
+from lakestreams import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
+from lakestreams.formats.base import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from lakestreams.formats import Format
+
+REFUSED = "refused"
+
+TYPES: dict[str, tuple[Any, ...]] = {
+    "ok": ("boolean",), "tiny": ("tinyint",), "small": ("smallint",), "whole": ("int",), "big": ("bigint",),
+    "near": ("double",), "nearer": ("float",), "word": ("string",),
+}  # fmt: skip
+GUESSED: dict[str, tuple[Any, ...]] = {
+    "price": ("decimal", 10, 2), "count": ("decimal", 5, 0), "share": ("decimal", 3, 3), "large": ("decimal", 20, 6),
+    "day": ("date",), "at": ("timestamp",), "wall": ("timestamp_ntz",),
+    "in_s": ("timestamp_s",), "in_ms": ("timestamp_ms",), "in_us": ("timestamp_us",), "in_days": ("date_days",),
+    "bytes": ("decimal_base64", 10, 2),
+}  # fmt: skip
+BARE = """0 -0 1 -1 5 127 128 255 256 -128 -129 32767 32768 -32769 2147483647 2147483648 -2147483648 9007199254740993
+    1709294400 1709294400123 1709294400123456 9223372036854775807 9223372036854775808 20240301 99999 100000 719528
+    2932896 2932897 12345678901234567890123456789012345678 1.0 1.10 12.5 12.50 12.500 12.505 99999999.99 100000000.00
+    -99999999.995 0.5 -0.0 0.1 0.123 0.1234 1.5e3 1e3 1E-7 1.25e1 125e-1 1e5 1e-5 1e2147483648 1e308 1e309 -1e400 1e39
+    3.4e38 5e-324 1e-400 12345678901234567.89 1709294400.5
+    1709294400.123456 1709294400.1234567 1709294400123.456 1709294400123.4567 253402300799 253402300800 -62135596800
+    -62135596801 true false null""".split()  # fmt: skip  # noqa: SIM905 - a list of words reads better as text
+QUOTED = [
+    "", " ", "a", "true", "1", "0", "-0", "1.10", "1.1", "12.50", "12,50", "1,234.50", "1.234,50", "1_000", "+1", "01", ".5", "5.",
+    "0x10", "1e3", "1E-7", "1e400", "NaN", "nan", "Infinity", "-Infinity", "+Infinity", "INF", "null", "1d", "1.5f", " 1", "1 ",
+    "1\n", "\u0661", "12345678901234567.89", "9999999999.99", "0.1234", "0.125", "100000", "-99999",
+    "2024-03-01", "2024-3-1", "20240301", "2024-02-30", "2024-02-29", "2023-02-29", "2024-03", "2024", "0000-01-01",
+    "0001-01-01", "9999-12-31", "10000-01-01", "+10000-01-01", "-0001-01-01", "2024-03-01 ", "2024-03-01T", "2024-061",
+    "12:30", "12:30:00", "T12:30", "now", "today", "tomorrow", "yesterday", "epoch", "2024-03-01T12:00Z",
+    "2024-03-01T12:00", "2024-03-01T12:00:00Z", "2024-03-01T12:00:00", "2024-03-01 12:00:00", "2024-03-01 12:00:00+00",
+    "2024-03-01T12:00:00+02:00", "2024-03-01T12:00:00-0330", "2024-03-01T12:00:00+18:00", "2024-03-01T12:00:00+18:01",
+    "2024-03-01T12:00:00+01:60", "2024-03-01T12:00:00 UTC", "2024-03-01T12:00:00Europe/Rome", "2024-03-01T12:00:00CET",
+    "2024-03-01T12:00:00z", "2024-03-01t12:00:00Z", "2024-03-01T24:00:00Z", "2024-03-01T23:59:60Z", "2024-03-01T12Z",
+    "2024-03-01T1:00:00Z", "2024-03-01T12:00:00.1Z", "2024-03-01T12:00:00.123456Z", "2024-03-01T12:00:00.1234560Z",
+    "2024-03-01T12:00:00.123456000Z", "2024-03-01T12:00:00.1234567Z", "2024-03-01T12:00:00.Z", "2024-03-01T12:00:00,5Z",
+    "2024-03-01T12:00:00.5", "2024-03-01T12:00:00.123456789", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00+00:01",
+    "9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-00:01", "1969-12-31T23:59:59.9Z", "2024-03-01T12:00:00Z\n",
+    "Fri, 01 Mar 2024 12:00:00 GMT", "1709294400", "1709294400123", "AQ==", "AQ", "AQ=", "AR==", "AQE=", "AQI", "AQID",
+    "AQ==\n", "A-_=", "====", "true", "1234", "MDkw", "/////w==", "f////////////////////w==", "EjRWeA==", "+/8=", "AAAA",
+    "AAAAAAAAAAAAAAAAAAAAAAAA", "-1.5", "{}", "[1]", '{"a": 1.10}', '"', "\\", "'", "`", "\u20ac", "\U0001f600",
+    "2024-03-01T12:00:00.000000Z", "x" * 200, "s", "n1", "\u202e", "\x7f",
+]  # fmt: skip
+NESTED = ['{}', '[]', '{"q": [1.10, "a\\"b\\\\", true, null, {"n1": "s", "\\u00e4": -0}]}', '[1e400, "x" , []]', '{"a": 1, "a": 2}']  # noqa: Q000 # fmt: skip
+
+
+@dataclass(frozen=True)
+class Given:
+    """Records of one format, and what each must become."""
+
+    name: str
+    how: Format
+    records: tuple[bytes, ...]
+    wanted: tuple[Any, ...]
+
+
+def tokens(kind: tuple[Any, ...]) -> list[str]:
+    """The texts of JSON values, without those of which a type's rule is not ours but from_json's."""
+    if kind[0] == "string":  # a number that is not whole is written anew
+        return [
+            *(token for token in BARE if not re.search("[.eE]|^-0$", token) or token in ("true", "false")),
+            *map(_quoted, QUOTED),
+        ]
+    return [*BARE, *map(_quoted, QUOTED), *NESTED]
+
+
+def _quoted(text: str) -> str:
+    signs = {'"': '\\"', "\\": "\\\\", "\n": "\\n"}
+    return '"' + "".join(signs.get(sign, sign) for sign in text) + '"'
+
+
+def wanted_of(raw: bytes, members: dict[str, Any]) -> Any:
+    try:
+        return plain(oracle.read(raw, members))
+    except oracle.Unfit as unfit:
+        return REFUSED, str(unfit)
+
+
+def plain(value: Any) -> Any:
+    """A value as what can be compared: -0.0 is not 0.0, NaN is NaN, 1.50 is 1.5, a moment has no zone."""
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, Decimal):
+        return f"decimal {value.normalize() + 0}"
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return (value - oracle.EPOCH) // dt.timedelta(microseconds=1)
+    return value
+
+
+def found_of(spark: SparkSession, given: list[Given]) -> dict[str, list[tuple[Any, str | None]]]:
+    """What each record became, with its error, in one Spark job a schema."""
+    found = {}
+    for one in given:
+        rows = [(place, bytearray(raw)) for place, raw in enumerate(one.records)]
+        frame = spark.createDataFrame(rows, "place int, raw binary").coalesce(1)
+        read = frame.withColumn("read", one.how.read(F.col("raw")))
+        parsed = one.how.parse(F.col("raw"), F.col("read"))
+        told = read.select("place", parsed.value.alias("value"), parsed.error.alias("error"))
+        numbered = told.withColumn("value", _numbered(one.how))
+        found[one.name] = [(_row(row["value"]), row["error"]) for row in numbered.orderBy("place").collect()]
+    return found
+
+
+def _numbered(how: Format) -> Any:
+    """The value with its moments in microseconds, wherever they are."""
+    kind = struct_type(how.fields)
+    if "timestamp" not in kind.replace("timestamp_ntz", ""):
+        return F.col("value")
+    columns = [_moments(F.col("value")[field.name], field.type).alias(field.name) for field in how.fields]
+    return F.when(F.col("value").isNotNull(), F.struct(*columns))
+
+
+def _moments(x: Any, kind: str) -> Any:
+    if kind == "timestamp":
+        return F.unix_micros(x)
+    if kind == "array<timestamp>":
+        return F.transform(x, F.unix_micros)
+    if kind == "map<string, timestamp>":
+        return F.transform_values(x, lambda _, one: F.unix_micros(one))
+    if kind == "struct<y: timestamp>":
+        return F.when(x.isNotNull(), F.struct(F.unix_micros(x["y"]).alias("y")))
+    return x
+
+
+def _row(row: Row | None) -> Any:
+    return None if row is None else plain(row.asDict(recursive=True))
+
+
+def differences(given: list[Given], found: dict[str, list[tuple[Any, str | None]]]) -> list[Any]:
+    """Records that came out otherwise; the error of one that is refused begins with the path."""
+    wrong = []
+    for one in given:
+        for raw, want, (value, error) in zip(one.records, one.wanted, found[one.name], strict=True):
+            refused = isinstance(want, tuple)
+            if refused and (error is None or value is not None):
+                wrong.append((one.name, raw, want, value, error))
+            if not refused and (error is not None or value != want):
+                wrong.append((one.name, raw, want, value, error))
+    return wrong
+
+
+def flat(name: str, types: dict[str, tuple[Any, ...]], how: type[Json] = Json) -> Given:
+    """Every text as a value of every type."""
+    records = [f'{{"{column}": {token}}}'.encode() for column, kind in types.items() for token in tokens(kind)]
+    records += [
+        f' {{"zz": {{}}, "{column}" : {token} }} '.encode()
+        for column, kind in types.items()
+        for token in tokens(kind)[::7]
+    ]
+    return Given(name, how(oracle.columns(types)), tuple(records), tuple(wanted_of(raw, types) for raw in records))
+
+
+def nested(name: str, types: dict[str, tuple[Any, ...]]) -> Given:
+    """Texts inside arrays, maps and objects, between ones that fit."""
+    members: dict[str, Any] = {}
+    records = []
+    for column, kind in types.items():
+        members |= {
+            f"{column}_l": ("array", kind),
+            f"{column}_m": ("map", kind),
+            f"{column}_s": ("struct", {"y": kind}),
+        }
+        for token in tokens(kind)[::3]:
+            records += [f'{{"{column}_l": [null, {token}]}}', f'{{"{column}_m": {{"k": {token}, "n": null}}}}',
+                        f'{{"{column}_s": {{"y": {token}}}}}']  # fmt: skip
+        records += [
+            f'{{"{column}_{part}": {wrong}}}'
+            for part in "lms"
+            for wrong in ("5", '"x"', "[]", "{}", "[{}]", '{"y": []}')
+        ]
+    raws = tuple(record.encode() for record in records)
+    return Given(name, Json(oracle.columns(members)), raws, tuple(wanted_of(raw, members) for raw in raws))
+
+
+def wrapped() -> Iterator[Given]:
+    """The formats that wrap an object: the same values inside."""
+    members = {"id!": ("bigint",), **{name: TYPES[name] for name in ("tiny", "word", "near")}, **{name: GUESSED[name] for name in ("price", "at", "in_ms", "bytes")}}  # fmt: skip
+    inner = [
+        f'{{"id": 1, "{name.rstrip("!")}": {token}}}'.encode()
+        for name, kind in members.items()
+        for token in tokens(kind)[::4]
+    ]
+    wanted = tuple(wanted_of(raw, members) for raw in inner)
+    text = oracle.columns(members)
+    yield Given("registry", RegistryJson(text), tuple(b"\x00\x00\x00\x00\xff" + raw for raw in inner), wanted)
+    yield Given(
+        "connect", ConnectJson(text), tuple(b'{"schema": {}, "payload": ' + raw + b"}" for raw in inner), wanted
+    )
+    events = (b'{"op": "u", "after": ' + raw + b"}" for raw in inner)
+    both = tuple(raw if place % 2 else b'{"payload": ' + raw + b"}" for place, raw in enumerate(events))
+    yield Given("debezium", DebeziumJson(text), both, wanted)
+
+
+def binaries() -> Iterator[Given]:
+    """The formats of one column."""
+    texts = [text.encode() for text in QUOTED] + [b"\xff", b"a\x00b", b"\xed\xa0\x80", b"\xc0\xaf"]
+    yield Given("text", Text("v"), tuple(texts), tuple(_decoded(raw) for raw in texts))
+    longs = [struct.pack(">q", number) for number in (0, -1, 2**63 - 1, -(2**63), 5, 1 << 40)] + [
+        b"5",
+        b"\x00" * 4,
+        b"\x00" * 9,
+    ]
+    yield Given("long", Long("v"), tuple(longs), tuple({"v": struct.unpack(">q", raw)[0]} if len(raw) == 8 else (REFUSED, "long") for raw in longs))  # fmt: skip
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return {"v": raw.decode()}
+    except UnicodeDecodeError:
+        return REFUSED, "UTF-8"
+
+
+def test_every_value_is_what_was_written_or_refused_with_its_name(spark: SparkSession) -> None:
+    given = [flat("plain", TYPES), flat("guessed", GUESSED), *wrapped(), *binaries()]
+    assert sum(len(one.records) for one in given) > 300
+    found = found_of(spark, given)
+    assert differences(given, found) == []
+    for one in given:
+        kinds = [isinstance(want, tuple) for want in one.wanted]
+        assert any(kinds), f"{one.name}: some are refused"
+        assert not all(kinds), f"{one.name}: some are read"
+
+
+def test_a_value_that_is_not_exact_is_named(spark: SparkSession) -> None:
+    schema = "id bigint not null, price decimal(10, 2), at timestamp, tiny tinyint, tags map<string, int>, n struct<x: int not null>"
+    told = {
+        b'{"id": 1, "price": "12,50"}': 'price: "12,50" is no decimal(10, 2)',
+        b'{"id": 1, "price": 12.505}': 'price: "12.505" is no decimal(10, 2)',
+        b'{"id": 1, "tiny": 200}': "tiny: 200 is no tinyint",
+        b'{"id": 1, "at": "12:30"}': 'at: "12:30" is no timestamp',
+        b'{"price": 1}': "id: null or missing, but declared not null",
+        b'{"id": 1, "n": {}}': "n: {} is no struct<x: int not null>",
+        b'{"id": 1, "tags": {"a": 1, "a": 2}}': "tags: ",
+        b'\xef\xbb\xbf{"id": 1}': "begins with a byte-order mark",
+    }
+    given = Given("named", Json(schema), tuple(told), tuple((REFUSED, "") for _ in told))
+    found = [error for _, error in found_of(spark, [given])["named"]]
+    assert [str(error)[: len(said)] for error, said in zip(found, told.values(), strict=True)] == list(told.values())
+
+
+def test_values_inside_of_arrays_maps_and_objects(spark: SparkSession) -> None:
+    given = [
+        nested("plain", TYPES),
+        nested("guessed", {name: GUESSED[name] for name in ("price", "at", "in_s", "bytes")}),
+    ]
+    assert differences(given, found_of(spark, given)) == []
