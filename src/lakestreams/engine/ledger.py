@@ -38,7 +38,7 @@ from lakestreams.engine import fence
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake, Table
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import Accepted, History, Ingest, Plan, Range, StoredState, TopicPartition
+from lakestreams.engine.plans import Accepted, Claim, History, Ingest, Plan, Range, StoredState, TopicPartition
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
 
@@ -107,6 +107,7 @@ class Ledger:
             .agg(
                 F.max_by(F.struct("*"), F.struct("epoch", "cycle", "seq")).alias("row"),
                 F.collect_set(_configured()).alias("configured"),
+                F.max("written_at_ms").alias("last_ms"),
             )
             .collect()
         )
@@ -129,6 +130,7 @@ class Ledger:
             maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
             accepted=_accepted(rows["accepted"]) if "accepted" in rows else None,
             stopped=_stopped(rows.get("stopped"), rows.get("publishing")),
+            claim=_claim(rows["epoch"], max(found["last_ms"] for found in newest)) if "epoch" in rows else None,
         )
 
     def before(self, spark: SparkSession) -> History:
@@ -137,6 +139,12 @@ class Ledger:
             return History()
         there = set(self.table.read(spark).columns)
         return self.history(spark) if there.issuperset(_COLUMNS) else History()
+
+    def claimed(self, spark: SparkSession) -> Claim | None:
+        """Who has the pipeline now; None if nobody ever had."""
+        own = self.rows(spark).where(F.col("kind") == self.role)
+        found = own.orderBy(F.desc("epoch")).limit(1).collect()
+        return _claim(found[0], found[0]["written_at_ms"]) if found else None
 
     def began(self, spark: SparkSession) -> int:
         """The newest epoch that writes have met; of a ledger that was made anew it is not among its rows."""
@@ -535,6 +543,10 @@ def _stopped(stopped: Row | None, publishing: Row | None) -> int:
     if stopped is None or (publishing is not None and publishing["cycle"] >= stopped["cycle"]):
         return 0
     return int(stopped["cycle"])
+
+
+def _claim(row: Row, last_ms: int) -> Claim:
+    return Claim(row["run_id"], row["epoch"], row["written_at_ms"], last_ms)
 
 
 def _ingest(row: Row) -> Ingest:
