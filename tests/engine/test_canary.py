@@ -13,7 +13,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,8 +32,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from tests.engine.searching import found_in, holds
+from tests.engine.secured import PLAIN, quoted, secured_broker
 
-from lakestreams.local import broker_process
 from lakestreams.local.broker import Broker
 
 pytestmark = [pytest.mark.broker]
@@ -43,7 +42,7 @@ ROOT = Path(__file__).parents[2]
 CANARY = "canary-7Qz4vXk"
 BEACON = "beacon-5Hw9tRm"
 PASSWORD = f'{CANARY}-of "signing" in\\'
-IN_JAAS = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+IN_JAAS = quoted(PASSWORD)[1:-1]
 SECRETS = {
     "LAKESTREAMS_SECRET_KAFKA_PASSWORD": PASSWORD,
     "LAKESTREAMS_SECRET_KAFKA_WRONG": f"{CANARY}-of-somebody-else",
@@ -51,7 +50,6 @@ SECRETS = {
     "LAKESTREAMS_SECRET_KAFKA_TRUSTSTORE": f"{CANARY}-of-the-truststore",
     "LAKESTREAMS_SECRET_KAFKA_NO_MODULE": f"{CANARY} is not a login module",
 }
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 OPTIONS = f"""\
     client.id: {BEACON}
     security.protocol: SASL_PLAINTEXT
@@ -195,40 +193,18 @@ LONGER = (
 @pytest.fixture(scope="module")
 def broker() -> Iterator[tuple[Broker, str]]:
     """A broker, and its second address, at which clients sign in."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    address = f"SASL_PLAINTEXT://127.0.0.1:{port}"
-    in_file = IN_JAAS.replace("\\", "\\\\")  # of Java's properties
-
-    def write(folder: Path, ports: tuple[int, int]) -> None:
-        plain(folder, ports)
-        file = folder / "server.properties"
-        text = re.sub(r"(?m)^((advertised\.)?listeners=.*)$", rf"\1,{address}", file.read_text(encoding="utf-8"))
-        text += (
-            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT\n"
-        )
-        text += "sasl.enabled.mechanisms=PLAIN\n"
-        text += "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
-        text += "super.users=User:ANONYMOUS\nallow.everyone.if.no.acl.found=true\n"  # of the other listeners
-        text += f'listener.name.sasl_plaintext.plain.sasl.jaas.config={PLAIN} required user_lakestreams="{in_file}";\n'
-        file.write_text(text, encoding="utf-8")
-
-    plain = broker_process._write_properties
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(broker_process, "_write_properties", write)
-        with Broker() as running:
-            for name, count in PARTITIONS.items():
-                running.create_topic(f"{BEACON}-{name}", count)
-            page = json.dumps({"page": f"{BEACON}-page", "seconds": 7})
-            _deny(
-                running, {"unseen": AclOperation.DESCRIBE, "unread": AclOperation.READ, "unwritten": AclOperation.WRITE}
-            )
-            running.produce(f"{BEACON}-users", [("alice", "us-east", 1_000)])
-            running.produce(f"{BEACON}-views", [(user, page, 2_000) for user in ("alice", "bob", "carol")])
-            running.produce(f"{BEACON}-unread", [("alice", page, 2_000)])
-            running.produce(f"{BEACON}-many", [(f"user-{number}", page, 2_000) for number in range(1_200)])
-            yield running, f"127.0.0.1:{port}"
+    rules = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+    rules += "super.users=User:ANONYMOUS\nallow.everyone.if.no.acl.found=true\n"  # of the other listeners
+    with secured_broker({"lakestreams": PASSWORD}, rules) as (running, address):
+        for name, count in PARTITIONS.items():
+            running.create_topic(f"{BEACON}-{name}", count)
+        page = json.dumps({"page": f"{BEACON}-page", "seconds": 7})
+        _deny(running, {"unseen": AclOperation.DESCRIBE, "unread": AclOperation.READ, "unwritten": AclOperation.WRITE})
+        running.produce(f"{BEACON}-users", [("alice", "us-east", 1_000)])
+        running.produce(f"{BEACON}-views", [(user, page, 2_000) for user in ("alice", "bob", "carol")])
+        running.produce(f"{BEACON}-unread", [("alice", page, 2_000)])
+        running.produce(f"{BEACON}-many", [(f"user-{number}", page, 2_000) for number in range(1_200)])
+        yield running, address
 
 
 def _deny(running: Broker, rights: dict[str, AclOperation]) -> None:

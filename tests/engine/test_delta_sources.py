@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -300,3 +301,55 @@ def test_a_topic_and_a_table(spark: SparkSession, broker: Broker, tmp_path: Path
     bench.topology = topology("shop.others")
     with pytest.raises(TopicRecreated, match=r"shop.others is not the one that was read before"):
         bench.run()
+
+
+def _made_anew(bench: TableBench, versions: int) -> None:
+    """Another table under the old one's name, with more commits."""
+    shutil.rmtree(bench.root / "shop" / "events")
+    bench.create("events", "id bigint, name string")
+    for number in range(versions):
+        bench.sql(f"INSERT INTO {{events}} VALUES ({100 + number}, 'new')")
+
+
+@pytest.mark.parametrize("moment", ["between rounds", "while it is read", "after a crash"])
+def test_another_table_of_the_same_name_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Grown past the old one's versions: its id alone tells."""
+    builder = StreamsBuilder("replaced")
+    builder.stream("events", delta="shop.events", key="id bigint", value="name string").to_delta("silver.events")
+    bench = TableBench(spark, tmp_path, builder.build())
+    bench.create("events", "id bigint, name string")
+    bench.sql("INSERT INTO {events} VALUES (1, 'a')")
+    driver = bench.driver()
+    published = [(1, "a")]
+    if moment == "after a crash":
+        monkeypatch.setenv(VARIABLE, "plan.before:1:raise")
+        with pytest.raises(FailpointReached):
+            driver.run()
+        monkeypatch.delenv(VARIABLE)
+        _made_anew(bench, 3)
+        published = []
+        driver = bench.driver()
+        with pytest.raises(TopicRecreated, match=r"Delta table shop.events is not the one that was read before \(id "):
+            driver.run()
+    elif moment == "between rounds":
+        driver.run()
+        _made_anew(bench, 3)
+        with pytest.raises(TopicRecreated, match=r"Delta table shop.events is not the one that was read before \(id "):
+            driver.round()
+    else:
+        driver.run()
+        bench.sql("INSERT INTO {events} VALUES (2, 'b')")
+        ingest = TableReader.ingest
+
+        def late(self: TableReader, *given: Any) -> Any:
+            _made_anew(bench, 3)
+            return ingest(self, *given)
+
+        monkeypatch.setattr(TableReader, "ingest", late)
+        with pytest.raises(
+            TopicRecreated, match=r"Delta table shop.events was deleted and created again while it was read"
+        ):
+            driver.round()
+    assert bench.rows("silver.events", "id", "name") == published

@@ -208,8 +208,11 @@ def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.isolation.level": "read_committed"}
     probe = ProbeCluster(spark, options, tmp_path)
     assert probe.view([views]).ends == {(views, 0): 2, (views, 1): 0, (views, 2): 1}
-    assert connect(spark, options, tmp_path).view([views]).ends == probe.view([views]).ends
-    assert isinstance(connect(spark, options | {"kafka.security.protocol": "PLAINTEXT"}, tmp_path), ProbeCluster)
+    _delete_before(broker, views, 1)
+    seen, probed = connect(spark, options, tmp_path).view([views]), probe.view([views])
+    assert (seen.ends, seen.starts) == (probed.ends, probed.starts)
+    assert probed.starts == {(views, 0): 1, (views, 1): 0, (views, 2): 0}
+    assert isinstance(connect(spark, options | {"kafka.ssl.cipher.suites": "x"}, tmp_path), ProbeCluster)
     for asked, told in (
         (["NoSuchTopic"], "topic NoSuchTopic does not"),
         ([views, "No.Such", "NoOther"], "topics No.Such, NoOther do not"),

@@ -106,7 +106,7 @@ def _fitting(topology: Topology, topic: str, counts: Mapping[str, int]) -> int |
 def _why_not(kafka: KafkaOptions) -> str | None:
     if kafka.service_credential is not None:
         return f"the service credential {kafka.service_credential} is known on Databricks only"
-    others = cluster.of_spark_alone(f"kafka.{name}" for name in kafka.options)
+    others = cluster.signs_in(f"kafka.{name}" for name in kafka.options)
     if not others:
         return None
     absent = [f"{scope}/{key}" for scope, key in kafka.secrets() if kafka.resolver(scope, key) is None]

@@ -357,6 +357,14 @@ def _jaas_options(text: str, *, written: bool = False) -> Iterator[tuple[str, st
         yield match["name"], value
 
 
+def jaas_entry(text: str) -> tuple[str, dict[str, str]]:
+    """The login module of an entry that was let through, and the options in it as Kafka's clients get them."""
+    match = _JAAS.match(text)
+    if match is None:
+        raise KafkaOptionRefused(f"the option sasl.jaas.config is refused: {_jaas_fault(text)}")
+    return match["module"], dict(_jaas_options(match["options"]))
+
+
 # --- the options ---------------------------------------------------------------------------------------------------
 
 _SERVERS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")

@@ -1,7 +1,8 @@
 """What the engine needs to know of the Kafka cluster: one port, two adapters.
 
-An admin client where confluent-kafka is installed and its credentials work (partition counts, first and end offsets,
-topic ids); Spark's own Kafka source everywhere else (partition counts and end offsets, from a probe query's progress).
+An admin client where confluent-kafka is installed and signs in as Spark does (partition counts, first and end offsets,
+topic ids, leader epochs); Spark's own Kafka source everywhere else (partition counts, first and end offsets, from a probe
+query's progress). The source tells no ids: then a run warns that it cannot tell a topic from another of the same name.
 """
 
 from __future__ import annotations
@@ -10,23 +11,30 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from lakestreams.engine.plans import TopicPartition
+from lakestreams.engine.admin_options import OfSparkAlone, scrubbed, timeout_s, translated
+from lakestreams.engine.plans import Noted, TopicPartition
 from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissing, SignInFailed, TopicMissing
 from lakestreams.passing import passes
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[attr-defined]
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-_TIMEOUT_S, _PAUSE_S = 10.0, 0.1
-# Connection settings that mean the same to both clients. Anything else keeps the admin client out: also what has no
-# `kafka.` in front, such as a service credential, which Spark's source understands and no client of Kafka's.
+_T = TypeVar("_T")
+_K = TypeVar("_K")
+_TIMEOUT_S, _PAUSE_S, _POLL_S = 10.0, 0.1, 0.05
+# A query with these ends at once with an empty batch: so many records never come, and it would wait longer than time is old.
+_READS_NOTHING: Final = {"minOffsetsPerTrigger": str(1 << 62), "maxTriggerDelay": "100000d"}
+_NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # what Kafka writes where a topic has none: brokers before 2.8
+# Settings of a connection where nobody signs in: an admin client that does not get through says that nobody does.
 _SHARED = {"kafka.bootstrap.servers", "kafka.isolation.level", "kafka.client.id"}
 _SHARED |= {"kafka.batch.size", "kafka.delivery.timeout.ms"}  # of producers alone
 
@@ -63,14 +71,23 @@ class ClusterView:
         ends: per topic-partition the end offset that a read_committed consumer sees.
         starts: per topic-partition the first retained offset; empty where it could not be had.
         topic_ids: topic to its id; empty where it could not be had.
+        leader_epochs: per topic-partition how often its leader had changed; empty where it could not be had.
         most_bytes: topic to the size of the largest batch of records that it takes (`max.message.bytes`), of those that
             are written; empty where it could not be had.
+        unchecked: why topics cannot be told from others of the same name; empty where they can.
     """
 
     ends: Mapping[TopicPartition, int]
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     most_bytes: Mapping[str, int] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unchecked: str = ""
+
+    @property
+    def noted(self) -> Noted:
+        """What of it tells topics from others of the same name."""
+        return Noted(dict(self.topic_ids), dict(self.leader_epochs), dict(self.starts))
 
     @property
     def partitions(self) -> dict[str, int]:
@@ -88,6 +105,8 @@ class ClusterView:
             {at: start for at, start in self.starts.items() if at[0] in kept},
             {topic: one for topic, one in self.topic_ids.items() if topic in kept},
             {topic: most for topic, most in self.most_bytes.items() if topic in kept},
+            {at: epoch for at, epoch in self.leader_epochs.items() if at[0] in kept},
+            self.unchecked,
         )
 
 
@@ -105,6 +124,10 @@ class Cluster(Protocol):
         """
         ...
 
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        """The ids that topics have now; empty where none can be had. The errors are those of `view`."""
+        ...
+
 
 def connect(spark: SparkSession, options: Mapping[str, str], scratch: Path) -> Cluster:
     """The best adapter that works with these options.
@@ -114,26 +137,40 @@ def connect(spark: SparkSession, options: Mapping[str, str], scratch: Path) -> C
         options: of Spark's Kafka source; those of Kafka's clients have `kafka.` in front.
         scratch: a folder that Spark can write to, for the probe's checkpoint.
     """
-    if not of_spark_alone(options):
-        try:
-            import confluent_kafka  # noqa: F401, PLC0415
-        except ImportError:
-            pass
-        else:
-            return AdminCluster(options["kafka.bootstrap.servers"])
-    return ProbeCluster(spark, options, scratch)
+    servers = options["kafka.bootstrap.servers"]
+    try:
+        import confluent_kafka  # noqa: F401, PLC0415
+
+        conf = translated(options)
+    except ImportError:
+        return ProbeCluster(spark, options, scratch, "the package confluent-kafka is not installed")
+    except OfSparkAlone as why:
+        return ProbeCluster(spark, options, scratch, str(why))
+    admin = AdminCluster(servers, conf, timeout_s(options, _TIMEOUT_S))
+    if not signs_in(options):
+        return admin
+    return AdminFirst(admin, ProbeCluster(spark, options, scratch))
 
 
-def of_spark_alone(options: Iterable[str]) -> list[str]:
-    """Those options (by the names of Spark's Kafka source) that keep the admin client out, in order."""
+def signs_in(options: Iterable[str]) -> list[str]:
+    """Those options (by the names of Spark's Kafka source) that decide how a client signs in or connects, in order."""
     return [name for name in options if name not in _SHARED]
 
 
 @dataclass(frozen=True)
 class AdminCluster:
-    """Asks with an admin client."""
+    """Asks with an admin client.
+
+    Attributes:
+        bootstrap_servers: where.
+        conf: of librdkafka, how clients sign in; by default nobody does.
+        timeout_s: how long to wait for answers.
+    """
 
     bootstrap_servers: str
+    conf: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    timeout_s: float = field(default=_TIMEOUT_S, compare=False)
+    _last: list[_Client] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def partitions(self, timeout_s: float = _TIMEOUT_S) -> dict[str, int]:
         """Every topic that is there, with its partition count, in one request.
@@ -147,94 +184,221 @@ class AdminCluster:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            known = self._client().list_topics(timeout=timeout_s).topics
+            known = self._client().admin.list_topics(timeout=timeout_s).topics
         except KafkaException as error:
-            raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
+            raise self._fault(error) from error
         return {name: len(topic.partitions) for name, topic in known.items()}
-
-    def _client(self) -> AdminClient:
-        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-
-        quiet: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "error_cb": _ignore}
-        return AdminClient(quiet)
 
     def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
         """Partition counts, offsets and ids in three requests; one more for topics that are written."""
-        from confluent_kafka import KafkaException  # noqa: PLC0415
-
         outputs = sorted(set(written))
         names = sorted({*topics, *outputs})
-        admin = self._client()
-        until = time.monotonic() + _TIMEOUT_S
+        self._last.clear()  # one that has been unused for long would back off before it connects again
+        return self._until_it_passes(lambda client: self._asked(client, names, outputs))
+
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        """The ids of now, in one request of the client that has looked at the topics."""
+        names = sorted(topics)
+        return self._until_it_passes(lambda client: _ids(self._described(client, names)))
+
+    def _until_it_passes(self, ask: Callable[[_Client], _T]) -> _T:
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        until = time.monotonic() + self.timeout_s
+        try:
+            client = self._client()
+        except KafkaException as error:
+            raise self._fault(error) from error
         while True:
             try:
-                return self._asked(admin, names, outputs)
+                return ask(client)
             except KafkaException as error:
                 if not passes(error) or time.monotonic() > until:
-                    raise _unreachable(self.bootstrap_servers, str(error.args[0])) from error
+                    raise self._fault(error) from error
                 time.sleep(_PAUSE_S)
 
-    def _asked(self, admin: AdminClient, names: list[str], outputs: list[str]) -> ClusterView:
-        from confluent_kafka import IsolationLevel, TopicCollection  # noqa: PLC0415
+    def _client(self) -> _Client:
+        if not self._last:
+            self._last.append(_Client({"bootstrap.servers": self.bootstrap_servers, **self.conf}))
+        return self._last[0]
+
+    def _asked(self, client: _Client, names: list[str], outputs: list[str]) -> ClusterView:
+        from confluent_kafka import IsolationLevel  # noqa: PLC0415
         from confluent_kafka import TopicPartition as At  # noqa: PLC0415
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
 
-        known = admin.list_topics(timeout=_TIMEOUT_S).topics
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise _missing(missing, self.bootstrap_servers)
-        described = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
-        ids = {name: str(future.result().topic_id) for name, future in described.items()}
-        every = [(name, partition) for name in names for partition in sorted(known[name].partitions)]
-        ends, starts = (
-            {
-                (at.topic, at.partition): future.result().offset
-                for at, future in admin.list_offsets(
-                    {At(*one): spec for one in every},
+        described = self._described(client, names)
+        every = [(name, one.id) for name, topic in described.items() for one in topic.partitions]
+        last, first = (
+            client.answers(
+                client.admin.list_offsets(
+                    {At(*one): spec for one in sorted(every)},
                     isolation_level=IsolationLevel.READ_COMMITTED,
-                    request_timeout=_TIMEOUT_S,
-                ).items()
-            }
+                    request_timeout=self.timeout_s,
+                )
+            )
             for spec in (OffsetSpec.latest(), OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         )
-        most_bytes = _most_bytes(admin, outputs)
-        return ClusterView(ends, starts, ids, most_bytes)
+        ends, starts = ({(at.topic, at.partition): one.offset for at, one in found.items()} for found in (last, first))
+        epochs = {(at.topic, at.partition): one.leader_epoch for at, one in last.items()}
+        known = {at: epoch for at, epoch in epochs.items() if epoch is not None and epoch >= 0}
+        ids = _ids(described)
+        unchecked = "" if len(ids) == len(names) else "the brokers tell no topic ids"
+        return ClusterView(ends, starts, ids, _most_bytes(client.admin, outputs), known, unchecked)
+
+    def _described(self, client: _Client, names: list[str]) -> dict[str, TopicDescription]:
+        """The topics.
+
+        Raises:
+            TopicMissing: naming those that do not exist.
+            RightsMissing: if they may not be seen.
+            KafkaException: anything else, which may pass.
+        """
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection  # noqa: PLC0415
+
+        asked = client.admin.describe_topics(TopicCollection(names), request_timeout=self.timeout_s)
+        client.wait(asked)
+        found, missing = {}, []
+        for name, future in asked.items():
+            try:
+                found[name] = future.result()
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise _denied([name], error.args[0].str()) from error
+                if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+                missing.append(name)
+        if missing:
+            raise _missing(missing, self.bootstrap_servers)
+        return found
+
+    def _fault(self, error: KafkaException) -> LakestreamsError:
+        said = error.args[0]
+        text = scrubbed(str(said), self.conf)
+        if _refuses(said):
+            return SignInFailed(f"Kafka at {self.bootstrap_servers} does not let the pipeline in: {text}")
+        return _unreachable(self.bootstrap_servers, text)
+
+
+class _Client:
+    """An admin client that hears at once when it is not let in; by itself it would try until the time is over."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+        self._refused: list[KafkaError] = []
+        quiet: dict[str, Any] = {**conf, "log_level": 0, "error_cb": self._hear}
+        self.admin = AdminClient(quiet)
+
+    def answers(self, asked: Mapping[_K, Future[_T]]) -> dict[_K, _T]:
+        """What was asked, when all of it is answered."""
+        self.wait(asked)
+        return {name: future.result() for name, future in asked.items()}
+
+    def wait(self, asked: Mapping[_K, Future[_T]]) -> None:
+        """Waits for all answers.
+
+        Raises:
+            KafkaException: if the client is not let in.
+        """
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        while wait(asked.values(), _POLL_S).not_done:
+            self.admin.poll(0)  # so that errors are heard and tokens fetched
+            if self._refused:
+                raise KafkaException(self._refused[0])
+
+    def _hear(self, error: KafkaError) -> None:
+        """The client retries everything else by itself; what matters comes back as an exception."""
+        if _refuses(error):
+            self._refused.append(error)
+
+
+@dataclass
+class AdminFirst:
+    """Asks with an admin client, and by Spark's source where that gets through and the client does not.
+
+    A run that Spark's client can do never fails of ours. A client that has not got through at the first look is not tried
+    again; one that once has is, at each look.
+    """
+
+    admin: AdminCluster
+    probe: ProbeCluster
+    _works: bool = field(default=False, init=False)
+
+    def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
+        """As the one of the two that gets through shows them."""
+        if self._works or not self.probe.unchecked:
+            try:
+                found = self.admin.view(topics, written)
+            except (BrokerUnreachable, SignInFailed) as error:
+                why = f"the admin client does not get through: {error.message}"
+            else:
+                self._works = True
+                return found
+            if not self._works:
+                self.probe = replace(self.probe, unchecked=why)
+            return replace(self.probe.view(topics, written), unchecked=why)
+        return self.probe.view(topics, written)
+
+    def topic_ids(self, topics: Iterable[str]) -> Mapping[str, str]:
+        """None where the admin client does not get through."""
+        try:
+            return self.admin.topic_ids(topics) if self._works else {}
+        except (BrokerUnreachable, SignInFailed):
+            return {}
 
 
 @dataclass(frozen=True)
 class ProbeCluster:
-    """Asks with a streaming query that starts at the end: its progress lists every partition's end offset."""
+    """Asks with a streaming query that reads nothing: its progress lists every partition's first and end offset.
+
+    Attributes:
+        spark: the session.
+        options: of Spark's Kafka source.
+        scratch: a folder that Spark can write to.
+        unchecked: why no admin client is asked.
+    """
 
     spark: SparkSession
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     scratch: Path
+    unchecked: str = ""
 
     def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
-        """Partition counts and end offsets from one query that reads nothing; from another one where topics are missing."""
+        """Partition counts and offsets from one query; from another one where topics are missing."""
         names = sorted({*topics, *written})
         try:
-            ends = self._ends("subscribe", ",".join(names), names)
+            starts, ends = self._bounds("subscribe", ",".join(names), names)
         except LakestreamsError:
             raise
         except Exception as error:
             if "UnknownTopicOrPartition" not in str(error):
                 raise
             # which of them it does not say; a pattern takes those that are there
-            ends = self._ends("subscribePattern", "|".join(map(re.escape, names)), names)
+            starts, ends = self._bounds("subscribePattern", "|".join(map(re.escape, names)), names)
         missing = [name for name in names if not any(topic == name for topic, _ in ends)]
         if missing:
             raise _missing(missing, self.options["kafka.bootstrap.servers"])
-        return ClusterView(ends)
+        return ClusterView(ends, starts, unchecked=self.unchecked)
 
-    def _ends(self, how: str, text: str, names: Sequence[str]) -> dict[TopicPartition, int]:
+    def topic_ids(self, _topics: Iterable[str]) -> Mapping[str, str]:
+        """None: Spark's source does not know them."""
+        return {}
+
+    def _bounds(
+        self, how: str, text: str, names: Sequence[str]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """First and end offsets: a batch begins at the first, and waits for more records than there can be."""
         limits = {"kafka.default.api.timeout.ms": "15000", "kafka.request.timeout.ms": "10000"}
-        reader = self.spark.readStream.format("kafka").options(**{**limits, **self.options})
-        latest = reader.option(how, text).option("startingOffsets", "latest").load()
+        reader = self.spark.readStream.format("kafka").options(**{**limits, **self.options}).options(**_READS_NOTHING)
+        source = reader.option(how, text).option("startingOffsets", "earliest").load()
         self.scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="probe-", dir=self.scratch) as folder:
             try:
                 query = (
-                    latest.writeStream.format("noop")
+                    source.writeStream.format("noop")
                     .option("checkpointLocation", folder)
                     .trigger(availableNow=True)
                     .start()
@@ -246,14 +410,28 @@ class ProbeCluster:
                 if fault is None:
                     raise
                 raise fault from error
-        sources = progress.get("sources") or [{}]
-        offsets = sources[0].get("endOffset") or sources[0].get("latestOffset") or {}
-        found = (json.loads(offsets) if isinstance(offsets, str) else offsets) or {}  # "null", where there is no topic
-        return {(topic, int(part)): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
+        told = (progress.get("sources") or [{}])[0]
+        starts = {} if told.get("numInputRows") else _offsets(told.get("endOffset"))  # what has read does not tell
+        return starts, _offsets(told.get("latestOffset") or told.get("endOffset"))
+
+
+def _offsets(told: str | Mapping[str, Any] | None) -> dict[TopicPartition, int]:
+    """Offsets as a progress has them: "null" where there is no topic."""
+    found = (json.loads(told) if isinstance(told, str) else told) or {}
+    return {(topic, int(part)): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
 
 
 def _fault(error: Exception, servers: str, topics: Sequence[str]) -> LakestreamsError | None:
     """What the Java client's error, wrapped by Spark, comes to; None where it is neither the network nor a right."""
+    text = str(error)
+    found = not_let_in(error, servers) or rights_missing(text, topics)
+    if found is None and ("TimeoutException" in text or "Timed out" in text or "timed out" in text):
+        return _unreachable(servers, "no answer in time")
+    return found
+
+
+def not_let_in(error: Exception, servers: str) -> LakestreamsError | None:
+    """What keeps the Java client out, as its error, wrapped by Spark, says; None where it says nothing of the kind."""
     text = str(error)
     if _NO_CLIENT.search(text):
         causes = _causes(error)
@@ -262,26 +440,35 @@ def _fault(error: Exception, servers: str, topics: Sequence[str]) -> Lakestreams
         hints = (hint for pattern, hint in _NOT_MADE.items() if re.search(pattern, "\n".join(causes)))
         why = ": ".join(causes[-2:])
         return SignInFailed(f"Kafka's client cannot be made of the options: {why}", hint=next(hints, None))
-    denied = rights_missing(text, topics)
-    if denied is not None:
-        return denied
     for pattern, hint in _NOT_LET_IN.items():
         found = re.search(rf"(?:{pattern}).*", text)
         if found:
             said = found[0].partition(" SQLSTATE: ")[0]
             return SignInFailed(f"Kafka at {servers} does not let the pipeline in: {said}", hint=hint)
-    if "TimeoutException" in text or "Timed out" in text or "timed out" in text:
-        return _unreachable(servers, "no answer in time")
     return None
 
 
 def rights_missing(text: str, topics: Sequence[str]) -> RightsMissing | None:
     """What Kafka's Java client says is not allowed, which mostly names no topic; None where it says nothing of the kind."""
     found = _NOT_ALLOWED.search(text)
-    if found is None:
-        return None
+    return None if found is None else _denied(topics, found[0].partition(" SQLSTATE: ")[0])
+
+
+def _denied(topics: Sequence[str], said: str) -> RightsMissing:
     which = topics[0] if len(topics) == 1 else f"one of {', '.join(topics)}"
-    return RightsMissing(f"Kafka does not allow the pipeline to use {which}: {found[0].partition(' SQLSTATE: ')[0]}")
+    return RightsMissing(f"Kafka does not allow the pipeline to use {which}: {said}")
+
+
+def _ids(described: Mapping[str, TopicDescription]) -> dict[str, str]:
+    """Topic to its id, of those that have one."""
+    return {name: str(one.topic_id) for name, one in described.items() if str(one.topic_id) not in ("", "None", _NO_ID)}
+
+
+def _refuses(error: KafkaError) -> bool:
+    """Whether an error of librdkafka's says that the client is not let in, which trying again does not change."""
+    from confluent_kafka import KafkaError as Errors  # noqa: PLC0415
+
+    return error.code() in (Errors._AUTHENTICATION, Errors._SSL, Errors._INVALID_ARG)  # noqa: SLF001 - how they are named
 
 
 def _causes(error: Exception) -> list[str]:
@@ -324,7 +511,3 @@ def _as_dict(progress: StreamingQueryProgress | None) -> dict[str, Any]:
     """What the JVM tells, by its text: Spark 4.0 itself makes Python's text, and no JSON, of the offsets in it."""
     found: dict[str, Any] = {} if progress is None else json.loads(progress.json)
     return found
-
-
-def _ignore(_: object) -> None:
-    """The client retries by itself; what matters comes back as an exception."""

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from lakestreams.engine import (
@@ -35,6 +35,7 @@ from lakestreams.engine import (
     settle,
     starting,
     stopped,
+    topic_identity,
 )
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
@@ -97,6 +98,8 @@ class Driver:
         self._last_cycle = LastCycle(topology.name)
         self._past: past.Past
         self._ingests: list[Ingest] = []  # complete batches that may hold unplanned rows
+        self._accepted: dict[TopicPartition, int] = {}  # up to where expired records were accepted as lost
+        self._loss_rows = 0
         self._configured = fingerprint.of(topology, settings.config_text, settings.meaning)
         self._now_ms = now_ms or _wall_clock_ms
         self._arrived: dict[TopicPartition, int] = {}  # when the last records of a partition were ingested
@@ -144,7 +147,7 @@ class Driver:
             raise TopologyInvalid([*faults, *unequal], self._topology.name)
         starting.require_distinct_tables(self._lake, self._topology)
         self._tell(Event("checked", {"partitions": view.partitions}))
-        return outputs, view, warnings
+        return outputs, view, warnings + topic_identity.warnings(view)
 
     def start(self) -> None:
         """Checks, takes the pipeline over, closes what a crash left behind, finishes an open plan."""
@@ -166,6 +169,9 @@ class Driver:
             starting.require_same_topics(self._topology, history, view)
             self._summary.warnings += running.taken_from(history)
             self._summary.warnings += running.clock_behind(history, _wall_clock_ms())
+            own = view.only(source.topic for source in self._topology.sources)
+            # what was noted before counts: bronze may have more of those topics than the ledger knows
+            self._ledger = replace(self._ledger, noted=own.noted.then(history.noted))
             began = history.epoch > 0
             self._claim(history)
             if began:  # nothing of an older driver comes from here on: what is read now stays true
@@ -178,8 +184,10 @@ class Driver:
                 self._summary.warnings += [f"accepted change behind cycle {done}: {one}" for one in change.told]
             self._expect(view, history)
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
+            self._ledger = replace(self._ledger, noted=self._ledger.noted.then(history.noted))
             self._resume(history, recover=began or not missing.bronze)
-            self._accept_losses(view)  # bronze may have had more than the ledger knew
+            self._require_same_topics(view)  # bronze may have had more than the ledger knew
+            self._accept_losses(view)
         plan = self._last_cycle.open_plan
         if plan is not None:
             self._summary.warnings += starting.repeated(self._topology, plan)
@@ -246,7 +254,10 @@ class Driver:
             if unfit:  # since the run began
                 raise TopologyInvalid(unfit, self._topology.name)
             view = self._view(found).only(source.topic for source in self._topology.sources)
+            self._require_same_topics(view)
+            self._ledger = replace(self._ledger, noted=self._ledger.noted.then(view.noted))
             self._require_equal_counts(view)
+            self._accept_losses(view)
         positions = self._positions()
         ends = {at: end for at, end in view.ends.items() if not delta_source.is_delta(at[0])}
         known = {at: positions.get(at, view.starts.get(at, 0)) for at in ends}
@@ -289,10 +300,11 @@ class Driver:
     def _view(self, found: Sequence[delta_source.Found]) -> ClusterView:
         """Kafka's topics, those that are read and those that are written, and the Delta tables."""
         written = [sink.name for sink in self._topology.kafka_sinks]
-        view = self._cluster().view(self._topics, written) if self._topics or written else ClusterView({})
+        view = self._cluster.view(self._topics, written) if self._topics or written else ClusterView({})
         self._target = replace(self._target, partitions=view.partitions, most_bytes=view.most_bytes)
         return delta_source.beside(view, found)
 
+    @cached_property
     def _cluster(self) -> cluster.Cluster:
         return cluster.connect(self._spark, self._settings.kafka, self._lake.checkpoints(self._topology.name))
 
@@ -332,8 +344,11 @@ class Driver:
                     self._expecting.closed(plan, told[plan.cycle].tally)
 
     def _accept_losses(self, view: ClusterView) -> None:
-        """Records that expired before they were read: an error, or written down where the operator says so."""
+        """Records that expired before they were read: an error, or written down, once, where the operator says so."""
         lost = starting.lost(self._positions(), view)
+        if lost and not self._accepted:
+            self._accepted = self._ledger.losses(self._spark)
+            lost = starting.lost(self._positions(), view)
         if not lost:
             return
         shown = "\n".join(
@@ -342,8 +357,29 @@ class Driver:
         if not self._settings.accept_data_loss:
             message = f"records expired before they were ingested:\n{shown}"
             raise OffsetsExpired(message)
-        self._ledger.record_loss(self._spark, lost)
+        self._loss_rows += 1
+        self._ledger.record_loss(self._spark, lost, nth=self._loss_rows)
+        self._accepted |= {one.at: one.to_offset for one in lost}
         self._summary.warnings.append(f"accepted data loss:\n{shown}")
+
+    def _require_same_topics(self, view: ClusterView) -> None:
+        """Refuses topics and Delta tables that are others than those that bronze holds records of."""
+        self._summary.warnings += [text for text in topic_identity.warnings(view) if text not in self._summary.warnings]
+        called = topic_identity.called(self._topology)
+        topic_identity.require_same(self._ledger.noted, view, self._positions(), called, self._unplanned)
+
+    def _require_unchanged(self, view: ClusterView) -> None:
+        """Looks at the topics once more before anything is derived of what was read since the round's start."""
+        topics = {part.topic for one in self._unplanned for part in one.ranges if part.records and not part.of_attempts}
+        topics &= set(self._topics)
+        if topics:
+            topic_identity.require_unchanged(view, self._cluster.topic_ids(topics), {}, self._unplanned)
+
+    @property
+    def _unplanned(self) -> list[Ingest]:
+        """Batches that no cycle has taken records of."""
+        plan = self._last_cycle.plan
+        return [one for one in self._ingests if plan is None or one.seq > plan.seq]
 
     def _resume(self, history: History, *, recover: bool) -> None:
         sources = self._topology.sources
@@ -383,6 +419,9 @@ class Driver:
         for one in self._ingests:
             for part in one.ranges:
                 positions[part.at] = max(positions.get(part.at, 0), part.to_offset)
+        for at, lost in self._accepted.items():
+            if at in positions:
+                positions[at] = max(positions[at], lost)
         return positions
 
     def _ingest_tables(self, found: Sequence[delta_source.Found]) -> None:
@@ -394,6 +433,12 @@ class Driver:
             one = reader.ingest(found, self._standing())
         self._ingested_one(one)
         self._summary.warnings.extend(reader.warnings)
+        before, after = (
+            delta_source.beside(ClusterView({}), tables)
+            for tables in (found, delta_source.examine(self._spark, self._lake, [one.source for one in found])[0])
+        )
+        called = topic_identity.called(self._topology)
+        topic_identity.require_unchanged(before, after.topic_ids, called, self._unplanned)
 
     def _ingest_requests(self) -> None:
         """Ingests what is to be replayed, a batch a request, before anything else of the round."""
@@ -440,15 +485,16 @@ class Driver:
             self._ingest_from(checkpoint.new_generation(root, partitions, positions), view)
 
     def _ingest_from(self, generation: checkpoint.Generation, view: ClusterView) -> None:
-        topics, standing = self._topics, self._standing()
+        topics, standing, positions = self._topics, self._standing(), self._positions()
         sources = tuple(source for source in self._topology.sources if source.delta is None)
         shuffles = self._spark.conf.get(SHUFFLES)
         writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing, self._rules, shuffles)
         seen: int | None = None
         with self._timed("ingest"):
-            query = ingest_query.IngestQuery(
-                self._spark, self._topology.name, self._settings, generation, topics, writer
-            )
+            # a checkpoint may stand before what was accepted as lost in an earlier run, where Spark would refuse to start
+            behind = any(at in positions and standing.offset(at) < lost for at, lost in self._accepted.items())
+            settings = replace(self._settings, accept_data_loss=self._settings.accept_data_loss or behind)
+            query = ingest_query.IngestQuery(self._spark, self._topology.name, settings, generation, topics, writer)
         try:
             while query.active:
                 with self._timed("ingest"):  # a cycle's own time is none of it, although the query goes on meanwhile
@@ -497,6 +543,7 @@ class Driver:
             plan = settle.next_plan(number, self._configured.whole, backlog, ends, ids, self._cut, whole, frontier)
             if plan is None:
                 return frontier
+            self._require_unchanged(view)
             self._record(plan, view)
         self._execute(plan)
         return frontier

@@ -289,6 +289,10 @@ class Standing:
         positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
         return cls(ingests[-1].seq, positions, ingests[-1].request) if ingests else cls(0, positions)
 
+    def offset(self, at: TopicPartition) -> int:
+        """Up to where a partition is in bronze."""
+        return self.positions[at].offset if at in self.positions else 0
+
 
 # The batches that this process has closed, by run. A cache only: where the function runs in another process (Spark
 # Connect's worker) the driver reads the ledger. A worker that is started anew in the middle of a run begins at the

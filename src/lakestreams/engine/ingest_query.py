@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakestreams.engine.cluster import rights_missing
+from lakestreams.engine.cluster import not_let_in, rights_missing
 from lakestreams.errors import Fenced, IngestFailed, LakestreamsError, OffsetsExpired
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ class IngestQuery:
             Fenced: a newer driver is there.
             OffsetsExpired: records were deleted before they were read.
             RightsMissing: the topics may be seen and not read.
+        SignInFailed: Spark's client is not let in, or cannot be made of the options, where an admin client is.
             IngestFailed: anything else, with the line that says most.
         """
         error = self._query.exception()
@@ -151,6 +152,7 @@ def failure(pipeline: str, error: Exception, topics: Sequence[str]) -> Lakestrea
         return OffsetsExpired(f"Spark's Kafka source found offsets missing:\n{text.splitlines()[0]}")
     return (
         rights_missing(text, topics)
+        or not_let_in(error, "the brokers")
         or unreadable_time(text)
         or IngestFailed(f"the ingest query of {pipeline} stopped: {_cause(text)}")
     )

@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from lakestreams.engine import fence
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake, Table
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import Accepted, Claim, History, Ingest, Plan, Range, StoredState, TopicPartition
+from lakestreams.engine.plans import Accepted, Claim, History, Ingest, Noted, Plan, Range, StoredState, TopicPartition
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
 
@@ -66,6 +66,7 @@ _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"
 _EPOCH, _MAINTAIN = "epoch", "maintain"  # the roles
 _REQUEST, _MEANING, _RESULTS, _FORMER = "request", "meaning", "results", "former"
 _ROWS = "rows"
+_TOPICS = "topics"
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Ledger:
 
     Attributes:
         role: the kind of rows whose newest one may write: `epoch` of drivers, `maintain` of maintenance beside them.
+        noted: what the driver last saw of the topics; it stands in the rows of claims and of ingest batches.
     """
 
     lake: Lake
@@ -83,6 +85,7 @@ class Ledger:
     epoch: int = 0
     run_id: str = ""
     role: str = _EPOCH
+    noted: Noted = field(default_factory=Noted, compare=False)
 
     @property
     def table(self) -> Table:
@@ -131,6 +134,7 @@ class Ledger:
             accepted=_accepted(rows["accepted"]) if "accepted" in rows else None,
             stopped=_stopped(rows.get("stopped"), rows.get("publishing")),
             claim=_claim(rows["epoch"], max(found["last_ms"] for found in newest)) if "epoch" in rows else None,
+            noted=_noted(rows),
         )
 
     def before(self, spark: SparkSession) -> History:
@@ -208,6 +212,18 @@ class Ledger:
             .collect()
         )
         return {(row["topic"], row["partition"]): row["at"] for row in found}
+
+    def losses(self, spark: SparkSession) -> dict[TopicPartition, int]:
+        """Up to where the records of each partition expired unread, as the operator has accepted."""
+        found = (
+            self.rows(spark)
+            .where(F.col("kind") == "loss")
+            .select(F.explode("ranges").alias("part"))
+            .groupBy("part.topic", "part.partition")
+            .agg(F.max("part.to_offset").alias("to_offset"))
+            .collect()
+        )
+        return {(row["topic"], row["partition"]): row["to_offset"] for row in found}
 
     def configuration(self, spark: SparkSession, fingerprint: str) -> str:
         """The full text of topology and configuration that a fingerprint stands for; empty if it is not known."""
@@ -301,7 +317,8 @@ class Ledger:
         Returns:
             Whether the append itself tells that the epoch is this run's.
         """
-        rows = [self._row(self.role, options=dict(options))]
+        ids, details = dict(self.noted.ids), _details((), noted=self.noted)
+        rows = [self._row(self.role, options=dict(options), topic_ids=ids, details=details)]
         if config is not None:  # in the same commit: one is never there without the other
             meaning = {_MEANING: config.meaning, _RESULTS: config.results}
             rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=meaning))
@@ -321,10 +338,10 @@ class Ledger:
         )
         return [tuple(one) for one in found] == [(self.epoch, self.run_id)]
 
-    def record_loss(self, spark: SparkSession, ranges: Iterable[Range], seq: int | None = None) -> None:
-        """Writes down records that expired unread: once a run, or of one topic before the batch that goes on behind."""
+    def record_loss(self, spark: SparkSession, ranges: Iterable[Range], seq: int | None = None, nth: int = 1) -> None:
+        """Writes down records that expired unread: the run's nth such row, or of one topic before the batch behind it."""
         parts = list(ranges)
-        application, number = ("loss", self.epoch) if seq is None else (f"loss/{parts[0].topic}", seq)
+        application, number = (f"loss/{self.epoch}", nth) if seq is None else (f"loss/{parts[0].topic}", seq)
         self._append(spark, self._row("loss", ranges=[_as_row(part) for part in parts]), application, number)
 
     def record_ingest(self, spark: SparkSession, ingest: Ingest) -> None:
@@ -340,7 +357,8 @@ class Ledger:
             seq_from=ingest.seq_from,
             ranges=[_as_row(part) for part in ingest.ranges],
             options={_REQUEST: str(ingest.request)} if ingest.request else {},
-            details=_details(ingest.ranges),
+            topic_ids=dict(self.noted.ids),
+            details=_details(ingest.ranges, noted=self.noted),
         )
         if not self._append_own(spark, row, "seq", ingest.seq):
             message = f"another driver closed batch {ingest.seq} of pipeline {self.pipeline}"
@@ -507,14 +525,18 @@ def _clocks(plan: Plan) -> list[dict[str, int]]:
     return [{"task": task, "clock_ms": clock} for task, clock in sorted(plan.clocks.items())]
 
 
-def _details(ranges: Sequence[Range], closing: Mapping[str, Any] | None = None) -> str | None:
-    """What columns do not say: of each range, in their order, and of the cycle that a row closes."""
+def _details(
+    ranges: Sequence[Range], closing: Mapping[str, Any] | None = None, noted: Noted | None = None
+) -> str | None:
+    """What columns do not say: of each range, in their order, of the cycle that a row closes, and of topics."""
     told: dict[str, Any] = {}
     more = [{name: getattr(part, name) for name in _TOLD if getattr(part, name)} for part in ranges]
     if any(more):
         told["ranges"] = more
     if closing is not None:
         told["closes"] = closing
+    if noted is not None and noted.details():
+        told[_TOPICS] = noted.details()
     return json.dumps(told) if told else None
 
 
@@ -524,6 +546,18 @@ def _ranges(row: Row) -> tuple[Range, ...]:
         Range(**part.asDict(), failed=more.get("failed", {}), lateness=tuple(more.get("lateness", ())))
         for part, more in zip(row["ranges"], told, strict=True)
     )
+
+
+def _noted(rows: Mapping[str, Row]) -> Noted:
+    """What the newest rows say of topics: the later one counts."""
+    kinds = [kind for kind in (_EPOCH, "ingest", "plan") if kind in rows]
+    if kinds[-2:] == ["ingest", "plan"] and rows["plan"]["seq"] < rows["ingest"]["seq"]:
+        kinds[-2:] = ["plan", "ingest"]
+    found = Noted()
+    for row in (rows[kind] for kind in kinds):
+        details = json.loads(row["details"] or "{}").get(_TOPICS) or {}
+        found = found.then(Noted.from_details(row["topic_ids"], details))
+    return found
 
 
 def _state(row: Row) -> StoredState:

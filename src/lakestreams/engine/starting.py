@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from lakestreams.engine import (
     changed,
     cycle,
-    delta_source,
     event_log,
     fence,
     ingest,
@@ -22,12 +21,13 @@ from lakestreams.engine import (
     quarantine,
     replays,
     sinks,
+    topic_identity,
 )
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import require_distinct
 from lakestreams.engine.plans import Range
 from lakestreams.engine.side_by_side import side_by_side
-from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig, TopicRecreated
+from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig
 from lakestreams.topology.expectations import ForeignKeyExists, Layout
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ _IN_DOUBT = (
     "run once more with the former configuration, which finishes the cycle or tells that nothing of it can be written; or run "
     "--accept-change: the cycle is written by this configuration, and the topic may hold records of both"
 )
-_RECREATED = "was deleted and created again"
 
 
 def require_distinct_tables(lake: Lake, topology: Topology) -> None:
@@ -148,19 +147,10 @@ def require_same_topics(topology: Topology, history: History, view: ClusterView)
     Raises:
         TopicRecreated: naming it.
     """
-    if history.plan is not None:
-        for topic, recorded in history.plan.topic_ids.items():
-            if topic in view.topic_ids and view.topic_ids[topic] != recorded:
-                what = "is not the one that was read before" if delta_source.is_delta(topic) else _RECREATED
-                message = f"{_called(topology, topic)} {what} (id {recorded}, now {view.topic_ids[topic]})"
-                raise TopicRecreated(message)
-    for at, position in _ingested(history).items():
-        if at in view.ends and view.ends[at] < position:
-            message = f"topic {at[0]} partition {at[1]} ends at offset {view.ends[at]}, {position} were read before"
-            if delta_source.is_delta(at[0]):
-                there, read = delta_source.versions(view.ends[at]), delta_source.versions(position)
-                message = f"{_called(topology, at[0])} has {there} versions, {read} were read before"
-            raise TopicRecreated(message)
+    plan, last = history.plan, history.ingest
+    unplanned = [last] if last is not None and (plan is None or last.seq > plan.seq) else []
+    called = topic_identity.called(topology)
+    topic_identity.require_same(history.noted, view, _ingested(history), called, unplanned)
 
 
 def lost(read: Mapping[TopicPartition, int], view: ClusterView) -> list[Range]:
@@ -230,10 +220,9 @@ def repeated(topology: Topology, plan: Plan) -> list[str]:
     return [f"{text}, with equal {kafka_sink.ID} headers"] if topics else []
 
 
-def _called(topology: Topology, topic: str) -> str:
-    tables = {source.topic: f"Delta table {source.delta}" for source in topology.sources if source.delta}
-    return tables.get(topic, f"topic {topic}")
-
-
 def _ingested(history: History) -> dict[TopicPartition, int]:
-    return {part.at: part.to_offset for part in (history.ingest.ranges if history.ingest else ())}
+    """Up to where each partition is in bronze; of a batch whose own row is not there yet, its plan tells."""
+    positions = dict(history.plan.positions) if history.plan is not None else {}
+    for part in history.ingest.ranges if history.ingest is not None else ():
+        positions[part.at] = max(positions.get(part.at, 0), part.to_offset)
+    return positions
