@@ -154,6 +154,23 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         "  matched: before 5 minutes -> 10 minutes, after 5 minutes -> 10 minutes",
         where="pipeline 'page_views'",
     ),
+    errors.TableDeleted(
+        "table bronze.page_views__PageViews was there when the pipeline last ran, and is missing",
+        where="lake/bronze/page_views__PageViews",
+    ),
+    errors.TableChanged(
+        "table silver.enriched_page_views was changed by others: DELETE in version 42",
+        hint="RESTORE TABLE delta.`lake/silver/enriched_page_views` TO VERSION AS OF 41 takes it back; "
+        "or, if it is meant, run once with --accept-change",
+        where="lake/silver/enriched_page_views",
+    ),
+    errors.TableOwned(
+        "table bronze.a__b__c belongs to pipeline a, topic b__c; pipeline a__b, topic c would be written to it, too",
+        where="lake/bronze/a__b__c",
+    ),
+    errors.LedgerLost(
+        "epoch 7 of page_views has written to bronze.page_views__PageViews, and the ledger has none of it"
+    ),
     errors.JavaMissing("JAVA_HOME is not set and there is no java on PATH"),
     errors.JavaTooOld("java is version 11; Spark 4 and the broker need 17 or newer"),
     errors.JarsUnresolved("the Spark 4.2.0 connectors jars could not be resolved:\nconnection timed out"),

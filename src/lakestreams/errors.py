@@ -569,6 +569,60 @@ class TopologyChanged(LakestreamsError):
     )
 
 
+class TableDeleted(LakestreamsError):
+    """A table that the pipeline has written to is not there any more.
+
+    Made anew it would be empty, and what the pipeline has published would be missing without a word. A missing output can
+    be accepted and begins anew, empty; without bronze nothing could be computed.
+    """
+
+    code = "LS513"
+    name = "TABLE_DELETED"
+    hint = (
+        "put it back (UNDROP TABLE, or a backup); or give the pipeline another name and its outputs other names, and it "
+        "reads Kafka anew; if the loss of an output is meant, run once with --accept-change"
+    )
+
+
+class TableChanged(LakestreamsError):
+    """A table that the pipeline writes to was replaced, restored, or written to by others.
+
+    Of others are deletes, updates, appends and RESTORE; OPTIMIZE, VACUUM, properties and added columns change no row and
+    are let pass. A RESTORE to the version that the message names makes it good again.
+    """
+
+    code = "LS514"
+    name = "TABLE_CHANGED"
+    hint = "put the former table back; or, if it is meant, run once with --accept-change"
+
+
+class TableOwned(LakestreamsError):
+    """A table belongs to another pipeline, or to another topic or output of this one.
+
+    Its owner stands in its property `lakestreams.owner`. Topics whose names differ only in characters that a table's name
+    cannot hold, and pipelines whose names and topics read the same when they are joined, meet in one bronze table.
+    """
+
+    code = "LS515"
+    name = "TABLE_OWNED"
+    hint = "rename the pipeline, the topic or the output; or run both in another lake (--root or --catalog)"
+
+
+class LedgerLost(LakestreamsError):
+    """Tables hold what the pipeline has written, and the ledger does not know of it.
+
+    The ledger was deleted, emptied or put back to an older state. A driver that began anew would reuse numbers that Delta
+    knows, and what it appends under them would be skipped.
+    """
+
+    code = "LS516"
+    name = "LEDGER_LOST"
+    hint = (
+        "restore the ledger (UNDROP TABLE, RESTORE TABLE or a backup); or give the pipeline another name and its outputs "
+        "other names, and it reads Kafka anew"
+    )
+
+
 # --- LS6xx: local parts --------------------------------------------------------------------------------------------
 
 

@@ -121,7 +121,7 @@ class Laid:
         results = dataflow.run(self.topology, past.over(spark, ledger, self.topology, plans, {}))
         for sink in self.topology.sinks:
             rows = results.outputs[sink.name]
-            sinks.create(spark, self.lake, sink, rows.schema)
+            sinks.create(spark, self.lake, sink, rows.schema, self.topology.name)
             key = sinks.merged_by(sink, results.records[sink.name])
             newest = sinks.latest(rows, key) if sink.mode == "merge" else rows
             sinks.publish(spark, ledger, sink, newest, key, plans[-1])

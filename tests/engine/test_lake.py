@@ -276,7 +276,7 @@ def test_statistics_are_kept_of_what_files_are_skipped_by(spark: SparkSession, t
     (sink,) = builder.build().sinks
     lake = Lake(str(tmp_path / "lake"))
     columns = f"user string, a int, b struct<c: int, d: string>, event_time_ms bigint, _lineage {LINEAGE_TYPE}"
-    sinks.create(spark, lake, sink, schema(spark, columns))
+    sinks.create(spark, lake, sink, schema(spark, columns), "p")
     trigger = "named_struct('stream_time_ms', 1L, 'side', 1, 'source', 's', 'partition', 0, 'offset', 0L, 'attempt', 0)"
     lineage = f"named_struct('cycle', 7L, 'trigger', {trigger}, 'n', 0, 'kind', 'record', 'contributors', array())"
     row = f"select 'u' user, 1 a, named_struct('c', 2, 'd', 'x') b, 3L event_time_ms, {lineage} _lineage"

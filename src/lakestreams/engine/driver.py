@@ -35,6 +35,7 @@ from lakestreams.engine import (
     settle,
     starting,
     stopped,
+    table_identity,
     topic_identity,
 )
 from lakestreams.engine.bronze import cut_below
@@ -42,7 +43,7 @@ from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.last_cycle import LastCycle
-from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.ledger import Ledger, tables_option
 from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
@@ -158,14 +159,15 @@ class Driver:
         with self._timed("check"):
             outputs, view, self._summary.warnings = self.check()
         with self._timed("prepare"):
-            history = self._ledger.before(self._spark)
+            accept = self._settings.accept_change
+            known = table_identity.known(self._spark, self._ledger, self._topology, accept=accept)
+            history = known.history
             change = self._changed(history)  # refused before anything is written
+            self._summary.warnings += known.accepted
             missing = starting.create_tables(self._spark, self._ledger, self._topology, outputs)
             self._summary.warnings += starting.layouts(self._spark, self._lake, self._topology)
-            if not missing.ledger and not history.epoch:  # older columns, which are there by now; or another driver's
+            if not missing.ledger and not known.tables.has_ledger:  # another driver has made it meanwhile
                 history = self._ledger.history(self._spark)
-            if not (history.epoch or missing.epochs):
-                history = replace(history, epoch=self._ledger.began(self._spark))
             starting.require_same_topics(self._topology, history, view)
             self._summary.warnings += running.taken_from(history)
             self._summary.warnings += running.clock_behind(history, _wall_clock_ms())
@@ -173,7 +175,7 @@ class Driver:
             # what was noted before counts: bronze may have more of those topics than the ledger knows
             self._ledger = replace(self._ledger, noted=own.noted.then(history.noted))
             began = history.epoch > 0
-            self._claim(history)
+            self._claim(history, known)
             if began:  # nothing of an older driver comes from here on: what is read now stays true
                 starting.stop_older_drivers(self._spark, self._ledger, self._topology)
                 history = self._ledger.history(self._spark)
@@ -182,6 +184,7 @@ class Driver:
                 done, whole = history.done_cycle, self._configured.whole
                 self._ledger.record_accepted(self._spark, done, whole, change.former, change.told)
                 self._summary.warnings += [f"accepted change behind cycle {done}: {one}" for one in change.told]
+            known.tables.own(self._spark)
             self._expect(view, history)
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
             self._ledger = replace(self._ledger, noted=self._ledger.noted.then(history.noted))
@@ -319,11 +322,13 @@ class Driver:
         changed.require_accepted(change, self._topology.name, history.done_cycle, accept=accept)
         return change
 
-    def _claim(self, history: History) -> None:
+    def _claim(self, history: History, known: table_identity.Known) -> None:
         options = {
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
             "accept_change": str(self._settings.accept_change).lower(),
+            **tables_option(known.tables.as_known(self._spark, history)),
+            **({"accepted": "\n".join(known.accepted)} if known.accepted else {}),
         }
         run_id = str(uuid.uuid4())
         self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._configured)

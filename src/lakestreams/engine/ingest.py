@@ -25,7 +25,7 @@ from lakestreams.engine import beside, tails
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
-from lakestreams.engine.lake import Lake
+from lakestreams.engine.lake import OWNER, Lake, owned_by
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import NO_TIME, Ingest, Range, TopicPartition
 from lakestreams.engine.side_by_side import side_by_side
@@ -104,7 +104,8 @@ def bronze_schema(spark: SparkSession, source: Source) -> StructType:
 
 def create_bronze(spark: SparkSession, lake: Lake, pipeline: str, source: Source) -> bool:
     """Creates the bronze table of a source unless it is there: whether it was not."""
-    return lake.bronze(pipeline, source.topic).create(spark, bronze_schema(spark, source), properties=_PROPERTIES)
+    owned = {**_PROPERTIES, OWNER: owned_by(pipeline, f"topic {source.topic}")}
+    return lake.bronze(pipeline, source.topic).create(spark, bronze_schema(spark, source), properties=owned)
 
 
 def bronze_rows(

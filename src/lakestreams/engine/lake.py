@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 INDEXED = "delta.dataSkippingNumIndexedCols"
 """Of how many columns, from the first one on, a table keeps the statistics by which files are skipped."""
 
+MARK = "lakestreams "
+"""How the text begins that our commits carry (Delta's `userMetadata`)."""
+OWNER = "lakestreams.owner"
+"""The property that says whose table it is."""
+
 _GONE = "_gone"
 _SMALL = 8 << 20
 # How Delta says that another statement has committed to the table in between.
@@ -78,6 +83,7 @@ class Table:
         """
         writer = rows.write.format("delta").mode("append")
         writer = writer.option("txnAppId", application).option("txnVersion", version)
+        writer = writer.option("userMetadata", f"{MARK}{application} {version}")
         attempts = 0
 
         def write() -> None:
@@ -152,17 +158,23 @@ class Table:
         the table's properties cannot commit after it (Delta's metadata conflict); one that begins after it finds the
         fence of the epoch that seals.
         """
-        stamp = f"{literal(f'lakestreams.sealed.{pipeline}')} = {literal(str(epoch))}"
-        again(lambda: spark.sql(f"ALTER TABLE {self.reference} SET TBLPROPERTIES ({stamp})"))
+        self.set_properties(spark, {f"lakestreams.sealed.{pipeline}": str(epoch)})
 
-    def overwrite(self, rows: DataFrame, properties: Mapping[str, str] | None = None) -> None:
+    def set_properties(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
+        """Sets table properties, in one commit."""
+        told = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
+        again(lambda: spark.sql(f"ALTER TABLE {self.reference} SET TBLPROPERTIES ({told})"))
+
+    def overwrite(self, rows: DataFrame, properties: Mapping[str, str] | None = None, *, mark: str = "") -> None:
         """Replaces the whole content and schema in one commit; for caches.
 
         Args:
             rows: the content.
             properties: Delta's table properties, of a table that is not there yet.
+            mark: by which the commit is known (`commits.holds`).
         """
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer = writer.option("userMetadata", mark) if mark else writer
         writer = writer.options(**(properties or {}))
         if self.path is not None:
             writer.save(self.path)
@@ -463,6 +475,11 @@ def require_distinct(tables: Iterable[tuple[str, Table]]) -> None:
             message = f"{taken[place]} and {what} would both be written to {table.name}"
             raise TableNameCollision(message)
         taken[place] = what
+
+
+def owned_by(pipeline: str, what: str) -> str:
+    """What the owner of a table is called."""
+    return f"pipeline {pipeline}, {what}"
 
 
 def plain(topic: str) -> str:

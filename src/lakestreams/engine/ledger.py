@@ -38,7 +38,18 @@ from lakestreams.engine import fence
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake, Table
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import Accepted, Claim, History, Ingest, Noted, Plan, Range, StoredState, TopicPartition
+from lakestreams.engine.plans import (
+    Accepted,
+    Claim,
+    History,
+    Ingest,
+    KnownTable,
+    Noted,
+    Plan,
+    Range,
+    StoredState,
+    TopicPartition,
+)
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
 
@@ -61,12 +72,13 @@ SCHEMA = (
 )
 # What of a range is told in the JSON text `details`: numbers that later versions may add to without another schema.
 _TOLD = ("failed", "lateness")
-_COLUMNS = ("pipeline", "kind", "cycle", "fingerprint", "options", "ticks", "details")  # newest ones among them
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
 _EPOCH, _MAINTAIN = "epoch", "maintain"  # the roles
 _REQUEST, _MEANING, _RESULTS, _FORMER = "request", "meaning", "results", "former"
 _ROWS = "rows"
 _TOPICS = "topics"
+_MARKED = "marked"
+TABLES = "tables"
 
 
 @dataclass(frozen=True)
@@ -135,14 +147,8 @@ class Ledger:
             stopped=_stopped(rows.get("stopped"), rows.get("publishing")),
             claim=_claim(rows["epoch"], max(found["last_ms"] for found in newest)) if "epoch" in rows else None,
             noted=_noted(rows),
+            tables=_tables(rows["epoch"]) if "epoch" in rows else {},
         )
-
-    def before(self, spark: SparkSession) -> History:
-        """What it says before anything is created or written; nothing where it is not there, or has older columns."""
-        if not self.table.exists(spark):
-            return History()
-        there = set(self.table.read(spark).columns)
-        return self.history(spark) if there.issuperset(_COLUMNS) else History()
 
     def claimed(self, spark: SparkSession) -> Claim | None:
         """Who has the pipeline now; None if nobody ever had."""
@@ -464,6 +470,7 @@ class Ledger:
 
     def _record_stored(self, spark: SparkSession, kind: str, state: StoredState) -> None:
         options = {"slot": state.slot, "rows": str(state.rows), "frames": json.dumps(state.frames)}
+        options |= {_MARKED: "true"} if state.marked else {}
         row = self._row(kind, cycle=state.cycle, fingerprint=state.fingerprint, options=options)
         # of its epoch: what was lost, or is of another configuration, is stored anew as of the same cycle
         self._append(spark, row, f"{kind}/{self.epoch}", state.cycle)
@@ -563,7 +570,19 @@ def _noted(rows: Mapping[str, Row]) -> Noted:
 def _state(row: Row) -> StoredState:
     options = row["options"]
     frames = tuple((node, name) for node, name in json.loads(options["frames"]))
-    return StoredState(row["cycle"], row["fingerprint"], options["slot"], int(options["rows"]), frames)
+    return StoredState(
+        row["cycle"], row["fingerprint"], options["slot"], int(options["rows"]), frames, _MARKED in options
+    )
+
+
+def _tables(row: Row) -> dict[str, KnownTable]:
+    told = json.loads((row["options"] or {}).get(TABLES) or "{}")
+    return {key: KnownTable(*known) for key, known in told.items()}
+
+
+def tables_option(tables: Mapping[str, KnownTable]) -> dict[str, str]:
+    """What a claim says of the tables, as an option of it."""
+    return {TABLES: json.dumps({key: (one.table_id, one.version) for key, one in sorted(tables.items())})}
 
 
 def _accepted(row: Row) -> Accepted:

@@ -188,13 +188,13 @@ class OfTables:
             standing = self.standing.get(source.name, Snapshot())
             if self.tail and snapshots.due(source, standing, self.tail, self.every):
                 snapshots.refresh(self.spark, self.ledger, source, standing, self.tail, self.topology.expectations)
-                self.standing[source.name] = self._found(source)
+                self.standing[source.name] = self._found(source, own=True)
                 stored.append((source.name, self.standing[source.name].rows))
         self.tail = [plan for plan in self.tail if any(self._lacks(source, plan) for source in self._tables)]
         return stored
 
-    def _found(self, source: Source) -> Snapshot:
-        return snapshots.find(self.spark, self.ledger, source, self.topology.expectations)
+    def _found(self, source: Source, *, own: bool = False) -> Snapshot:
+        return snapshots.find(self.spark, self.ledger, source, self.topology.expectations, own=own)
 
     def _lacks(self, source: Source, plan: Plan) -> bool:
         """Whether a plan has taken rows of a table that its snapshot does not have."""

@@ -184,6 +184,19 @@ class Noted:
 
 
 @dataclass(frozen=True)
+class KnownTable:
+    """What the ledger knows of a table.
+
+    Attributes:
+        table_id: Delta's id of it.
+        version: the newest one that a driver has seen when it took the pipeline over.
+    """
+
+    table_id: str
+    version: int
+
+
+@dataclass(frozen=True)
 class StoredState:
     """Where what the nodes keep of the past lies.
 
@@ -193,6 +206,7 @@ class StoredState:
         slot: which of its two sets of tables.
         rows: how many rows the tables hold.
         frames: node and name of each frame.
+        marked: whether the commits that wrote it say so, as those of older versions do not.
     """
 
     cycle: int
@@ -200,6 +214,12 @@ class StoredState:
     slot: str
     rows: int
     frames: tuple[tuple[str, str], ...]
+    marked: bool = False
+
+    @property
+    def mark(self) -> str:
+        """What the commits that wrote it carry."""
+        return f"lakestreams state {self.cycle} {self.fingerprint}"
 
 
 @dataclass(frozen=True)
@@ -256,6 +276,7 @@ class History:
     stopped: int = 0  # the cycle of which no topic was written, as whoever stopped says; 0: none
     claim: Claim | None = None
     noted: Noted = field(default_factory=Noted)  # the newest of topics that a claim, an ingest batch or a plan says
+    tables: Mapping[str, KnownTable] = field(default_factory=dict)
 
     @property
     def open_plan(self) -> Plan | None:

@@ -23,7 +23,8 @@ class RunSettings:
         idle_timeout_ms: how long an input must have been silent for its clocks to go on by themselves; None: for ever.
         drain: at the end of each round clocks move on until nothing waits any more: no record will come.
         accept_data_loss: go on where records expired unread, writing down what was lost.
-        accept_change: go on where the topology has changed over existing results, writing down what.
+        accept_change: go on where the topology has changed over existing results, or others have changed, replaced or deleted a
+            table, writing down what was accepted.
         config_text: the full text of the configuration, for the ledger; secrets not in it.
         meaning: the part of it that results follow from; by default all of it.
     """

@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, StructType
 
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
-from lakestreams.engine.lake import INDEXED
+from lakestreams.engine.lake import INDEXED, OWNER, owned_by
 from lakestreams.engine.ledger import Ledger
 from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
@@ -38,13 +38,14 @@ _MOST_INDEXED: Final = 32  # Delta's default
 _LATEST = "latest"
 
 
-def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType) -> None:
+def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType, pipeline: str) -> None:
     """Creates an output's table unless it is there; columns that it lacks are added.
 
     Raises:
         TableSchemaMismatch: if its columns differ in another way.
     """
     properties = (_MERGED if sink.mode == "merge" else {}) | (_FEED if sink.change_feed else {}) | _indexed(schema)
+    properties = {**properties, OWNER: owned_by(pipeline, f"output {sink.name.lower()}")}  # as catalogs do
     lake.output(sink.name).create(
         spark,
         schema,

@@ -19,8 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import pace
 from lakestreams.engine.bronze import planned_rows, row_cycle
+from lakestreams.engine.commits import holds
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
+from lakestreams.engine.lake import MARK
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import Plan
 from lakestreams.expectations.rules import kept
@@ -46,16 +48,26 @@ class Snapshot:
     rows: int = 0
 
 
-def find(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expectations) -> Snapshot:
-    """The snapshot that is there, if it holds the rows that the source's formats and rules give."""
+def find(
+    spark: SparkSession, ledger: Ledger, source: Source, expectations: Expectations, *, own: bool = False
+) -> Snapshot:
+    """The snapshot that is there, if it holds the rows that the source's formats and rules give.
+
+    Args:
+        spark: the session.
+        ledger: of the pipeline.
+        source: the table source.
+        expectations: of the topology.
+        own: it was written just now, so nobody else has changed it.
+    """
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
     if not table.exists(spark):
         return Snapshot()
-    own = F.col(_ROW_CYCLE).isNull() & (F.col(_FORMATS) == _formats(source, expectations))
+    says = F.col(_ROW_CYCLE).isNull() & (F.col(_FORMATS) == _formats(source, expectations))
     itself = (
-        table.read(spark).where(own).agg(F.max(_AS_OF)).first()
+        table.read(spark).where(says).agg(F.max(_AS_OF)).first()
     )  # files of rows alone are skipped by their statistics
-    if itself is None or itself[0] is None:
+    if itself is None or itself[0] is None or not (own or holds(spark, table, _mark(itself[0]))):
         return Snapshot()
     count = table.read(spark).agg(F.count(F.lit(1))).first()  # Delta's log knows, so no file is read
     return Snapshot(itself[0], count[0] - 1 if count is not None else 0)
@@ -138,8 +150,13 @@ def refresh(
     stored = live.select(as_of, formats, _ROW_CYCLE, *_RAW).unionByName(itself, allowMissingColumns=True)
     failpoint("snapshot.before", source.topic)
     with translated(ledger.pipeline):
-        table.overwrite(ledger.fence(spark, stored))
+        table.overwrite(ledger.fence(spark, stored), mark=_mark(plans[-1].cycle))
     failpoint("snapshot.after", source.topic)
+
+
+def _mark(cycle: int) -> str:
+    """What the commit carries that writes a snapshot: another one's content is not taken for it."""
+    return f"{MARK}snapshot {cycle}"
 
 
 def _live(spark: SparkSession, ledger: Ledger, source: Source) -> DataFrame:

@@ -91,7 +91,10 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
             for _, what in topology.expectations.invariants
             if isinstance(what, ForeignKeyExists)
         ),
-        *(partial(sinks.create, spark, lake, sink, outputs[sink.name].schema) for sink in topology.sinks),
+        *(
+            partial(sinks.create, spark, lake, sink, outputs[sink.name].schema, topology.name)
+            for sink in topology.sinks
+        ),
     ]
     told: list[Callable[[], object]] = [
         partial(ledger.create, spark),

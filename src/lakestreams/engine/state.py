@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine.commits import holds
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
 from lakestreams.engine.lake import INDEXED, Table, plain
@@ -36,10 +38,13 @@ Frames = Mapping[str, Mapping[str, "DataFrame"]]
 
 
 def there(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:
-    """Whether a stored state can be used: it is of this configuration, and all of its tables are there."""
+    """Whether a stored state can be used: it is of this configuration, and its tables hold what was stored."""
     if stored is None or stored.fingerprint != fingerprint:
         return False
-    return all(table(ledger, node, name, stored.slot).exists(spark) for node, name in stored.frames)
+    tables = [table(ledger, node, name, stored.slot) for node, name in stored.frames]
+    if not all(one.exists(spark) for one in tables):
+        return False
+    return not stored.marked or all(side_by_side(spark, [partial(holds, spark, one, stored.mark) for one in tables]))
 
 
 def load(spark: SparkSession, ledger: Ledger, stored: StoredState) -> dict[str, dict[str, DataFrame]]:
@@ -75,6 +80,7 @@ def store(
 def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerprint: str, slot: str) -> StoredState:
     """Overwrites a slot, which nobody reads."""
     frames = tuple((node, name) for node, sides in kept.items() for name in sides)
+    stored = StoredState(cycle, fingerprint, slot, 0, frames, marked=True)
 
     def overwrite(place: tuple[str, str]) -> int:
         node, name = place
@@ -83,12 +89,12 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerp
             f"{ledger.pipeline} {ledger.epoch} {cycle} {node} {name} {slot}", {_ROWS: F.count(F.lit(1))}
         )
         with translated(ledger.pipeline):
-            target.overwrite(ledger.fence(spark, counting.of(kept[node][name])), _PROPERTIES)
+            target.overwrite(ledger.fence(spark, counting.of(kept[node][name])), _PROPERTIES, mark=stored.mark)
         counts = counting.counts()
         return target.read(spark).count() if counts is None else counts[_ROWS]
 
     rows = sum(side_by_side(spark, [partial(overwrite, one) for one in frames]))
-    return StoredState(cycle, fingerprint, slot, rows, frames)
+    return replace(stored, rows=rows)
 
 
 def table(ledger: Ledger, node: str, name: str, slot: str) -> Table:

@@ -1,0 +1,160 @@
+"""A table's commits: which of them are ours, which leave rows as they are, and what others have changed.
+
+Our appends carry a mark, Delta's `userMetadata`. Our merges and deletes are recognised by their conditions, which the
+history keeps. `OPTIMIZE`, `VACUUM`, properties, statistics and added columns change no row. Anything else was not written
+by this engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from lakestreams.engine.lake import MARK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.engine.lake import Table
+
+_HARMLESS: Final = frozenset(
+    {
+        "OPTIMIZE", "AUTO COMPACTION", "REORG", "REORG TABLE UPGRADE UNIFORM", "VACUUM START", "VACUUM END",
+        "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CLUSTER BY", "ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS",
+        "UPDATE COLUMN METADATA", "UPDATE SCHEMA", "UPGRADE PROTOCOL", "ADD FEATURE", "DROP FEATURE",
+        "ADD CONSTRAINT", "DROP CONSTRAINT", "COMPUTE STATS", "ANALYZE TABLE", "ROW TRACKING BACKFILL",
+        "ROW TRACKING UNBACKFILL", "DOMAIN METADATA CLEANUP", "SET COLUMN DEFAULTS",
+    }
+)  # fmt: skip
+_CREATED, _RESTORED = "CREATE TABLE", "RESTORE"
+_MERGED: Final = re.compile(r"\b_gone\b")  # the column by which `Table.merge` knows deletions
+_NEWEST: Final = 20
+_SINCE: Final = 1_000  # commits that others may make between two looks
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit, as the table's history tells it.
+
+    Attributes:
+        version: of the table after it.
+        operation: Delta's name of what was done.
+        parameters: Delta's, as texts.
+        mark: what the writer wrote beside it.
+    """
+
+    version: int
+    operation: str
+    parameters: Mapping[str, str | None] = field(default_factory=dict)
+    mark: str | None = None
+
+    @property
+    def harmless(self) -> bool:
+        """Whether every row is as it was."""
+        return self.operation in _HARMLESS or (self.operation == _CREATED and self.version == 0)
+
+    @property
+    def ours(self) -> bool:
+        """Whether the engine made it."""
+        if self.operation == "WRITE":
+            return (self.mark or "").startswith(MARK)
+        if self.operation == "MERGE":
+            matched = self.parameters.get("matchedPredicates") or ""
+            return bool(_MERGED.search(matched)) or self._trims
+        return self.operation == "DELETE" and self._trims
+
+    @property
+    def _trims(self) -> bool:
+        """Whether it deletes by the coordinates that only bronze's trimming goes by."""
+        predicate = self.parameters.get("predicate") or ""
+        return "attempt" in predicate and ("offset" in predicate or "seq" in predicate)
+
+    @property
+    def restored_to(self) -> int | None:
+        """Which version a RESTORE has taken; None where it was asked for by time."""
+        version = self.parameters.get("version")
+        return int(version) if version else None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What others have done to a table.
+
+    Attributes:
+        commit: the first commit of theirs.
+        good: the newest version that has all of our rows and nothing else; None if there is none any more.
+    """
+
+    commit: Commit
+    good: int | None
+
+
+def changed_by_others(commits: Sequence[Commit], since: int) -> Change | None:
+    """What others have changed since a version, unless it was taken back by a RESTORE.
+
+    A RESTORE takes a change back if it leads to a version that was good and lacks none of our rows.
+
+    Args:
+        commits: ascending; those up to `since` are passed over.
+        since: the version that is known to be good.
+    """
+    good, ours = {since: True}, {since: since}  # version to whether it is good, and to our newest commit in it
+    at, first = since, None
+    for one in commits:
+        if one.version <= since:
+            continue
+        good[one.version], ours[one.version] = good[at], ours[at]
+        newest = max(ours.values())
+        if one.operation == _RESTORED:
+            to = _known(good, one.restored_to)
+            good[one.version] = to is not None and good[to] and ours[to] == newest
+            ours[one.version] = since if to is None else ours[to]
+        elif not one.harmless and one.ours:
+            ours[one.version] = one.version
+        elif not one.harmless:
+            good[one.version] = False
+        if good[one.version]:
+            first = None
+        elif first is None:
+            first = one
+        at = one.version
+    if first is None:
+        return None
+    newest = max(ours.values())
+    left = [version for version, whole in good.items() if whole and ours[version] == newest]
+    return Change(first, max(left, default=None))
+
+
+def _known(good: Mapping[int, bool], version: int | None) -> int | None:
+    """The version, or of those that were looked at the last one before it."""
+    return max((one for one in good if version is not None and one <= version), default=None)
+
+
+def read(spark: SparkSession, table: Table, limit: int | None = None) -> list[Commit]:
+    """The newest commits of a table, ascending; by default all that its history has."""
+    newest = "" if limit is None else f" LIMIT {limit}"
+    rows = spark.sql(f"DESCRIBE HISTORY {table.reference}{newest}")
+    found = rows.select("version", "operation", "operationParameters", "userMetadata").collect()
+    return sorted((_commit(row) for row in found), key=lambda one: one.version)
+
+
+def since(spark: SparkSession, table: Table, newest: Sequence[Commit], version: int) -> list[Commit]:
+    """All commits behind a version, those of `newest` among them; asks once more only if these do not reach back."""
+    if newest[0].version <= version + 1:
+        return [one for one in newest if one.version > version]
+    return [one for one in read(spark, table, newest[-1].version - version + _SINCE) if one.version > version]
+
+
+def holds(spark: SparkSession, table: Table, mark: str) -> bool:
+    """Whether a table, which is overwritten whole, has what was written under a mark and nothing else."""
+    for limit in (_NEWEST, None):
+        changing = [one for one in read(spark, table, limit) if not one.harmless]
+        if changing:
+            return changing[-1].operation == "WRITE" and changing[-1].mark == mark
+    return False
+
+
+def _commit(row: Any) -> Commit:
+    return Commit(row["version"], row["operation"], dict(row["operationParameters"] or {}), row["userMetadata"])
