@@ -5,7 +5,7 @@ A result is written `key value/value @time`: a dot is a null column, a dash a nu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -116,10 +116,8 @@ def test_steps_on_one_record(spark: SparkSession) -> None:
     assert rows(driver, "by_count") == ["o1 a @10", "o1 b @10", "o4 c @5", "- d @40"]  # two, none, one, one
     assert rows(driver, "map_values") == ["o1 4 @10", "o2 . @20", "o4 2 @5", "- 14 @40"]
     assert rows(driver, "filter") == ["o1 ann/a b/2 @10", "- eve/d/7 @40"]  # null is not more than 1
-    assert rows(driver, "repartition") == [
-        *("o1 ann/a b/2 @10", "o2 .//. @20", "o4 bob/c/1 @5", "- eve/d/7 @40"),
-    ]
-    assert driver.refused() == [Refused(2, "orders", "NULL_VALUE")]
+    assert rows(driver, "repartition") == ["o1 ann/a b/2 @10", "o2 .//. @20", "o4 bob/c/1 @5"]
+    assert driver.refused() == [Refused(2, "orders", "NULL_VALUE"), Refused(4, "orders_repartition", "NULL_KEY")]
 
 
 def _items(items: Column) -> Column:
@@ -231,6 +229,35 @@ def test_a_repartitioned_stream_is_judged_by_the_clock_of_its_tasks(spark: Spark
     assert rows(driver, "kept") == ["B b1/b2 @6", "A a1/. @10"]
     assert rows(driver, "moved") == ["A a1/. @10"]
     assert driver.refused() == [Refused(1, "moved", "LATE"), Refused(3, "moved", "LATE")]
+
+
+# What stands behind a repartition, with the rows of a record without a key and of one with.
+BEHIND_REPARTITION: dict[str, tuple[Callable[[Any, Any], Any], list[str], bool]] = {
+    "table, inner": (lambda spread, table: spread.join(table, both), ["a 1/t @2"], True),
+    "a step, table, left": (
+        lambda spread, table: spread.map_values(lambda one: {"left": one.left}).left_join(table, both),
+        ["- 1/. @1", "a 1/t @2"],
+        False,
+    ),
+    "count": (lambda spread, _: spread.group_by_key().count(), ["a 1 @2"], True),
+    "another key": (lambda spread, _: spread.select_key(lambda one: {"k": one.left}), ["1 1 @2"], True),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_REPARTITION)
+def test_null_keys_pass_a_repartition_only_where_a_join_behind_uses_them(spark: SparkSession, name: str) -> None:
+    """As Kafka Streams' repartition topics (KIP-962); a record that is left out is told as refused."""
+    make, expected, refused = BEHIND_REPARTITION[name]
+    builder = StreamsBuilder("null_keys")
+    left, side = stream(builder, "left"), table(builder, "side")
+    make(left.repartition(1, name="spread"), side).to_delta("out")
+    side.to_delta("unused.side")
+    driver = TopologyTestDriver(builder.build(), spark)
+    driver.pipe("side", "a", "t", 0)
+    driver.pipe("left", None, "1", 1)
+    driver.pipe("left", "a", "1", 2)
+    assert [row_of(one) for one in driver.read("out")] == expected
+    assert driver.refused() == ([Refused(1, "spread", "NULL_KEY")] if refused else [])
 
 
 def test_a_late_record_is_told_by_how_much_and_which_window_it_missed(spark: SparkSession) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.topology import validate
-from lakestreams.topology.nodes import Join
+from lakestreams.topology.graph import keeps_null_keys
+from lakestreams.topology.nodes import Join, Repartition
 from lakestreams.topology.partitions import co_partitioning, task_count
 
 CASES = json.loads((Path(__file__).parent / "copartition.json").read_text(encoding="utf-8"))
@@ -184,3 +188,41 @@ def test_counts_through_a_topology(case: str) -> None:
     if tasks is not None:
         assert task_count(topology.joins[-1], sources.counts) == tasks
         assert task_count(topology.joins[-1], {}) in (None, tasks)  # a repartition is known without a broker
+
+
+# Joins behind a repartition, with whether they have a use for null keys (KIP-962).
+BEHIND: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "nothing": (lambda s: s.spread, False),
+    "inner windowed join": (lambda s: s.spread.join(s.other, within="1 s"), False),
+    "left windowed join": (lambda s: s.spread.left_join(s.other, within="1 s"), True),
+    "right side of a left windowed join": (lambda s: s.other.left_join(s.spread, within="1 s"), True),
+    "outer windowed join": (lambda s: s.other.outer_join(s.spread, within="1 s"), True),
+    "inner table join": (lambda s: s.spread.join(s.table), False),
+    "left table join": (lambda s: s.spread.left_join(s.table), True),
+    "left global join": (lambda s: s.spread.left_join(s.everywhere, left_on=function), True),
+    "left join behind steps and another repartition": (
+        lambda s: s.spread.map_values(function).repartition(4, name="again").left_join(s.table),
+        True,
+    ),
+    "left join beside it": (lambda s: (s.spread, s.other.left_join(s.table))[0], False),
+    "count": (lambda s: s.spread.group_by_key().count(), False),
+    "left join of the table that it becomes": (lambda s: s.spread.to_table().left_join(s.table), False),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_which_joins_behind_a_repartition_take_null_keys(name: str) -> None:
+    make, kept = BEHIND[name]
+    builder = StreamsBuilder("behind")
+    key, value = Text("k"), Text("v")
+    sides = SimpleNamespace(
+        spread=builder.stream("left", key=key, value=value).repartition(4, name="spread"),
+        other=builder.stream("other", key=key, value=value),
+        table=builder.table("table", key=key, value=value),
+        everywhere=builder.global_table("everywhere", key=key, value=value),
+    )
+    make(sides).to_delta("out")
+    nodes = tuple(builder._nodes)
+    (spread,) = (node for node in nodes if node.name == "spread")
+    assert isinstance(spread, Repartition)
+    assert keeps_null_keys(spread, nodes) is kept

@@ -11,12 +11,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lakestreams.topology.expectations import FanOut, OneOutcomePerLeft
-from lakestreams.topology.graph import is_rekeyed, lets_out_before, may_delete, only_looks_up, sources_of, triggers_of
+from lakestreams.topology.graph import (
+    is_rekeyed,
+    keeps_null_keys,
+    lets_out_before,
+    may_delete,
+    only_looks_up,
+    sources_of,
+    triggers_of,
+)
 from lakestreams.topology.nodes import (
     Aggregate,
     DropAbsentDeletes,
+    Filter,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
+    Repartition,
     StreamGlobalJoin,
     StreamTableJoin,
     Suppress,
@@ -28,6 +38,7 @@ from lakestreams.topology.nodes import (
     is_made,
     is_table,
 )
+from lakestreams.topology.old_values import quiet_filters, remembers_rows
 
 if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
@@ -118,15 +129,16 @@ def frames(topology: Topology) -> list[tuple[str, str]]:
     if only_looks_up(topology.nodes):
         return []
     counted = {name for name, what in topology.expectations.invariants if isinstance(what, FanOut | OneOutcomePerLeft)}
+    quiet = quiet_filters(topology.nodes)
     return [
         (node.name, name)
         for node in topology.nodes
-        for name in (*_kept(node), *(("outcomes",) if is_join(node) and node.name in counted else ()))
+        for name in (*_kept(node, quiet), *(("outcomes",) if is_join(node) and node.name in counted else ()))
     ]
 
 
-def _kept(node: Node) -> tuple[str, ...]:
-    """What a node keeps, by the names under which its kernel does."""
+def _kept(node: Node, quiet: Collection[str]) -> tuple[str, ...]:
+    """What a node keeps, by the names under which its kernel does; `quiet` are the filters that compare with the past."""
     if isinstance(node, WindowedJoin | TableTableJoin | ForeignKeyJoin):
         return ("left", "right")
     if isinstance(node, StreamTableJoin):
@@ -135,6 +147,8 @@ def _kept(node: Node) -> tuple[str, ...]:
         return ("table", "points") if node.races else ("table",)
     if isinstance(node, StreamGlobalJoin | ForeignKeyStreamJoin | DropAbsentDeletes):
         return ("table",)
+    if isinstance(node, Filter):
+        return ("table",) if node.name in quiet and remembers_rows(node) else ()
     if isinstance(node, Aggregate):
         of_table, of_windows = is_table(node.parent), node.windows is not None
         return ("groups", *(("table",) if of_table else ()), *(("clocks",) if of_windows else ()))
@@ -155,11 +169,13 @@ def quarantines_always(topology: Topology, touched: Collection[str]) -> bool:
     """
     raw = not only_looks_up(topology.nodes)
     return any(
-        _cannot_tell(node, raw=raw) for node in topology.nodes if {one.name for one in sources_of(node)} & set(touched)
+        _cannot_tell(node, topology, raw=raw)
+        for node in topology.nodes
+        if {one.name for one in sources_of(node)} & set(touched)
     )
 
 
-def _cannot_tell(node: Node, *, raw: bool) -> bool:
+def _cannot_tell(node: Node, topology: Topology, *, raw: bool) -> bool:
     """The reasons of `quarantine` that depend on more than on how many null keys and late records a plan counted."""
     if lets_out_before(node):
         return False  # what it refuses is looked up first, and written only where there is any
@@ -169,13 +185,15 @@ def _cannot_tell(node: Node, *, raw: bool) -> bool:
     )
     if late and any(is_made(parent) for parent in node.parents):
         return True  # what a join made may be of any age
-    if _refuses_null_keys(node, raw=raw) and is_rekeyed(node):
+    if _refuses_null_keys(node, topology, raw=raw) and is_rekeyed(node):
         return True
     looks_up = isinstance(node, StreamTableJoin | StreamGlobalJoin | ForeignKeyStreamJoin)
     return ((looks_up and raw) or of_stream) and may_delete(node)
 
 
-def _refuses_null_keys(node: Node, *, raw: bool) -> bool:
+def _refuses_null_keys(node: Node, topology: Topology, *, raw: bool) -> bool:
+    if isinstance(node, Repartition):
+        return not keeps_null_keys(node, topology.nodes)
     if isinstance(node, WindowedJoin):
         return node.how != "outer"
     if isinstance(node, StreamTableJoin | ForeignKeyStreamJoin):

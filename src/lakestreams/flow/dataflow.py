@@ -22,6 +22,7 @@ from lakestreams.flow.shapes import Rejected, Scopes, Shapes, stream_side, table
 from lakestreams.flow.sides import EXPECTATION, ROW, RULES, Counter, uncounted
 from lakestreams.flow.steps import Steps, names, names_within, paths, require_names, where
 from lakestreams.formats.base import struct_type
+from lakestreams.joins.nullability import nullable
 from lakestreams.joins.order import (
     CONTRIBUTOR_TYPE,
     CONTRIBUTORS,
@@ -75,6 +76,7 @@ from lakestreams.topology.nodes import (
     is_join,
     is_table,
 )
+from lakestreams.topology.old_values import quiet_filters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -251,14 +253,16 @@ class _Walk:
             inputs.fewer, inputs.retained_rows, inputs.counted, inputs.hold,
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
-        self._olds = {parent.name for node in topology.nodes if _reads_old(node) for parent in _through(node)}
+        self._quiet = quiet_filters(topology.nodes)
+        readers = [node for node in topology.nodes if _reads_old(node) or node.name in self._quiet]
+        self._olds = {parent.name for node in readers for parent in _through(node)}
         self._read_again = _before_stateful(topology.nodes)
 
     def results(self) -> Results:
         for node in self._topology.nodes:
             if any(parent.name not in self._frames for parent in node.parents):
                 continue  # a parent has a fault, which is reported already
-            frame = self._guarded(node, self._evaluate)
+            frame = self._guarded(node, self._made)
             if frame is not None:
                 frame = self._apart(node, frame)
                 self._frames[node.name] = frame
@@ -295,6 +299,13 @@ class _Walk:
             return None
         return frame if len(self.faults) == noted else None
 
+    def _made(self, node: Node) -> DataFrame | TableSide:
+        """A node's rows, with types that do not tell what may be null (see `nullability`)."""
+        made = self._evaluate(node)
+        if isinstance(node, Sink):
+            return made
+        return made.each(_nullable) if isinstance(made, TableSide) else _nullable(made)
+
     def _evaluate(self, node: Node) -> DataFrame | TableSide:
         if isinstance(node, Source):
             return self._inputs.streams[node.name] if node.kind == "stream" else self._inputs.tables[node.name]
@@ -315,7 +326,10 @@ class _Walk:
             return self._shapes.without_absent_deletes(node, table_side(parent))
         if isinstance(parent, TableSide):
             assert isinstance(node, MapValues | Filter)  # noqa: S101 - build() lets nothing else follow a table
-            return parent.each(lambda frame: self._steps.per_record(node, frame, table=True))
+            table = parent.each(lambda frame: self._steps.per_record(node, frame, table=True))
+            if isinstance(node, Filter) and node.name in self._quiet:
+                return self._shapes.quiet(node, table)
+            return table
         return self._step(node, parent)
 
     def _step(self, node: Node, frame: DataFrame) -> DataFrame:
@@ -330,7 +344,7 @@ class _Walk:
         if isinstance(node, FlatMapValues):
             return self._steps.flat_map_values(node, frame)
         if isinstance(node, Repartition):
-            return frame  # logical: its tasks are counted where they matter
+            return self._shapes.repartition(node, frame)  # logical: its tasks are counted where they matter
         assert isinstance(node, MapValues | Filter)  # noqa: S101 - the kinds above are all others
         return self._steps.per_record(node, frame, table=False)
 
@@ -544,6 +558,10 @@ def _all_columns(node: Join, rows: DataFrame, left_value: str, right_value: str)
         for name in found:
             columns[f"{owner}_{name}" if name.lower() in clash else name] = F.col(value)[name]
     return columns
+
+
+def _nullable(rows: DataFrame) -> DataFrame:
+    return nullable(rows, KEY, VALUE, OLD)
 
 
 def _analysed(frame: DataFrame | TableSide) -> StructType:

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from lakestreams.errors import InvalidExpression
 from lakestreams.flow.sides import Sides, late_by, own_key_names
 from lakestreams.flow.steps import column, names, where
+from lakestreams.joins.nullability import nullable
 from lakestreams.joins.order import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
 from lakestreams.joins.partitioner import partition_of
 from lakestreams.joins.table_table import SEEN_TIME
@@ -176,11 +177,12 @@ class Derived(Sides):
     ) -> tuple[Grouping, DataFrame]:
         """Rows with the group's key and what is aggregated of each, both null where the value is."""
         assert node.group is not None  # noqa: S101 - of a stream nobody asks
-        made: Any = node.group(self.steps.fields(node.parent.name, rows, node, value=value))
+        given: Any = node.group(self.steps.fields(node.parent.name, rows, node, value=value))
         there = F.col(value).isNotNull()
-        key, of = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+        key, of = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         new_value = self._row(node, rows, value) if of is None else self.steps.struct(node, of)
-        rows = rows.withColumns({key_as: F.when(there, self.steps.key(node, key)), _GIVEN: F.when(there, new_value)})
+        made = {key_as: F.when(there, self.steps.key(node, key)), _GIVEN: F.when(there, new_value)}
+        rows = nullable(rows.withColumns(made), *made)
         grouping, rows = self._parts(
             node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GIVEN), _GIVEN, as_name
         )
@@ -216,7 +218,7 @@ class Derived(Sides):
         of = {name: column(one.of) for name, one in made.items() if one.of is not None}
         # of nothing but counts a row still says that it is there
         into = self.steps.struct(node, of or {_THERE: F.lit(1)})
-        rows = rows.withColumn(as_name, F.when(F.col(value).isNotNull(), into))
+        rows = nullable(rows.withColumn(as_name, F.when(F.col(value).isNotNull(), into)), as_name)
         grouping = Grouping(parts, of_table, node.empty, node.emit, alone=node.verb == "reduce")
         types = rows.schema[as_name].dataType
         assert isinstance(types, StructType)  # noqa: S101 - made above

@@ -25,19 +25,30 @@ from lakestreams.joins.race import Race
 from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOSED, PerTask, Windowed
-from lakestreams.topology.graph import is_interleaved, is_plural, meet_apart, multiplies, overlap_of, sources_of
+from lakestreams.topology.graph import (
+    is_interleaved,
+    is_plural,
+    keeps_null_keys,
+    meet_apart,
+    multiplies,
+    overlap_of,
+    sources_of,
+)
 from lakestreams.topology.nodes import (
     DropAbsentDeletes,
+    Filter,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Join,
     Node,
+    Repartition,
     StreamGlobalJoin,
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
     history_of,
 )
+from lakestreams.topology.old_values import remembers_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -100,6 +111,19 @@ class Shapes(Sides):
     def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
         """A table without deletions of keys that have no row; the rows that it has are remembered as a join's are."""
         table = self._remembered(node, "table", self._scoped_table(table))
+        return self.steps.drop_absent_deletes(table, self.since).each(self._unscoped)
+
+    def repartition(self, node: Repartition, rows: DataFrame) -> DataFrame:
+        """The records that a repartition topic takes: null keys are refused unless a join behind has a use for them."""
+        if keeps_null_keys(node, self.topology.nodes):
+            return rows
+        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
+        return rows.where(F.col(KEY).isNotNull())
+
+    def quiet(self, node: Filter, table: TableSide) -> TableSide:
+        """A filtered table without the deletions of rows that did not pass before (Kafka's KTableFilter)."""
+        if remembers_rows(node):
+            table = self._remembered(node, "table", self._scoped_table(table))
         return self.steps.drop_absent_deletes(table, self.since).each(self._unscoped)
 
     # --- one method a shape ------------------------------------------------------------------------------------------

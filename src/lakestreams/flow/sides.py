@@ -16,6 +16,7 @@ from lakestreams.errors import InvalidExpression, KeyTypeMismatch
 from lakestreams.flow.steps import Steps, names, where
 from lakestreams.joins import order, validity, versioned
 from lakestreams.joins.foreign import FOREIGN_KEY
+from lakestreams.joins.nullability import nullable
 from lakestreams.joins.order import (
     CONTRIBUTORS,
     COORDINATES,
@@ -194,7 +195,7 @@ class Sides:
             raise InvalidExpression(message, hint="one column for each, in that order", where=where(node))
         named = dict(zip(wanted, made.values(), strict=True))
         there = self.steps.key(node, named)
-        rows = rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there))
+        rows = nullable(rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there)), column)
         return self._scope_column(rows, column) if _SCOPE in names(rows, KEY) or column == MAPPED else rows
 
     def _tasked(self, node: Node, parent: Node, rows: DataFrame, *, but: Sequence[str] = ()) -> DataFrame:

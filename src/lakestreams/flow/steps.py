@@ -94,7 +94,9 @@ class Steps:
             before = F.col(OLD).isNotNull()
         else:
             before = F.lag(F.col(VALUE).isNotNull(), 1, False).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
-        kept = rows.withColumn("before", before).where(F.col(VALUE).isNotNull() | F.col("before") | ~is_new(since))
+        # a null key is nobody's row: who reads it refuses it
+        stays = F.col(VALUE).isNotNull() | F.col("before") | F.col(KEY).isNull() | ~is_new(since)
+        kept = rows.withColumn("before", before).where(stays)
         return TableSide(None, kept.drop("before"))
 
     def fields(self, owner: str, frame: DataFrame, node: Node, key: str = KEY, value: str = VALUE) -> Fields:

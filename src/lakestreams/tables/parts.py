@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     ShortType,
 )
 
+from lakestreams.joins.nullability import nullable_type
 from lakestreams.tables import members
 from lakestreams.tables.changes import INTO, OUT
 from lakestreams.tables.folding import let
@@ -165,7 +166,7 @@ def _mean_type(of: DataType) -> str:
 def fold_type(halves: DataFrame, part: Part) -> DataType:
     """The type of what a fold makes: that of its initial value, or of what it folds."""
     start = F.col(INTO)[part.name] if part.initial is None else part.initial
-    return halves.select(start.alias("start")).schema["start"].dataType
+    return nullable_type(halves.select(start.alias("start")).schema["start"].dataType)
 
 
 def fold(part: Part, made: Column, row: Column, has_past: bool, as_type: DataType) -> Column:

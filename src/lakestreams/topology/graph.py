@@ -33,6 +33,7 @@ from lakestreams.topology.nodes import (
     is_table,
     windows_of,
 )
+from lakestreams.topology.old_values import quiet_filters
 
 if TYPE_CHECKING:
     from lakestreams.topology.nodes import Join, Node, Overlap
@@ -204,7 +205,7 @@ def only_looks_up(nodes: Sequence[Node]) -> bool:
             return history_of(node.right) is not None or (isinstance(node, StreamTableJoin) and node.waits)
         return not isinstance(node, forgets)
 
-    return not any(remembers(node) for node in nodes)
+    return not any(remembers(node) for node in nodes) and not quiet_filters(nodes)
 
 
 def spans_of(nodes: Sequence[Node]) -> Iterator[tuple[Node, str, int]]:
@@ -226,6 +227,25 @@ def may_delete(node: Node) -> bool:
 def is_rekeyed(node: Node) -> bool:
     """Whether a new key, which may be null, is made on the way to a step."""
     return isinstance(node, SelectKey | Map | FlatMap) or any(is_rekeyed(parent) for parent in node.parents)
+
+
+def keeps_null_keys(node: Repartition, nodes: Sequence[Node]) -> bool:
+    """Whether a repartition lets null keys pass, as Kafka Streams does where any join behind it has a use for them.
+
+    Such joins give a record without a key as an unmatched one (KIP-962, `NodesWithRelaxedNullKeyJoinDownstream`).
+
+    Args:
+        node: the repartition.
+        nodes: all nodes of the topology, parents first.
+    """
+    behind = {node.name}
+    for other in nodes:
+        if any(parent.name in behind for parent in other.parents):
+            behind.add(other.name)
+            unmatched = StreamTableJoin | StreamGlobalJoin | WindowedJoin | ForeignKeyStreamJoin
+            if isinstance(other, unmatched) and other.how != "inner":
+                return True
+    return False
 
 
 def longest_wait_ms(nodes: Sequence[Node]) -> int:

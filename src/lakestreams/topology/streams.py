@@ -130,7 +130,8 @@ class KStream(Handle):
     def repartition(self, partitions: int, *, name: str | None = None) -> KStream:
         """A stream whose tasks are the hash of its key over a count of partitions: `murmur2(key) mod partitions`.
 
-        Logical: no topic is made. A join that requires equal partition counts sees this one.
+        Logical: no topic is made. A join that requires equal partition counts sees this one. A record with a null key is
+        refused, as in Kafka, unless a left or outer join of a stream stands somewhere behind.
 
         Args:
             partitions: the count, 1 or more.

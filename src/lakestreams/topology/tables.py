@@ -56,6 +56,9 @@ class _Table(Handle):
     def filter(self, predicate: Predicate, *, name: str | None = None) -> Self:
         """A table of the rows whose predicate is true; a row that ceases to fulfil it is deleted.
 
+        A row that does not pass and did not before is deleted once more, or not told: as Kafka's KTableFilter, by whether
+        the filter knows the row before (decision 0028).
+
         Args:
             predicate: from the row's fields to a boolean Column.
             name: of the step; by default `<input>_filter`.

@@ -1,0 +1,139 @@
+"""Which filters of tables know what was there before, as Kafka Streams decides it while a topology is declared.
+
+A filter that knows a row's old value says nothing where neither the old value nor the new one passes. One that does not
+know it says in each such case that the row is deleted. Kafka's filter asks its parent for old values when it is declared,
+without insisting (`KTableFilter`), and what is declared behind it may ask again and insist (`enableSendingOldValues`).
+Aggregations and joins by key grant it at once; a source, a `to_table` and a foreign-key join grant it if somebody insists
+or has looked into their store before; other steps ask their parent (decision 0028).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakestreams.topology.nodes import (
+    Aggregate,
+    DeltaSink,
+    DropAbsentDeletes,
+    Filter,
+    ForeignKeyJoin,
+    ForeignKeyStreamJoin,
+    KafkaSink,
+    MapValues,
+    Source,
+    StreamTableJoin,
+    Suppress,
+    TableTableJoin,
+    ToStream,
+    ToTable,
+    history_of,
+    is_table,
+    windows_of,
+)
+
+if TYPE_CHECKING:
+    from lakestreams.topology.nodes import Node
+
+
+def quiet_filters(nodes: Sequence[Node]) -> frozenset[str]:
+    """The filters of tables that say nothing where neither the old row nor the new one passes, by name.
+
+    Args:
+        nodes: all nodes of a topology, in the order of declaration.
+    """
+    asking = _Asking()
+    for node in nodes:
+        asking.declare(node)
+    heard = _heard(nodes)
+    return frozenset(
+        node.name
+        for node in nodes
+        if node.name in asking.filters & heard and history_of(node) is None and not _forgets(node)
+    )
+
+
+def remembers_rows(node: Filter) -> bool:
+    """Whether a quiet filter must keep rows to know what was before: what its parent tells does not say it."""
+    origin = _origin(node)
+    if isinstance(origin, Suppress):
+        return origin.until_ms is not None  # the final row of a window is its first one
+    return not isinstance(origin, Aggregate | TableTableJoin | ForeignKeyJoin)
+
+
+def _heard(nodes: Sequence[Node]) -> set[str]:
+    """The nodes whose deletions somebody hears; lookups of a stream, groups and deletions left out do not."""
+    found: set[str] = set()
+    for node in reversed(nodes):  # children first
+        hears = isinstance(node, TableTableJoin | ForeignKeyJoin | Suppress | ToStream | DeltaSink | KafkaSink)
+        if hears or (isinstance(node, MapValues | Filter) and node.name in found):
+            found.update(parent.name for parent in node.parents)
+    return found
+
+
+def _forgets(node: Node) -> bool:
+    """Whether rows that were told are too many to keep: windows that come out of a buffer before they close."""
+    origin = _origin(node)
+    return isinstance(origin, Suppress) and origin.until_ms is not None and windows_of(origin) is not None
+
+
+def _origin(node: Node) -> Node:
+    """The node that makes the rows which steps on one row at a time lead to this one."""
+    while isinstance(node, MapValues | Filter | DropAbsentDeletes):
+        node = node.parent
+    return node
+
+
+class _Asking:
+    """The questions for old values that declaring a topology causes, and what has been granted so far."""
+
+    def __init__(self) -> None:
+        self._stored: set[str] = set()
+        self._sends: set[str] = set()
+        self.filters: set[str] = set()
+
+    def declare(self, node: Node) -> None:
+        """What declaring one node asks of those before it."""
+        if isinstance(node, Filter):
+            if is_table(node) and self._ask(node.parent, insists=False):
+                self.filters.add(node.name)
+        elif isinstance(node, TableTableJoin):
+            outer = {"inner": (), "left": (node.left,), "outer": node.parents}[node.how]
+            for parent in outer:
+                self._ask(parent, insists=True)
+            for parent in node.parents:
+                self._look_into(parent)
+        elif isinstance(node, ForeignKeyJoin | Suppress | DropAbsentDeletes) or (
+            isinstance(node, Aggregate) and node.group is not None
+        ):
+            for parent in node.parents:
+                self._ask(parent, insists=True)
+        elif isinstance(node, StreamTableJoin | ForeignKeyStreamJoin):
+            self._look_into(node.right)
+
+    def _ask(self, node: Node, *, insists: bool) -> bool:
+        """Whether a table sends old values, now that it is asked to."""
+        if node.name in self._sends:
+            return True
+        if isinstance(node, TableTableJoin):
+            for parent in node.parents:
+                self._ask(parent, insists=True)
+        elif isinstance(node, Source | ToTable | ForeignKeyJoin):
+            if not (insists or node.name in self._stored or history_of(node) is not None):
+                return False
+        elif isinstance(node, Filter):
+            if self._ask(node.parent, insists=insists):
+                self.filters.add(node.name)
+            if node.name not in self.filters:
+                return False
+        elif isinstance(node, MapValues | Suppress) and not self._ask(node.parent, insists=insists):
+            return False
+        self._sends.add(node.name)
+        return True
+
+    def _look_into(self, node: Node) -> None:
+        """Somebody looks rows up in a table: the nearest one that has a store of its own gets it."""
+        if isinstance(node, Source | ToTable | ForeignKeyJoin):
+            self._stored.add(node.name)
+        elif isinstance(node, MapValues | Filter | DropAbsentDeletes | Suppress):
+            self._look_into(node.parent)
