@@ -315,7 +315,7 @@ def test_a_joined_row_is_deleted_once_it_had_passed(spark: SparkSession) -> None
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("_small")
 def test_random_histories_as_the_reference_says(spark: SparkSession) -> None:
-    lots = [(one, Wild().histories(12, f"{SEED}/{one.name}")) for one in settings()]
+    lots = [(one, Wild().histories(6, f"{SEED}/{one.name}")) for one in settings()]
     require_no_faults(spark, run(spark, lots, steps=2, seed=SEED), steps=2, seed=SEED)
 
 
