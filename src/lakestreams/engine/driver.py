@@ -390,7 +390,17 @@ class Driver:
         topics = self._topics
         partitions = [at for at in view.ends if at[0] in topics]
         generation = checkpoint.choose_generation(root, topics, partitions, positions)
-        standing = self._standing()
+        try:
+            self._ingest_from(generation, view)
+        except ingest_query.CheckpointRefused as refused:  # bronze is the truth: what comes again is dropped
+            self._summary.warnings.append(
+                f"Spark could not go on from the checkpoint {generation.path}; a new one begins where bronze ends"
+            )
+            self._tell(Event("checkpoint", {"refused": str(generation.path), "because": refused.failure.message}))
+            self._ingest_from(checkpoint.new_generation(root, partitions, positions), view)
+
+    def _ingest_from(self, generation: checkpoint.Generation, view: ClusterView) -> None:
+        topics, standing = self._topics, self._standing()
         sources = tuple(source for source in self._topology.sources if source.delta is None)
         shuffles = self._spark.conf.get(SHUFFLES)
         writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing, self._rules, shuffles)

@@ -29,6 +29,16 @@ _READER: Final = {
 _TIME_OVERFLOW: Final = re.compile(
     r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value (-?\d+) that overflows"
 )
+# How Spark tells that the function which gets a batch has failed.
+_IN_BATCH: Final = re.compile(r"FOREACH_BATCH_USER_FUNCTION_ERROR|ForeachBatchFunction|ForeachBatchUserFuncException")
+
+
+class CheckpointRefused(Exception):
+    """Spark cannot go on from a checkpoint that looked whole; `failure` is what is told where nothing else helps."""
+
+    def __init__(self, failure: LakestreamsError) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 class IngestQuery:
@@ -41,6 +51,10 @@ class IngestQuery:
         generation: of the checkpoint.
         topics: what is read.
         writer: gets each batch.
+
+    Raises:
+        CheckpointRefused: by this and by `wait` and `require_success`, if Spark cannot go on from the generation.
+        LakestreamsError: if it cannot be started for another reason.
     """
 
     def __init__(
@@ -53,6 +67,7 @@ class IngestQuery:
         writer: BatchWriter,
     ) -> None:
         self._pipeline, self._topics = pipeline, sorted(topics)
+        self._goes_on = generation.starting_offsets is None
         reader = (
             spark.readStream.format("kafka")
             .options(**{**_READER, **settings.kafka})  # what a pipeline sets itself comes first
@@ -62,14 +77,17 @@ class IngestQuery:
             .option("maxOffsetsPerTrigger", str(settings.max_offsets_per_trigger))
             .option("startingOffsets", generation.starting_offsets or "earliest")
         )
-        self._query = (
-            reader.load()
-            .writeStream.queryName(f"lakestreams_{pipeline}_ingest")
-            .option("checkpointLocation", str(generation.path))
-            .trigger(availableNow=True)
-            .foreachBatch(writer)
-            .start()
-        )
+        try:
+            self._query = (
+                reader.load()
+                .writeStream.queryName(f"lakestreams_{pipeline}_ingest")
+                .option("checkpointLocation", str(generation.path))
+                .trigger(availableNow=True)
+                .foreachBatch(writer)
+                .start()
+            )
+        except Exception as error:
+            raise self._meant(error, None) from error
 
     @property
     def active(self) -> bool:
@@ -91,7 +109,7 @@ class IngestQuery:
         try:
             self._query.awaitTermination(_POLL_S)  # type: ignore[arg-type]  # fractions of a second work
         except Exception as error:
-            raise failure(self._pipeline, error, self._topics) from error
+            raise self._meant(error, self.last_batch) from error
 
     def require_success(self) -> None:
         """Looks at how it has ended.
@@ -104,11 +122,19 @@ class IngestQuery:
         """
         error = self._query.exception()
         if error is not None:
-            raise failure(self._pipeline, error, self._topics) from error
+            raise self._meant(error, self.last_batch) from error
 
     def stop(self) -> None:
         """Ends it."""
         self._query.stop()
+
+    def _meant(self, error: Exception, last_batch: int | None) -> Exception:
+        """What a failure means: before the first batch, and with no reason that is known, the checkpoint is at fault."""
+        found = failure(self._pipeline, error, self._topics)
+        known = not isinstance(found, IngestFailed) or found is error or _IN_BATCH.search(str(error)) is not None
+        if known or not self._goes_on or unreadable_time(str(error)) is not None or last_batch is not None:
+            return found
+        return CheckpointRefused(found)
 
 
 def failure(pipeline: str, error: Exception, topics: Sequence[str]) -> LakestreamsError:
@@ -156,4 +182,4 @@ def _cause(text: str) -> str:
     return (named or lines or ["no message"])[0][:500]
 
 
-__all__ = ["IngestQuery", "failure", "unreadable_time"]
+__all__ = ["CheckpointRefused", "IngestQuery", "failure", "unreadable_time"]

@@ -13,7 +13,7 @@ class Event:
     """Something that happened in a run, for progress displays.
 
     Attributes:
-        kind: checked, claimed, recovered, started, ingested, planned, published, finished, snapshot.
+        kind: checked, claimed, recovered, started, checkpoint, ingested, planned, published, finished, snapshot.
         facts: numbers and names that belong to it.
     """
 
