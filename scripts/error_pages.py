@@ -121,6 +121,10 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         "keys_not_null of PageViews: 2 of 300 records have no key\nPageViews-0@17\nPageViews-3@4",
         where='source "PageViews"',
     ),
+    errors.UnwritablePartition(
+        "silver.clicks: city = '' would come back as another value\nnothing of the cycle was published",
+        where='output "silver.clicks"',
+    ),
     errors.NotInQuarantine("there is nothing to replay in the quarantine of page_views: of those that fit: 3 replayed"),
     errors.RepairUnfit("repairs.jsonl:2: has 'valeu'; did you mean 'value'?\nrepairs.jsonl:5: has no 'offset'"),
     errors.TableSchemaMismatch(

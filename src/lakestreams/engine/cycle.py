@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import kafka_sink, orphans, quarantine, sinks
+from lakestreams.engine import folders, kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.expecting import WRITTEN, Expecting
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node
 
 BAD_SHARE_FROM_RECORDS = 1_000
+# Of fewer records so many bad ones are no accident, and neither are these if there is nothing else.
+BAD_SHARE_FROM_BAD, BAD_SHARE_OF_ALL = 20, 3
 
 
 @dataclass
@@ -48,7 +50,7 @@ class RunCounts:
             self.bad[part.topic] = self.bad.get(part.topic, 0) + part.bad
 
     def require_share(self, max_bad_share: float) -> None:
-        """Refuses a source of which too much is unreadable (once 1,000 records have been read).
+        """Refuses a source of which too much is unreadable, by the rule that `_is_judged` has.
 
         Raises:
             TooManyBadRecords: naming the sources and their shares.
@@ -56,11 +58,16 @@ class RunCounts:
         faults = [
             f"{topic}: {self.bad[topic]} of {read} records ({self.bad[topic] / read:.1%}) cannot be read"
             for topic, read in sorted(self.read.items())
-            if read >= BAD_SHARE_FROM_RECORDS and self.bad[topic] > max_bad_share * read
+            if _is_judged(read, self.bad[topic]) and self.bad[topic] > max_bad_share * read
         ]
         if faults:
             message = "\n".join([*faults, f"allowed is {max_bad_share:.1%}; nothing of the cycle was published"])
             raise TooManyBadRecords(message)
+
+
+def _is_judged(read: int, bad: int) -> bool:
+    """Whether so many records tell a share: a bad record alone never stops a job, a broken producer does."""
+    return read >= BAD_SHARE_FROM_RECORDS or bad >= BAD_SHARE_FROM_BAD or bad == read >= BAD_SHARE_OF_ALL
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,7 @@ def execute(
 
     Raises:
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
+        UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
     tally = expecting.of_sources(plan)
     passing = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
@@ -111,6 +119,7 @@ def execute(
     judged = {node.name: results.judged[node.name] for node in topology.nodes
               if node.name in results.judged and causes(plan, node)}  # fmt: skip
     expecting.of_steps(judged, publisher.counting, plan, tally)
+    publisher.require_exact_partitions(topology)
     for sink in topology.sinks:
         if causes(plan, sink):  # else nothing can come out, and an empty append would cost a commit
             publisher.table(sink)
@@ -179,6 +188,13 @@ class _Publisher:
                 kind = F.col(LINEAGE)["kind"]
                 counts = [(name, column, F.lit(0)) for name, column in _kinds(kind).items()]
                 self.counting.append(judging.told(sink.name + WRITTEN, newest, counts))
+
+    def require_exact_partitions(self, topology: Topology) -> None:
+        """Refuses rows of which a partition column would come back with another value."""
+        for sink in topology.sinks:
+            if sink.partition_by and causes(self.plan, sink):
+                rows = self._newest.get(sink.name, self.results.outputs[sink.name])
+                folders.require_exact(sink, rows, self.ledger.lake.output(sink.name))
 
     def table(self, sink: DeltaSink) -> None:
         """Writes an output's rows in one commit."""

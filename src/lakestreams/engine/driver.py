@@ -30,6 +30,7 @@ from lakestreams.engine import (
     pace,
     past,
     replays,
+    running,
     settle,
     starting,
 )
@@ -43,7 +44,7 @@ from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartitio
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.tuning import SHUFFLES, Tuning
-from lakestreams.errors import LakestreamsError, OffsetsExpired, TopologyInvalid
+from lakestreams.errors import Fenced, LakestreamsError, OffsetsExpired, TopologyInvalid
 from lakestreams.expectations.events import Closing
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.flow import dataflow
@@ -157,6 +158,8 @@ class Driver:
             if not (history.epoch or missing.epochs):
                 history = replace(history, epoch=self._ledger.began(self._spark))
             starting.require_same_topics(self._topology, history, view)
+            self._summary.warnings += running.taken_from(history)
+            self._summary.warnings += running.clock_behind(history, _wall_clock_ms())
             began = history.epoch > 0
             self._claim(history)
             if began:  # nothing of an older driver comes from here on: what is read now stays true
@@ -211,9 +214,19 @@ class Driver:
         """Remembers that something has failed."""
         try:
             yield
+        except Fenced as error:
+            self._fallen = True
+            raise self._named(error) from error
         except BaseException:
             self._fallen = True
             raise
+
+    def _named(self, error: Fenced) -> Fenced:
+        """The error with the run that has taken the pipeline over, where the ledger can be asked."""
+        with contextlib.suppress(Exception):
+            by = running.taken_by(self._ledger.claimed(self._spark), self._ledger.epoch)
+            return Fenced(f"{error.message}\n{by}") if by is not None and by not in error.message else error
+        return error
 
     def _round(self, *, follows: bool) -> None:
         before = self._last_cycle.number
@@ -532,6 +545,8 @@ class Driver:
                 self._past.abandoned()
                 raise
         self._last_cycle.executed(executed.tally)
+        for text in running.in_the_future(self._topology, executed.tally, _wall_clock_ms()):
+            self._summary.warnings.append(f"cycle {plan.cycle}: {text}")
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         self._summary.records += records

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import time
+import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -190,8 +191,11 @@ class Table:
 
     @contextlib.contextmanager
     def _named(self, spark: SparkSession, rows: DataFrame, what: str) -> Iterator[str]:
-        """The name by which a statement finds the rows; afterwards the session has no such name any more."""
-        view = f"lakestreams_{re.sub(r'[^A-Za-z0-9]', '_', self.name)}_{what}"
+        """The name by which a statement finds the rows; afterwards the session has no such name any more.
+
+        Nobody else has it: another driver in the same session would take the rows away, and its fence with them.
+        """
+        view = f"lakestreams_{re.sub(r'[^A-Za-z0-9]', '_', self.name)}_{what}_{uuid.uuid4().hex}"
         rows.createOrReplaceTempView(view)
         try:
             yield view

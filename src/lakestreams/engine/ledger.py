@@ -35,7 +35,7 @@ from lakestreams.engine import fence
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake, Table
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import History, Ingest, Plan, Range, StoredState, TopicPartition
+from lakestreams.engine.plans import Claim, History, Ingest, Plan, Range, StoredState, TopicPartition
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
 
@@ -103,6 +103,7 @@ class Ledger:
             .agg(
                 F.max_by(F.struct("*"), F.struct("epoch", "cycle", "seq")).alias("row"),
                 F.collect_set(_configured()).alias("configured"),
+                F.max("written_at_ms").alias("last_ms"),
             )
             .collect()
         )
@@ -123,7 +124,14 @@ class Ledger:
             trim=_plan(rows["trim"]) if "trim" in rows else None,
             trimmed=_plan(rows["trimmed"]) if "trimmed" in rows else None,
             maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
+            claim=_claim(rows["epoch"], max(found["last_ms"] for found in newest)) if "epoch" in rows else None,
         )
+
+    def claimed(self, spark: SparkSession) -> Claim | None:
+        """Who has the pipeline now; None if nobody ever had."""
+        own = self.rows(spark).where(F.col("kind") == self.role)
+        found = own.orderBy(F.desc("epoch")).limit(1).collect()
+        return _claim(found[0], found[0]["written_at_ms"]) if found else None
 
     def began(self, spark: SparkSession) -> int:
         """The newest epoch that writes have met; of a ledger that was made anew it is not among its rows."""
@@ -456,6 +464,10 @@ def _state(row: Row) -> StoredState:
     options = row["options"]
     frames = tuple((node, name) for node, name in json.loads(options["frames"]))
     return StoredState(row["cycle"], row["fingerprint"], options["slot"], int(options["rows"]), frames)
+
+
+def _claim(row: Row, last_ms: int) -> Claim:
+    return Claim(row["run_id"], row["epoch"], row["written_at_ms"], last_ms)
 
 
 def _ingest(row: Row) -> Ingest:

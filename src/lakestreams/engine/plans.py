@@ -167,6 +167,22 @@ class StoredState:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """Who has the pipeline, as the ledger tells.
+
+    Attributes:
+        run_id, epoch: of the run.
+        began_ms: when it took the pipeline over, by its machine's clock.
+        last_ms: when the ledger's newest row was written, by its writer's.
+    """
+
+    run_id: str
+    epoch: int
+    began_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True)
 class History:
     """What the ledger says of a pipeline at a driver's start."""
 
@@ -180,6 +196,7 @@ class History:
     trim: Plan | None = None  # everything that the cycles up to it took, as one plan
     trimmed: Plan | None = None
     maintenance: int = 0
+    claim: Claim | None = None
 
     @property
     def open_plan(self) -> Plan | None:

@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
-from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError, TopologyInvalid
+from lakestreams.errors import InvalidExpression, InvalidName, InvalidOption, LakestreamsError, TopologyInvalid
 from lakestreams.expectations import judging, outcomes
 from lakestreams.expectations import rules as rules_module
 from lakestreams.expectations.judging import ORPHAN, Dataset
@@ -80,7 +81,7 @@ from lakestreams.topology.old_values import quiet_filters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType
 
     from lakestreams.topology.builder import Topology
 
@@ -516,7 +517,17 @@ class _Walk:
         if missing:
             message = f"cluster_by or partition_by names {', '.join(missing)}, which the output lacks"
             raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=where(node))
+        kinds = {field.name: field.dataType for field in selected.schema.fields}
+        unfit = [name for name in node.partition_by if not is_written_as_text(kinds[name])]
+        if unfit:
+            message = f"partition_by names {', '.join(unfit)}, whose type has no text that gives the value back"
+            raise InvalidOption(message, hint="cluster_by, or another column", where=where(node))
         return selected
+
+
+def is_written_as_text(kind: DataType) -> bool:
+    """Whether a partition's value can be of a type: bytes lose what is no text, structs and lists have none."""
+    return not isinstance(kind, BinaryType | StructType | ArrayType | MapType)
 
 
 def _reads_old(node: Node) -> bool:

@@ -1,0 +1,92 @@
+"""What a run says of others: of the run that had its pipeline, of a clock that cannot be right, of too many bad records."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakestreams import StreamsBuilder, Text
+from lakestreams.engine import running
+from lakestreams.engine.cycle import RunCounts
+from lakestreams.engine.plans import Claim, History, Plan, Range
+from lakestreams.errors import TooManyBadRecords
+from lakestreams.expectations.tally import Tally
+
+NOW = 1_700_000_000_000
+BEFORE = Claim("3f2a", 4, NOW - 90_000, NOW - 5_000)
+DAY = 86_400_000
+
+
+def plan(read: int, bad: int, topic: str = "t") -> Plan:
+    return Plan(1, "f", (Range(topic, 0, 0, read, records=read, bad=bad),), {}, 1, 1)
+
+
+# --- who had it ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_takes_over_an_unfinished_one_says_which_and_when() -> None:
+    (warning,) = running.taken_from(History(epoch=4, plan=plan(1, 0), done_cycle=0, claim=BEFORE))
+    for word in ("run 3f2a (epoch 4)", "cycle 1", "2023-11-14 22:11:50 UTC", "2023-11-14 22:13:15 UTC", "LS503"):
+        assert word in warning
+
+
+def test_a_finished_run_is_no_news() -> None:
+    assert running.taken_from(History()) == []
+    assert running.taken_from(History(epoch=4, plan=plan(1, 0), done_cycle=1, claim=BEFORE)) == []
+
+
+def test_a_run_that_is_taken_over_can_say_by_whom() -> None:
+    assert running.taken_by(BEFORE, 3) == "run 3f2a (epoch 4) took it over at 2023-11-14 22:11:50 UTC"
+    assert running.taken_by(BEFORE, 4) is None
+    assert running.taken_by(None, 4) is None
+
+
+# --- clocks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("behind_ms", "told"), [(-DAY, 0), (0, 0), (60_000, 0), (60_001, 1), (2 * DAY, 1)])
+def test_a_clock_behind_the_ledger_is_told(behind_ms: int, told: int) -> None:
+    found = running.clock_behind(History(claim=BEFORE), BEFORE.last_ms - behind_ms)
+    assert len(found) == told
+    assert all("FUTURE_TIMESTAMP" in one and running.shown(BEFORE.last_ms) in one for one in found)
+
+
+def test_a_first_run_has_no_clock_to_compare_with() -> None:
+    assert running.clock_behind(History(), 0) == []
+
+
+@pytest.mark.parametrize(("read", "future", "told"), [(100, 0, 0), (100, 1, 0), (100, 2, 1), (1, 1, 1), (None, 0, 0)])
+def test_many_records_of_the_future_are_told(read: int | None, future: int, told: int) -> None:
+    builder = StreamsBuilder("p")
+    builder.stream("t", key=Text("a"), value=Text("b")).to_delta("silver.t")
+    tally = Tally()
+    tally.of("t").rows_in = read
+    tally.quarantined("t", "FUTURE_TIMESTAMP", future)
+    tally.quarantined("t", "MALFORMED_VALUE", 50)
+    found = running.in_the_future(builder.build(), tally, NOW)
+    assert len(found) == told
+    assert all(f"t: {future} of {read} records" in one and running.shown(NOW) in one for one in found)
+
+
+def test_times_that_no_calendar_has_are_shown_as_numbers() -> None:
+    assert running.shown(1 << 62) == f"{1 << 62} ms"
+
+
+# --- bad records -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("read", "bad", "passes"),
+    [
+        (1, 1, True), (2, 2, True), (3, 3, False), (3, 2, True), (19, 19, False), (100, 19, True), (100, 20, False),
+        (400, 20, True), (399, 20, False), (999, 1, True), (1_000, 50, True), (1_000, 51, False), (5, 0, True),
+    ],
+)  # fmt: skip
+def test_small_runs_are_judged_too_and_one_bad_record_stops_none(read: int, bad: int, passes: bool) -> None:
+    counts = RunCounts()
+    counts.add(plan(read, bad))
+    counts.require_share(1.0)
+    if passes:
+        counts.require_share(0.05)
+        return
+    with pytest.raises(TooManyBadRecords, match=f"t: {bad} of {read} records"):
+        counts.require_share(0.05)
