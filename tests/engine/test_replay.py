@@ -128,7 +128,7 @@ def test_an_attempt_meets_the_windows_that_are_open_at_the_clock_it_finds(
     bench = Bench(spark, broker, tmp_path, order_payments(orders, payments))
     broker.produce(orders, [("old", "1", ZERO + 100), ("near", "2", ZERO + 1_000)])
     broker.produce(payments, [("old", BAD, ZERO + 110), ("near", BAD, ZERO + 1_010), ("next", BAD, ZERO + 1_500)])
-    bench.run(snapshot_every=1)
+    bench.run(snapshot_every=1, max_bad_share=1.0)  # all payments are bad
     output = "silver.order_payments"
     places = {key: place for key, place in bad_records(bench).items() if key != "next"}
     assert ask(bench, {place: f"p-{key}" for key, place in places.items()}) == 2
@@ -186,7 +186,7 @@ def test_wherever_a_run_fails_what_is_replayed_is_there_once(
     broker.produce(views, [(f"v{number}", BAD, ZERO + 100 + number) for number in count])
     broker.produce(views, [(f"w{number}", BAD, ZERO + 100 + number) for number in count])
     for bench in (failing, plain):
-        bench.run(snapshot_every=1)
+        bench.run(snapshot_every=1, max_bad_share=1.0)
     bad = bad_records(plain)
     mended = [
         {bad[f"u{number}"]: f"r{number}", bad[f"v{number}"]: f"/{number}", bad[f"w{number}"]: None} for number in count
