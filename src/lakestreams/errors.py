@@ -424,18 +424,6 @@ class UnwritablePartition(LakestreamsError):
     hint = "give such rows another value in a map_values or select_key, leave them out by a filter, or use cluster_by instead"
 
 
-class UnwritablePartition(LakestreamsError):
-    """A row has a value in a partition column that the table would give back as another one.
-
-    Delta takes the empty text of such a column for null, and Hive's word for null, too; on a disk a value names a folder,
-    which is limited in length. A merged table would then hold two rows of one key. Nothing of the cycle was published.
-    """
-
-    code = "LS403"
-    name = "UNWRITABLE_PARTITION"
-    hint = "give such rows another value in a map_values or select_key, leave them out by a filter, or use cluster_by instead"
-
-
 class NotInQuarantine(LakestreamsError):
     """What is to be shown, replayed or discarded is not in quarantine, or was decided on before.
 

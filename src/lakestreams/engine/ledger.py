@@ -602,10 +602,6 @@ def _claim(row: Row, last_ms: int) -> Claim:
     return Claim(row["run_id"], row["epoch"], row["written_at_ms"], last_ms)
 
 
-def _claim(row: Row, last_ms: int) -> Claim:
-    return Claim(row["run_id"], row["epoch"], row["written_at_ms"], last_ms)
-
-
 def _ingest(row: Row) -> Ingest:
     request = int((row["options"] or {}).get(_REQUEST, 0))
     return Ingest(row["seq"], row["seq_from"], _ranges(row), request)

@@ -259,22 +259,6 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """Who has the pipeline, as the ledger tells.
-
-    Attributes:
-        run_id, epoch: of the run.
-        began_ms: when it took the pipeline over, by its machine's clock.
-        last_ms: when the ledger's newest row was written, by its writer's.
-    """
-
-    run_id: str
-    epoch: int
-    began_ms: int
-    last_ms: int
-
-
-@dataclass(frozen=True)
 class History:
     """What the ledger says of a pipeline at a driver's start."""
 
