@@ -4,7 +4,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import LakestreamsError
-from lakestreams.formats import ConnectJson, DebeziumJson, EventTime, Json, Long, RegistryJson, Text
+from lakestreams.formats import (
+    ConnectJson,
+    DebeziumJson,
+    EventTime,
+    Int,
+    Json,
+    JsonScalar,
+    Long,
+    RegistryJson,
+    Short,
+    Text,
+    Uuid,
+)
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology import expectations as invariants
 from lakestreams.topology.builder import StreamsBuilder, Topology
@@ -48,7 +60,9 @@ __all__ = [
     "EventTime",
     "Fields",
     "GlobalKTable",
+    "Int",
     "Json",
+    "JsonScalar",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
@@ -57,10 +71,12 @@ __all__ = [
     "Long",
     "MaybeFields",
     "RegistryJson",
+    "Short",
     "StreamsBuilder",
     "Text",
     "TimeWindowedKStream",
     "Topology",
+    "Uuid",
     "__version__",
     "agg",
     "invariants",

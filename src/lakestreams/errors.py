@@ -222,9 +222,10 @@ class OwnTopic(LakestreamsError):
 class FormatUnfit(LakestreamsError):
     """A format cannot write what an output to Kafka is given.
 
-    `Text`, `Long` and `Json` can be written, the other formats can be read only. What a value's format names are columns
-    of the result's value, or `event_time_ms`, the result's time; a key's format names all columns of the key, since two
-    keys must not become one. The types are the result's own: nothing is cast in silence.
+    `Text`, `Json` and the formats of one number, UUID or scalar can be written, the others are for reading only. What a
+    value's format names are columns of the result's value, or `event_time_ms`, the result's time; a key's format names
+    all columns of the key, since two keys must not become one. The types are the result's own: nothing is cast in
+    silence.
     """
 
     code = "LS115"

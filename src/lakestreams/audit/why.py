@@ -27,7 +27,7 @@ from lakestreams.errors import InvalidOption, NoSuchRecord
 from lakestreams.flow import dataflow
 from lakestreams.flow.dataflow import EVENT_TIME, LINEAGE
 from lakestreams.flow.steps import names
-from lakestreams.formats.binary import Long
+from lakestreams.formats import Int, Long, Short, Uuid
 from lakestreams.joins.order import AMENDED, CONTRIBUTORS, COORDINATES, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import key_source, sources_of
@@ -232,9 +232,9 @@ def _fates(source: Source, rows: DataFrame) -> list[Fate]:
 
 
 def _readable(how: Format, raw: str, typed: str) -> Column:
-    """What somebody can read of a key or value: of a long its number, else its bytes as text."""
+    """What somebody can read of a key or value: of numbers and UUIDs in bytes what they are, else its bytes as text."""
     text = F.col(raw).cast("string")
-    if isinstance(how, Long):
+    if isinstance(how, Long | Int | Short | Uuid):
         text = F.coalesce(F.col(typed)[how.column].cast("string"), text)
     return text.alias(raw)
 

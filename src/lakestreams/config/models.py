@@ -22,7 +22,19 @@ from pydantic import (
 from lakestreams.config.expected import Expecting
 from lakestreams.config.parts import Duration, Model, Name, Sql, exactly_one
 from lakestreams.config.verbs import StepSpec
-from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, TableColumns, Text
+from lakestreams.formats import (
+    ConnectJson,
+    DebeziumJson,
+    Int,
+    Json,
+    JsonScalar,
+    Long,
+    RegistryJson,
+    Short,
+    TableColumns,
+    Text,
+    Uuid,
+)
 from lakestreams.formats.base import Format
 from lakestreams.topology.nodes import (
     ExpectationAction,
@@ -43,6 +55,18 @@ class FormatSpec(Model):
 
     text: Name | None = Field(default=None, description="UTF-8 text as one string column of this name.")
     long: Name | None = Field(default=None, description="Kafka's eight-byte long as one bigint column of this name.")
+    int_: Name | None = Field(
+        default=None,
+        alias="int",
+        description="Four bytes, as Kafka's IntegerSerializer writes them, as one int column.",
+    )
+    short: Name | None = Field(
+        default=None, description="Two bytes, as its ShortSerializer does, as one smallint column."
+    )
+    uuid: Name | None = Field(default=None, description="A UUID's sixteen bytes as one string column.")
+    json_scalar: Sql | None = Field(
+        default=None, description="A JSON text or whole number without an object, such as 'id bigint'."
+    )
     json_: Sql | None = Field(
         default=None, alias="json", description="A JSON object with these columns, such as 'ms bigint, page string'."
     )
@@ -91,7 +115,16 @@ _OF_JSON: Final[dict[str, Callable[..., Format]]] = {
     "connect_json": ConnectJson,
     "debezium_json": DebeziumJson,
 }
-_FORMATS: Final[dict[str, Callable[[str], Format]]] = {"text": Text, "long": Long, **_OF_JSON, "columns": TableColumns}
+_FORMATS: Final[dict[str, Callable[[str], Format]]] = {
+    "text": Text,
+    "long": Long,
+    "int_": Int,
+    "short": Short,
+    "uuid": Uuid,
+    "json_scalar": JsonScalar,
+    **_OF_JSON,
+    "columns": TableColumns,
+}
 
 
 def _alias(name: str) -> str:

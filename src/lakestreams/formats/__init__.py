@@ -4,6 +4,7 @@ from lakestreams.formats.base import Field, Format, Parsed, WritableFormat
 from lakestreams.formats.binary import Long, Text
 from lakestreams.formats.connect import ConnectJson, DebeziumJson
 from lakestreams.formats.json import Json, RegistryJson
+from lakestreams.formats.scalars import Int, JsonScalar, Short, Uuid
 from lakestreams.formats.table import TableColumns
 from lakestreams.formats.time import EventTime
 
@@ -13,11 +14,15 @@ __all__ = [
     "EventTime",
     "Field",
     "Format",
+    "Int",
     "Json",
+    "JsonScalar",
     "Long",
     "Parsed",
     "RegistryJson",
+    "Short",
     "TableColumns",
     "Text",
+    "Uuid",
     "WritableFormat",
 ]

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from lakestreams.errors import InvalidOption
-from lakestreams.formats import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
+from lakestreams.formats import (
+    ConnectJson,
+    DebeziumJson,
+    Int,
+    Json,
+    JsonScalar,
+    Long,
+    RegistryJson,
+    Short,
+    Text,
+    Uuid,
+)
 
 if TYPE_CHECKING:
     from lakestreams.formats.base import Format
 
-_LONG = 2**63
+_BYTES = {Long: 8, Int: 4, Short: 2}
 _REGISTRY_PREFIX = b"\x00\x00\x00\x00\x01"
 
 
@@ -20,7 +33,7 @@ def encode(value: Any, how: Format) -> bytes | None:
     """The bytes of a value.
 
     Args:
-        value: bytes as they are; None; text for `Text`; an int for `Long`; a dict for the formats of JSON, whose
+        value: bytes as they are; None; text for `Text` and `Uuid`; an int for `Long`, `Int` and `Short`; either for `JsonScalar`; a dict for the formats of JSON, whose
             names and types are judged when it is read, as a topic's are; a column that is read from another field is
             written there. For `DebeziumJson` it is the row; its update
             is written (pass bytes for any other event).
@@ -33,8 +46,14 @@ def encode(value: Any, how: Format) -> bytes | None:
         return value
     if isinstance(how, Text) and isinstance(value, str):
         return value.encode("utf-8")
-    if isinstance(how, Long) and isinstance(value, int) and not isinstance(value, bool) and -_LONG <= value < _LONG:
-        return value.to_bytes(8, "big", signed=True)
+    size = _BYTES.get(type(how))
+    if size is not None and type(value) is int and -(1 << 8 * size - 1) <= value < 1 << 8 * size - 1:
+        return value.to_bytes(size, "big", signed=True)
+    if isinstance(how, Uuid) and isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return UUID(value).bytes
+    if isinstance(how, JsonScalar) and type(value) in (int, str):
+        return json.dumps(value, ensure_ascii=False).encode("utf-8")
     if isinstance(how, Json | RegistryJson | ConnectJson | DebeziumJson) and isinstance(value, Mapping):
         text = json.dumps(_wrapped(how.places.put(value), how), ensure_ascii=False, default=str).encode("utf-8")
         return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson) else text

@@ -319,7 +319,8 @@ class KStream(Handle):
             topic: one that exists and that the pipeline does not read.
             key: the format of the key's bytes, of all columns that the key has; by default a JSON object of them.
             value: the format of the value's bytes: of columns of the value, and of `event_time_ms` if it names that;
-                by default a JSON object of all the value's columns. `Text`, `Long` and `Json` can be written.
+                by default a JSON object of all the value's columns. `Text`, `Json` and the formats of one number, UUID
+                or scalar can be written.
         """
         return Output(self._builder, self._builder.add(KafkaSink(topic, self._node, key, value)))
 
