@@ -12,12 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.formats.cases import BAD, differences, read
 from tests.joins.test_partitioner import partition as murmur2_partition
 
-from lakestreams import Int, Json, JsonScalar, Short, StreamsBuilder, Text, Uuid
+from lakestreams import Int, JsonScalar, Short, Uuid
 from lakestreams.errors import InvalidFormat, InvalidOption
 from lakestreams.formats import WritableFormat
 from lakestreams.formats.base import struct_type
 from lakestreams.joins.partitioner import partition_of
-from lakestreams.testing import TopologyTestDriver
 from lakestreams.testing.encode import encode
 
 if TYPE_CHECKING:
@@ -111,15 +110,3 @@ def test_a_key_of_four_bytes_has_the_partition_that_clients_give_it(spark: Spark
     rows = spark.createDataFrame([({"id": number},) for number in numbers], "k struct<id: int>")
     found = rows.select(F.col("k.id"), partition_of(rows, "k", 7)).collect()
     assert {row[0]: row[1] for row in found} == {one: murmur2_partition(struct.pack(">i", one), 7) for one in numbers}
-
-
-def test_scalar_keys_meet_each_other(spark: SparkSession) -> None:
-    builder = StreamsBuilder("p")
-    orders = builder.stream("Orders", key=JsonScalar("id bigint"), value=Text("item"))
-    orders.left_join(builder.table("Names", key=Json("id bigint"), value=Text("name"))).to_delta("out")
-    driver = TopologyTestDriver(builder.build(), spark)
-    driver.pipe("Names", {"id": 5}, "Ada", 1)
-    for key in (5, b"6", b"null", b'"5"'):
-        driver.pipe("Orders", key, "book", 2)
-    assert [(one.key, one.value["name"]) for one in driver.read()] == [(5, "Ada"), (6, None), (None, None)]
-    assert [(one.cause, one.code) for one in driver.refused()] == [(4, "MALFORMED_KEY")]

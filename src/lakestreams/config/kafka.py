@@ -471,8 +471,8 @@ class KafkaOptions:
                 self._resolve(name, value)
             except SecretUnresolved:
                 continue
-        spellings = {spelt for secret in self._resolved for spelt in spellings(secret.reveal())}
-        for spelt in sorted(spellings, key=len, reverse=True):
+        spelt_so = {spelt for secret in self._resolved for spelt in spellings(secret.reveal())}
+        for spelt in sorted(spelt_so, key=len, reverse=True):
             text = text.replace(spelt, "***")
         return text
 
