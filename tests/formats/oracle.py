@@ -120,13 +120,17 @@ def _scalar(text: str, kind: tuple[Any, ...], *, bare: bool) -> Any:
     if sort in ("double", "float"):
         return _floating(text, sort) if number else None
     if sort == "decimal":
-        return None if not _NUMBER.match(text) or (bare and _is_long(text)) else _decimal(text, kind[1], kind[2])
+        return (
+            None
+            if not _NUMBER.match(text) or (bare and _is_long(text))
+            else _decimal(_as_double(text) if bare else text, kind[1], kind[2])
+        )
     if sort in UNITS:
         return _at(int(text) * UNITS[sort]) if number and re.fullmatch(r"-?\d+", text) else None
+    if sort == "decimal_base64" and not (bare and re.search("[.eE-]", text) and text not in ("true", "false")):
+        return _decimal_of_bytes(text, kind[1], kind[2])
     if bare:
         return None
-    if sort == "decimal_base64":
-        return _decimal_of_bytes(text, kind[1], kind[2])
     return _date(text) if sort == "date" else _moment(text, zoned=sort == "timestamp")
 
 
@@ -140,7 +144,7 @@ def _integer(text: str, sort: str) -> Any:
 
 
 def _floating(text: str, sort: str) -> Any:
-    number = float(text)
+    number = float(int(text) if re.fullmatch(r"-?\d+", text) else text)  # the whole number -0 is 0
     if sort == "float":
         try:
             number = struct.unpack(">f", struct.pack(">f", number))[0]
@@ -153,6 +157,11 @@ def _is_long(text: str) -> bool:
     """Whether a number that is not whole has more digits than a double is sure to hold."""
     digits = re.split("[eE]", text)[0].lstrip("-").replace(".", "").strip("0")
     return re.search("[.eE]", text) is not None and len(digits) > 15
+
+
+def _as_double(text: str) -> str:
+    """A number that is not whole, as what a double has of it: zero, if it is smaller than any."""
+    return "0" if re.search("[.eE]", text) and float(text) == 0 else text
 
 
 def _decimal(text: str, precision: int, scale: int) -> Any:

@@ -195,6 +195,7 @@ def nested(name: str, types: dict[str, tuple[Any, ...]]) -> Given:
             f'{{"{column}_{part}": {wrong}}}'
             for part in "lms"
             for wrong in ("5", '"x"', "[]", "{}", "[{}]", '{"y": []}')
+            if kind[0] != "string"  # which takes any JSON
         ]
     raws = tuple(record.encode() for record in records)
     return Given(name, Json(oracle.columns(members)), raws, tuple(wanted_of(raw, members) for raw in raws))
@@ -242,7 +243,8 @@ def test_every_value_is_what_was_written_or_refused_with_its_name(spark: SparkSe
     given = [flat("plain", TYPES), flat("guessed", GUESSED), *wrapped(), *binaries()]
     assert sum(len(one.records) for one in given) > 300
     found = found_of(spark, given)
-    assert differences(given, found) == []
+    wrong = differences(given, found)
+    assert not wrong, wrong[:40]
     for one in given:
         kinds = [isinstance(want, tuple) for want in one.wanted]
         assert any(kinds), f"{one.name}: some are refused"
@@ -271,4 +273,5 @@ def test_values_inside_of_arrays_maps_and_objects(spark: SparkSession) -> None:
         nested("plain", TYPES),
         nested("guessed", {name: GUESSED[name] for name in ("price", "at", "in_s", "bytes")}),
     ]
-    assert differences(given, found_of(spark, given)) == []
+    wrong = differences(given, found_of(spark, given))
+    assert not wrong, wrong[:40]
