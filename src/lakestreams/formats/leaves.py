@@ -105,7 +105,8 @@ def _from_base64(text: str, kind: str) -> str:
     high = "CAST(conv(left(h, 16), 16, -10) AS DECIMAL(38, 0))"
     low = "CAST(conv(right(h, 16), 16, 10) AS DECIMAL(38, 0))"
     number = f"try_add(try_multiply({high}, CAST('18446744073709551616' AS DECIMAL(38, 0))), {low})"
-    digits = f"lpad(CAST(abs(n) AS STRING), {scale + 1}, '0')"
+    written_as = "CAST(abs(n) AS STRING)"
+    digits = f"lpad({written_as}, greatest(length({written_as}), {scale + 1}), '0')"  # lpad cuts what is longer
     placed = f"concat(left({digits}, length({digits}) - {scale}), '.', right({digits}, {scale}))" if scale else digits
     written = f"concat(IF(n < 0, '-', ''), {placed})"
     fits = f"CASE WHEN length(CAST(abs(n) AS STRING)) <= {precision} THEN try_cast({written} AS {kind}) END"
