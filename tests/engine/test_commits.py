@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakestreams.engine.commits import Commit, changed_by_others
+from lakestreams.engine.commits import Commit, changed_by_others, newest_property
 
 TRIM = '["(((attempt#1 > 0) AND (seq#2L < 3)) OR ((attempt#1 = 0) AND (offset#3L < 9)))"]'
 DEDUPED = '["(((partition#1 = partition#0) AND (offset#2L = offset#1L)) AND (attempt#3 = attempt#2))"]'
@@ -111,3 +111,13 @@ def test_commits_that_the_history_lacks_are_not_judged() -> None:
     found = changed_by_others(commits, 3)
     assert found is not None
     assert (found.commit.version, found.good) == (12, 9)
+
+
+def test_a_property_is_what_it_was_set_to_last_behind_a_version() -> None:
+    def set_to(value: str) -> tuple[str, dict[str, Any]]:
+        return "SET TBLPROPERTIES", {"parameters": {"properties": f'{{"lakestreams.sealed.shop":"{value}"}}'}}
+
+    commits = history(set_to("3"), OURS[0], set_to("4"), ("SET TBLPROPERTIES", {"parameters": {"properties": None}}))
+    assert newest_property(commits, "lakestreams.sealed.shop", 4) == "4"
+    assert newest_property(commits, "lakestreams.sealed.shop", 7) is None
+    assert newest_property(commits, "lakestreams.sealed.other", 4) is None

@@ -7,6 +7,7 @@ by this engine.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ _HARMLESS: Final = frozenset(
         "ROW TRACKING UNBACKFILL", "DOMAIN METADATA CLEANUP", "SET COLUMN DEFAULTS",
     }
 )  # fmt: skip
-_CREATED, _RESTORED = "CREATE TABLE", "RESTORE"
+_CREATED, _RESTORED, _SET = "CREATE TABLE", "RESTORE", "SET TBLPROPERTIES"
 _MERGED: Final = re.compile(r"\b_gone\b")  # the column by which `Table.merge` knows deletions
 _NEWEST: Final = 20
 _SINCE: Final = 1_000  # commits that others may make between two looks
@@ -130,6 +131,13 @@ def changed_by_others(commits: Sequence[Commit], since: int) -> Change | None:
 def _known(good: Mapping[int, bool], version: int | None) -> int | None:
     """The version, or of those that were looked at the last one before it."""
     return max((one for one in good if version is not None and one <= version), default=None)
+
+
+def newest_property(commits: Sequence[Commit], name: str, since: int) -> str | None:
+    """The value that a table's property was set to last, behind a version; None if it was not set there."""
+    told = (one.parameters.get("properties") for one in commits if one.version > since and one.operation == _SET)
+    values = [json.loads(text).get(name) for text in told if text]
+    return next((str(value) for value in reversed(values) if value is not None), None)
 
 
 def read(spark: SparkSession, table: Table, limit: int | None = None) -> list[Commit]:

@@ -42,7 +42,7 @@ class Look:
         owner: of a bronze table or an output, what its owner is called; "": it is shared.
         table_id: Delta's id of it; "": it is not there.
         properties: Delta's table properties.
-        files: how many files its newest version has.
+        files: how many files its newest version has; 0 where that was not asked, since the ledger knows the table.
         commits: its newest ones, ascending.
     """
 
@@ -130,7 +130,7 @@ class Found:
             TableOwned: if another pipeline has created one of them first.
         """
         new = [one for one in self.looks if not one.there and one.table.exists(spark)]
-        created = replace(self, looks=side_by_side(spark, [partial(_looked, spark, one) for one in new]))
+        created = replace(self, looks=side_by_side(spark, [partial(_looked, spark, one, self.pipeline) for one in new]))
         created.require_own()
         there = [one for one in self.looks if one.there] + [
             replace(one, commits=one.commits[:1]) for one in created.looks
@@ -188,12 +188,12 @@ def known(spark: SparkSession, ledger: Ledger, topology: Topology, *, accept: bo
     Raises:
         TableOwned, LedgerLost, TableDeleted, TableChanged
     """
-    tables = look(spark, ledger, topology)
-    tables.require_own()
     history = History()
-    if tables.has_ledger:
+    if ledger.table.exists(spark):
         ledger.create(spark)  # adds the columns that an older version's lacks
         history = ledger.history(spark)
+    tables = look(spark, ledger, topology, history.tables)
+    tables.require_own()
     tables.require_ledger(history.epoch)
     if not history.epoch or tables.epochs_changed(spark, history):
         history = _beyond_epochs(spark, ledger, history, has_ledger=tables.has_ledger)
@@ -215,8 +215,18 @@ def _beyond_epochs(spark: SparkSession, ledger: Ledger, history: History, *, has
     return replace(history, epoch=max(newest, history.epoch))
 
 
-def look(spark: SparkSession, ledger: Ledger, topology: Topology) -> Found:
-    """Looks at every table of a pipeline, side by side; writes nothing."""
+def look(
+    spark: SparkSession, ledger: Ledger, topology: Topology, known: Mapping[str, KnownTable] | None = None
+) -> Found:
+    """Looks at every table of a pipeline, side by side; writes nothing.
+
+    Args:
+        spark: the session.
+        ledger: of the pipeline.
+        topology: the pipeline.
+        known: what the ledger says of the tables, by their keys.
+    """
+    known = known or {}
     lake, name = ledger.lake, topology.name
     listed = any(isinstance(what, ForeignKeyExists) for _, what in topology.expectations.invariants)
     control = [quarantine.table(ledger), event_log.table(ledger), replays.table(ledger)]
@@ -234,7 +244,8 @@ def look(spark: SparkSession, ledger: Ledger, topology: Topology) -> Found:
             for one in topology.sinks
         ),
     ]
-    return Found(name, side_by_side(spark, [partial(_looked, spark, one) for one in looks]))
+    asked = [partial(_looked, spark, one, name, known.get(one.key)) for one in looks]
+    return Found(name, side_by_side(spark, asked))
 
 
 def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
@@ -252,16 +263,22 @@ def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
     return [f"accepted as it is: {one.error.message}" for one in faults]
 
 
-def _looked(spark: SparkSession, one: Look) -> Look:
+def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | None = None) -> Look:
+    """The table as it is. Its history alone tells that, if it has the pipeline's own seal behind what the ledger knows."""
     if not one.table.exists(spark):
         return one
+    newest = commits.read(spark, one.table, _NEWEST)
+    sealed = None if known is None else commits.newest_property(newest, f"{_SEALED}{pipeline}", known.version)
+    if known is not None and sealed is not None:
+        properties = {f"{_SEALED}{pipeline}": sealed} | ({OWNER: one.owner} if one.owner else {})
+        return replace(one, table_id=known.table_id, properties=properties, commits=newest)
     (detail,) = spark.sql(f"DESCRIBE DETAIL {one.table.reference}").select("id", "properties", "numFiles").collect()
     return replace(
         one,
         table_id=detail["id"],
         properties=dict(detail["properties"] or {}),
         files=int(detail["numFiles"] or 0),
-        commits=commits.read(spark, one.table, _NEWEST),
+        commits=newest,
     )
 
 
