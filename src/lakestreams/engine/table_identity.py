@@ -272,14 +272,8 @@ def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | N
     if known is not None and sealed is not None:
         properties = {f"{_SEALED}{pipeline}": sealed} | ({OWNER: one.owner} if one.owner else {})
         return replace(one, table_id=known.table_id, properties=properties, commits=newest)
-    (detail,) = spark.sql(f"DESCRIBE DETAIL {one.table.reference}").select("id", "properties", "numFiles").collect()
-    return replace(
-        one,
-        table_id=detail["id"],
-        properties=dict(detail["properties"] or {}),
-        files=int(detail["numFiles"] or 0),
-        commits=newest,
-    )
+    it = commits.identity(spark, one.table)
+    return replace(one, table_id=it.table_id, properties=it.properties, files=it.files, commits=newest)
 
 
 def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError | None:
