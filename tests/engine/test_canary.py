@@ -170,7 +170,7 @@ DATA = (
     Run("unequal-partitions", "LS104", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-three"),)),
     Run("other-columns", "LS512(?s:.*)enriched", change=(("region: coalesce", "other: coalesce"),), lake="success"),
     Run("expectation", "LS402", change=(("kind: stream", "kind: stream\n    expect_or_fail: {long: seconds > 1000}"),)),
-    Run("in-doubt", "", None, environment={"LAKESTREAMS_FAILPOINT": "kafka.before:1:kill"}),
+    Run("in-doubt", "failpoint kafka.after", environment={"LAKESTREAMS_FAILPOINT": "kafka.after:1:raise"}),
     Run("other-configuration", "LS504", change=(("kind: stream", "kind: stream\n    expect_or_drop: {long: seconds > 1}"),), lake="in-doubt"),
 )  # fmt: skip
 KILLED = Run("killed", "", None, lake="success", environment={"LAKESTREAMS_FAILPOINT": "epoch.after:1:kill"})
