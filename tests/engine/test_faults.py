@@ -26,6 +26,7 @@ from lakestreams.errors import (
     TableSchemaMismatch,
     TopicMissing,
     TopicRecreated,
+    TopologyChanged,
     TopologyInvalid,
     unfold,
 )
@@ -221,7 +222,7 @@ def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(
             probe.view(asked)
 
 
-def test_a_config_change_between_finished_cycles_is_fine(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+def test_a_change_between_finished_cycles_goes_on_where_it_is_accepted(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker)
     broker.produce(views, [("alice", '{"page": "/0"}', ZERO)])
 
@@ -235,7 +236,9 @@ def test_a_config_change_between_finished_cycles_is_fine(spark: SparkSession, br
     pipeline("first").run()
     broker.produce(views, [("alice", '{"page": "/1"}', ZERO)])
     second = pipeline("second")
-    second.run()
+    with pytest.raises(TopologyChanged):
+        second.run()
+    second.run(accept_change=True)
     assert [row["second"] for row in second.silver("silver.second").collect()] == ["/1"]
     assert second.ledger().where("kind = 'config'").count() == 2
 
