@@ -222,7 +222,9 @@ def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(
             probe.view(asked)
 
 
-def test_a_change_between_finished_cycles_goes_on_where_it_is_accepted(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+def test_a_change_between_finished_cycles_goes_on_where_it_is_accepted(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
     views, users = fresh_topics(broker)
     broker.produce(views, [("alice", '{"page": "/0"}', ZERO)])
 
