@@ -156,7 +156,8 @@ def test_results_are_written_in_order_with_their_ids_and_repeated_after_a_crash(
         bench.run()
     monkeypatch.delenv(failpoints.VARIABLE)
     summary = bench.run()
-    (warning,) = summary.warnings
+    unfinished, warning = summary.warnings
+    assert "has not finished cycle 2" in unfinished
     assert "cycle 2 was begun before" in warning
     assert enriched in warning
     _assert_equal_to_tables(bench, repeated=True)
