@@ -15,7 +15,7 @@ import pytest
 from tests.engine.harness import facts
 from tests.engine.late import STATEMENTS, Shop, Statement, answers_lost, land
 
-from lakestreams.engine import idempotent_append
+from lakestreams.engine import idempotent_append, table_identity
 from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger
 from lakestreams.errors import LakestreamsError
@@ -120,7 +120,8 @@ def empty_append(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Fact
     last = bench.ledger().where("kind = 'ingest'").agg({"seq": "max"}).first()
     assert last is not None
     fallen = bench.driver()
-    fallen._claim(fallen._ledger.history(shop.spark))
+    known = table_identity.known(shop.spark, fallen._ledger, bench.topology, accept=False)
+    fallen._claim(known.history, known)
     nothing = table.read(shop.spark).where("false")
     idempotent_append.append_once(shop.spark, fallen._ledger, source.topic, nothing, last[0] + 1)
     bench.run()
