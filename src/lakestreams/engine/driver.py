@@ -189,6 +189,7 @@ class Driver:
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
             self._ledger = replace(self._ledger, noted=self._ledger.noted.then(history.noted))
             self._resume(history, recover=began or not missing.bronze)
+            view = self._newest(view)
             self._require_same_topics(view)  # bronze may have had more than the ledger knew
             self._accept_losses(view)
         plan = self._last_cycle.open_plan
@@ -372,6 +373,12 @@ class Driver:
         self._summary.warnings += [text for text in topic_identity.warnings(view) if text not in self._summary.warnings]
         called = topic_identity.called(self._topology)
         topic_identity.require_same(self._ledger.noted, view, self._positions(), called, self._unplanned)
+
+    def _newest(self, view: ClusterView) -> ClusterView:
+        """The view; taken once more where bronze has more than it: an older driver has read on until the claim."""
+        if all(position <= view.ends.get(at, position) for at, position in self._positions().items()):
+            return view
+        return self._view(delta_source.examine(self._spark, self._lake, self._topology.sources)[0])
 
     def _require_unchanged(self, view: ClusterView) -> None:
         """Looks at the topics once more before anything is derived of what was read since the round's start."""
