@@ -25,7 +25,7 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
     """The rows with a column `made`.
 
     Args:
-        rows: any frame; no column may be of a type that has no order (a map).
+        rows: any frame.
         by: the columns that say which rows belong together.
         order: the columns that order them, in total.
         nothing: what was made before the first row, of the type that is made.
@@ -59,7 +59,22 @@ def reduced(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: C
 
 
 def _gathered(rows: DataFrame, by: Sequence[str], order: Sequence[str], kept: Sequence[str]) -> DataFrame:
-    return rows.groupBy(*by).agg(F.array_sort(F.collect_list(F.struct(*order, *kept))).alias(_ROWS))
+    return rows.groupBy(*by).agg(in_order(F.collect_list(F.struct(*order, *kept)), *order).alias(_ROWS))
+
+
+def in_order(structs: Column, *fields: str) -> Column:
+    """An array of structs, ordered by these fields, whose values are never null; other fields may be of any type.
+
+    Spark's own order compares all fields, and refuses to begin where one of them is a map.
+    """
+
+    def compared(one: Column, other: Column) -> Column:
+        found = F.lit(0)
+        for name in reversed(fields):
+            found = F.when(one[name] < other[name], -1).when(one[name] > other[name], 1).otherwise(found)
+        return found
+
+    return F.array_sort(structs, compared)
 
 
 def let(value: Column, use: Callable[[Column], Column]) -> Column:

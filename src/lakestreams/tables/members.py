@@ -23,6 +23,7 @@ from lakestreams.joins import validity
 from lakestreams.joins.order import KEY, ORDER, PLACE, is_new
 from lakestreams.joins.validity import FROM, TO
 from lakestreams.tables.changes import HALVES, INTO, INTO_KEY, OUT, there
+from lakestreams.tables.folding import in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -96,7 +97,7 @@ def value_of(part: Part) -> Column:
     if part.kind == "last":
         return value["of"]
     if part.kind == "collect":
-        return F.transform(F.array_sort(F.coalesce(value, F.array())), lambda one: one["of"])
+        return F.transform(in_order(F.coalesce(value, F.array()), "at"), lambda one: one["of"])
     return value
 
 
@@ -112,6 +113,8 @@ def _partial(part: Part) -> Column:
 def _together(part: Part, what: Column) -> Column:
     if part.kind == "min":
         return F.min(what)
-    if part.kind in ("max", "last"):
+    if part.kind == "max":
         return F.max(what)
+    if part.kind == "last":
+        return F.max_by(what, what["at"])
     return F.flatten(F.collect_list(what))

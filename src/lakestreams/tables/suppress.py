@@ -39,7 +39,7 @@ from lakestreams.joins.order import (
 )
 from lakestreams.joins.validity import byte_order, key_type
 from lakestreams.joins.windows import CLOCK
-from lakestreams.tables.folding import MADE, folded, let, reduced
+from lakestreams.tables.folding import MADE, folded, in_order, let, reduced
 from lakestreams.topology.nodes import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
@@ -260,7 +260,8 @@ def _one_by_one(rows: DataFrame, hold: Hold, most: int) -> DataFrame:
                 held,
                 lambda one: F.when(one["sorts"] == mine["sorts"], one.withField("last", mine["last"])).otherwise(one),
             )
-            with_mine = F.array_sort(F.when(F.size(found) > 0, kept).otherwise(F.concat(held, F.array(mine))))
+            with_mine = F.when(F.size(found) > 0, kept).otherwise(F.concat(held, F.array(mine)))
+            with_mine = in_order(with_mine, SINCE, "sorts")
             return F.when(mine["last"][KIND] == TICK, held).otherwise(with_mine)
 
         def leave(held: Column) -> Column:
