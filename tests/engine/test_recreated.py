@@ -275,6 +275,7 @@ def test_sparks_source_tells_first_offsets_too(bench: Secured) -> None:
 # --- records that expire between rounds ------------------------------------------------------------------------------
 
 
+@pytest.mark.soak  # at a start it is in test_faults
 def test_records_that_expire_between_rounds_are_an_error_or_written_down_once(bench: Secured) -> None:
     for accepted in (False, True):
         driver = bench.driver(accept_data_loss=accepted)

@@ -197,12 +197,9 @@ def events_of(topology: Topology) -> list[Piped]:
     return [piped for _, piped in sorted(found, key=order)]
 
 
-@pytest.mark.parametrize(
-    "drives",
-    # that the driver gives what the stories tell is shown join by join in tests/scenarios; fourteen joins at once take long
-    [False, pytest.param(True, marks=pytest.mark.soak)],
-    ids=["as told", "as driven"],
-)
+# that the driver gives what the stories tell is shown join by join in tests/scenarios; fourteen joins at once take long
+@pytest.mark.soak
+@pytest.mark.parametrize("drives", [False, True], ids=["as told", "as driven"])
 def test_ads_logins_and_page_views_on_a_real_broker(
     drives: bool, spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

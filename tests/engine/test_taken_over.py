@@ -129,9 +129,9 @@ def test_an_append_without_rows_is_not_taken_for_that_of_another_configuration(p
     ("first", "then"),
     [
         ("plan.after", f"publish.before/{FIRST}"),
-        (f"publish.after/{FIRST}", f"publish.after/{FIRST}"),
         ("plan.after", "taken.after"),
         pytest.param("plan.after", "taken.before", marks=pytest.mark.soak),
+        pytest.param(f"publish.after/{FIRST}", f"publish.after/{FIRST}", marks=pytest.mark.soak),
         *(
             pytest.param(first, then, marks=pytest.mark.soak)
             for first in ("plan.after", f"publish.before/{FIRST}", f"publish.after/{FIRST}", f"publish.after/{SECOND}")

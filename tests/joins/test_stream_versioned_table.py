@@ -108,8 +108,8 @@ def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: st
     compare(gather(results, histories[kind]), histories[kind])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param("recorded", marks=pytest.mark.soak), "wild"])
+@pytest.mark.soak  # in two pieces it is in test_properties
+@pytest.mark.parametrize("kind", ["recorded", "wild"])
 def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
     """Each piece sees what `retain_points` and `retain_versions` left of the pieces before."""
     cycles = pieces(histories[kind], SEED, PIECES)
