@@ -6,7 +6,7 @@ SHELL := /bin/sh
 # Recipes begin with it: prepares the environment (only once) and puts its python in $$py.
 START = py=$$(sh scripts/bootstrap.sh) && export PYTHONPATH="$(CURDIR)/src"
 FAST = not broker and not crash and not soak and not slow and not connect
-# Two workers, a file at a time in the order of their names: each has a Spark session and a broker of its own.
+# Two workers, a file at a time, the longest first (tests/durations.py): each has a Spark session and a broker of its own.
 TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES = src tests scripts $(wildcard bench docs)
 

@@ -73,6 +73,26 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--store-durations`."""
+    parser.addoption("--store-durations", action="store_true", help="write tests/durations.json anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Takes note of durations where that is asked for; in xdist's controller, which sees all reports."""
+    from tests.durations import Durations
+
+    if config.getoption("--store-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest files first."""
+    from tests.durations import longest_first
+
+    longest_first(items, config.rootpath)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # last of all, below the reasons of skipped tests
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """Says at the end what stood for the Databricks CLI, if tests of the bundle ran: it is not on every machine."""
