@@ -7,7 +7,6 @@ the joins keep of the past is taken from step to step; so every further step is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from lakestreams.topology.nodes import Source
 
 CLOCK = ""  # no source has this name
-_JOBS = 4  # small ones, each of a task or two
 _RAW = pa.schema(
     [
         ("cycle", pa.int64()),
@@ -159,13 +157,11 @@ class Histories:
 
     def _remembered(self, kept: Mapping[str, Mapping[str, DataFrame]]) -> dict[str, dict[str, DataFrame]]:
         """What the nodes keep, taken out of its plan, so that the next step's plan is no longer than this one's."""
-        places = [(node, side) for node, sides in kept.items() for side in sides]
-        with ThreadPoolExecutor(_JOBS) as pool:
-            frames = pool.map(self._materialised, [kept[node][side] for node, side in places])
-        found: dict[str, dict[str, DataFrame]] = {node: {} for node in kept}
-        for (node, side), frame in zip(places, frames, strict=True):
-            found[node][side] = frame
-        return found
+        # one after the other: they share parts of their plans, and Spark computes some of what is in memory while it plans,
+        # where an expression such as `to_json` has one buffer for all threads
+        return {
+            node: {side: self._materialised(frame) for side, frame in sides.items()} for node, sides in kept.items()
+        }
 
     def _materialised(self, frame: DataFrame) -> DataFrame:
         relaxed = frame.select(*(F.col(quoted(one.name)).cast(_relaxed(one.dataType)) for one in frame.schema.fields))
