@@ -62,7 +62,7 @@ def failed(result, code):
 
 def test_looked_at_mended_and_replayed(spark, place):
     assert "has never run in" in failed(invoke(place, "quarantine list"), "LS411 NOT_IN_QUARANTINE")
-    told(invoke(place, "run", "--json"))
+    told(invoke(place, "run", "--json", "--max-bad-share", "1"))
     # list
     found = told(invoke(place, "quarantine list", "--json", "--limit", "2"))
     groups = {(row["node"], row["code"], row["records"], row["open"]) for row in found["groups"]}
@@ -99,7 +99,7 @@ def test_looked_at_mended_and_replayed(spark, place):
     assert [(row["number"], row["records"]) for row in made["requests"]] == [(1, 1)]
     refused = failed(invoke(place, "quarantine replay", "--at", one, "--yes"), "LS411")
     assert "of those that fit: 1 requested" in refused
-    told(invoke(place, "run", "--json"))
+    told(invoke(place, "run", "--json", "--max-bad-share", "1"))
     assert outputs(spark, place) == [("/two", "EU", 1)]
     (record,) = told(invoke(place, "quarantine show", "--at", one, "--json"))["records"]
     assert (record["state"], record["reason"], record["request"]) == ("replayed", "typo", 1)
@@ -113,7 +113,7 @@ def outputs(spark, place):
 
 @pytest.mark.soak
 def test_mended_by_a_file_and_discarded(spark, place):
-    told(invoke(place, "run", "--json"))
+    told(invoke(place, "run", "--json", "--max-bad-share", "1"))
     views = told(invoke(place, "quarantine list", "--json", "--topic", "PageViews"))["newest"][0]["topic"]
     one = f"{views}-0@1"
     told(invoke(place, "quarantine replay", "--json", "--at", one, "--set-value", "/two", "--reason", "typo"))
@@ -138,7 +138,7 @@ def test_mended_by_a_file_and_discarded(spark, place):
     assert status["replays"] == 3
     assert "3 requests wait for the next run" in invoke(place, "status").output
     # the next run takes them
-    told(invoke(place, "run", "--json"))
+    told(invoke(place, "run", "--json", "--max-bad-share", "1"))
     assert outputs(spark, place) == [("/0", "EU", 1), ("/2", "EU", 1), ("/two", "EU", 1)]
     found = told(invoke(place, "quarantine list", "--json"))["newest"]
     assert sorted(row["state"] for row in found) == ["replayed"] * 3 + ["superseded"]
