@@ -103,6 +103,7 @@ def test_later_views_meet_the_profile_of_an_earlier_run(bench: Bench) -> None:
     assert_ledger_sound(bench)
 
 
+@pytest.mark.soak  # the test driver shows the same in tests/conformance and tests/scenarios
 def test_inner_join_drops_the_view_without_a_profile(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 2)
     bench = Bench(spark, broker, tmp_path, page_views(views, users, how="inner"))
@@ -113,6 +114,7 @@ def test_inner_join_drops_the_view_without_a_profile(spark: SparkSession, broker
     assert bench.quarantine().count() == 0
 
 
+@pytest.mark.soak  # the test driver shows the same in tests/conformance and tests/scenarios
 def test_a_profile_that_comes_later_does_not_change_earlier_views(bench: Bench) -> None:
     """Race orders: at the same time the table goes first, later profiles meet later views only."""
     views, users = topics(bench)
@@ -126,6 +128,7 @@ def test_a_profile_that_comes_later_does_not_change_earlier_views(bench: Bench) 
     ]
 
 
+@pytest.mark.soak  # the test driver shows the same in tests/conformance and tests/scenarios
 def test_an_update_between_two_views_and_a_tombstone(bench: Bench) -> None:
     views, users = topics(bench)
     bench.broker.produce(users, at(("alice", "us-east", 0), ("alice", "eu-north", 2), ("alice", None, 4)))
@@ -216,6 +219,7 @@ def test_what_a_pipeline_says_of_reading_comes_before_our_own_defaults(
     assert bench.silver().count() == 2
 
 
+@pytest.mark.soak  # the test driver shows the same in tests/conformance and tests/scenarios
 def test_a_rekeyed_stream_meets_the_table_by_its_new_key(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """Orders are keyed by order id; re-keyed to the customer they need no equal partition counts."""
     orders, customers = fresh_topics(broker, (3, 2))
@@ -261,6 +265,7 @@ def test_event_time_from_a_field_falls_back_to_the_record(spark: SparkSession, b
     assert [tuple(row) for row in rows] == [("/by-field", None, ZERO + 1), ("/by-record", "us-east", ZERO + 20)]
 
 
+@pytest.mark.soak  # the test driver shows the same in tests/conformance and tests/scenarios
 def test_map_values_filter_and_two_outputs(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 2)
     builder = StreamsBuilder("shaped")

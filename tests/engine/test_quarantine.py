@@ -63,6 +63,7 @@ def test_each_kind_of_bad_record_is_kept_with_its_reason(spark: SparkSession, br
     assert_ledger_sound(bench)
 
 
+@pytest.mark.soak  # test_same_refusals shows it for random records
 def test_null_values_and_keys_by_shape(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 1)
     bench = Bench(spark, broker, tmp_path, page_views(views, users, how="left"))
@@ -73,6 +74,7 @@ def test_null_values_and_keys_by_shape(spark: SparkSession, broker: Broker, tmp_
     assert [(row["code"], row["offset"]) for row in bench.quarantine().collect()] == [("NULL_VALUE", 0)]
 
 
+@pytest.mark.soak  # test_same_refusals shows it for random records
 def test_an_inner_join_quarantines_null_keys(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 1)
     bench = Bench(spark, broker, tmp_path, page_views(views, users, how="inner"))
@@ -83,6 +85,7 @@ def test_an_inner_join_quarantines_null_keys(spark: SparkSession, broker: Broker
     assert [(row["code"], row["offset"]) for row in bench.quarantine().collect()] == [("NULL_KEY", 0)]
 
 
+@pytest.mark.soak  # test_same_refusals shows it for random records
 def test_ignored_null_values_leave_no_trace_but_bronze(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 1)
     builder = StreamsBuilder("ignoring")

@@ -154,6 +154,7 @@ def test_whoever_takes_it_over_falls_too_and_goes_on(pipeline: Pipeline, first: 
     assert_ledger_sound(pipeline.made["all"])
 
 
+@pytest.mark.soak
 def test_who_began_it_takes_it_back_only_if_its_successor_has_published_nothing(pipeline: Pipeline) -> None:
     pipeline.run("half", f"publish.after/{FIRST}")  # has no row there
     pipeline.run("all", f"publish.before/{FIRST}")

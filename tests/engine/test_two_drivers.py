@@ -122,6 +122,7 @@ def twice(spark: SparkSession, broker: Broker, tmp_path: Path) -> Twice:
     return Twice(spark, broker, tmp_path)
 
 
+@pytest.mark.soak  # test_late_statements lets each statement land at other points
 def test_rows_that_come_behind_the_newer_drivers_are_skipped(twice: Twice) -> None:
     newer = twice.bench.driver()
     newer.start()
@@ -132,7 +133,7 @@ def test_rows_that_come_behind_the_newer_drivers_are_skipped(twice: Twice) -> No
     twice.assert_once()
 
 
-@pytest.mark.parametrize("how", ["in flight", "paused"])
+@pytest.mark.parametrize("how", ["in flight", pytest.param("paused", marks=pytest.mark.soak)])
 def test_a_topics_first_append_in_a_later_batch_than_its_drivers_first_comes_once(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_topics_first_append_in_a_later_batch_than_its_drivers_first_comes_onc
     assert_ledger_sound(both)
 
 
+@pytest.mark.soak  # test_late_statements lets each statement land at other points
 def test_the_rest_of_a_batch_does_not_come_behind_its_recovery(twice: Twice, tmp_path: Path) -> None:
     """One topic is in bronze when the newer driver looks, the other one is being written."""
     twice.append(twice.users, twice.rows(twice.users))

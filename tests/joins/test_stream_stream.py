@@ -67,14 +67,8 @@ def cycles(spark: SparkSession, topic: str, count: int, seed: int) -> DataFrame:
 TASKS, CYCLES = 3, 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "seed"),
-    [
-        ("outer", 1),
-        *(pytest.param(how, seed, marks=pytest.mark.soak) for how, seed in (("left", 1), ("inner", 2), ("outer", 2))),
-    ],
-)
+@pytest.mark.soak  # test_properties cuts each setting in two
+@pytest.mark.parametrize(("how", "seed"), [("outer", 1), ("left", 1), ("inner", 2), ("outer", 2)])
 def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
     spark: SparkSession, how: Any, seed: int
 ) -> None:
