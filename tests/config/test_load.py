@@ -176,6 +176,8 @@ FAULTS = [
     (("steps:", "settings: {max_bad_share: 2}\nsteps:"), ConfigInvalid, f"{P}:2", ["at most 1"]),
     (("steps:", "settings: {snapshot_every: 0}\nsteps:"), ConfigInvalid, f"{P}:2", ["at least 1"]),
     (("steps:", "settings: {snapshot_every: often}\nsteps:"), ConfigInvalid, f"{P}:2", ["'often'", "a whole number"]),
+    (("steps:", "settings: {max_bytes_per_batch: 7 XB}\nsteps:"), ConfigInvalid, f"{P}:2", ["'7 XB'", "256 MB"]),
+    (("steps:", "settings: {max_bytes_per_batch: 0}\nsteps:"), ConfigInvalid, f"{P}:2", ["0 is no size"]),
     (("pipeline: page_views", "pipeline: page-views"), InvalidName, f"{P}:1", ["page-views"]),
     (("silver.enriched:", "a.b.c.d:"), InvalidName, f'{P}:7  output "a.b.c.d"', ["a.b.c.d"]),
     (
@@ -485,7 +487,7 @@ topics:
 """
 FULL_PIPELINE = """\
 pipeline: page_views
-settings: {max_offsets_per_trigger: 10, max_bad_share: 0.5, snapshot_every: 2}
+settings: {max_offsets_per_trigger: 10, max_bytes_per_batch: 64 MB, max_bad_share: 0.5, snapshot_every: 2}
 outputs:
   silver.enriched: {from: only_home, mode: append, cluster_by: [user]}
   silver.all: {from: plain, partition_by: [page]}

@@ -13,7 +13,7 @@ from lakestreams.engine import driver, ingest, tuning
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.plans import Range
 from lakestreams.engine.settings import RunSettings
-from lakestreams.engine.tuning import FEW, SETTINGS, SHUFFLES, Tuning
+from lakestreams.engine.tuning import BUFFERS, FEW, SETTINGS, SHUFFLES, Tuning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +69,30 @@ class Refusing:
         self.values[name] = value
 
 
+WINDOW = "spark.sql.windowExec.buffer.in.memory.threshold"
+
+
+@pytest.mark.parametrize(
+    ("record_bytes", "rows"), [(0, None), (500, None), (8_192, None), (32_768, "1024"), (1 << 30, "1")]
+)
+def test_of_large_records_fewer_are_held(spark: SparkSession, record_bytes: int, rows: str | None) -> None:
+    """However many rows there are; Parquet's looks at what it holds are of the driver, too."""
+    own = spark.conf.get(WINDOW)
+    tuning = Tuning(spark)
+    tuning.holds(record_bytes)
+    with tuning.few(), tuning.rows(FEW + 1):
+        assert spark.conf.get(WINDOW) == (rows or own)
+        assert {name: spark.conf.get(name) for name in BUFFERS} == BUFFERS
+        tuning.holds(1 << 20)
+        assert spark.conf.get(WINDOW) == "32"
+        tuning.holds(0)
+        assert spark.conf.get(WINDOW) == "32", "unknown is as before"
+        tuning.holds(100)
+        assert spark.conf.get(WINDOW) == own
+    assert spark.conf.get(WINDOW) == own
+    assert all(spark.conf.get(name, None) is None for name in BUFFERS)
+
+
 def test_what_is_refused_is_asked_for_once() -> None:
     session = Refusing()
     tuning = Tuning(session)  # type: ignore[arg-type]
@@ -76,7 +100,7 @@ def test_what_is_refused_is_asked_for_once() -> None:
         with tuning.few():
             assert session.values == {SHUFFLES: "1"}
         assert session.values == {SHUFFLES: "auto"}
-    assert session.asked == len(SETTINGS) - 1 + 3 * 2
+    assert session.asked == len(SETTINGS) - 1 + len(BUFFERS) + 3 * 2
 
 
 def test_a_large_backlog_is_counted_as_the_session_is_set(

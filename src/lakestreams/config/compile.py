@@ -37,6 +37,7 @@ class Settings:
 
     Attributes:
         max_offsets_per_trigger: records that one ingest takes from Kafka at most.
+        max_bytes_per_batch: bytes that one ingest takes, about: fewer records where they are large.
         max_bad_share: share of unreadable records of a source (0 to 1) at which a run stops.
         snapshot_every: cycles between two snapshots of a table's state.
         settling: how far a cycle reads.
@@ -45,6 +46,7 @@ class Settings:
     """
 
     max_offsets_per_trigger: int = _SETTINGS.max_offsets_per_trigger
+    max_bytes_per_batch: int = _SETTINGS.max_bytes_per_batch
     max_bad_share: float = _SETTINGS.max_bad_share
     snapshot_every: int = _SETTINGS.snapshot_every
     settling: Settling = _SETTINGS.settling

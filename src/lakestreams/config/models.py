@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from lakestreams.config.expected import Expecting
-from lakestreams.config.parts import Duration, Model, Name, Sql, exactly_one
+from lakestreams.config.parts import Duration, Model, Name, Size, Sql, exactly_one
 from lakestreams.config.verbs import StepSpec
 from lakestreams.formats import (
     ConnectJson,
@@ -283,6 +283,10 @@ class SettingsSpec(Model):
 
     max_offsets_per_trigger: int = Field(
         default=1_000_000, ge=1, description="Records that one ingest takes from Kafka at most."
+    )
+    max_bytes_per_batch: Size = Field(
+        default=512 << 20,
+        description="Bytes that one ingest takes from Kafka, about, such as 256 MB: fewer records where they are large.",
     )
     max_bad_share: float = Field(
         default=0.05, ge=0, le=1, description="The share of unreadable records of a source at which a run stops."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
@@ -17,6 +18,20 @@ def _duration(given: object) -> object:
         msg = f"{given} has no unit; a duration is written like 5 minutes or 250 ms"
         raise ValueError(msg)  # noqa: TRY004 - what pydantic collects
     return given
+
+
+_UNITS: Final = {"": 1, "b": 1, **{f"{unit}{b}": 1 << 10 * n for n, unit in enumerate("kmg", 1) for b in ("b", "ib")}}
+_SIZE: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
+
+
+def _bytes(given: object) -> object:
+    """A size such as `256 MB` in bytes; its units are those of Spark, powers of 1024."""
+    found = _SIZE.fullmatch(str(given))
+    size = int(found[1]) * _UNITS.get(found[2].lower(), 0) if found is not None else 0
+    if not size:
+        msg = f"{given!r} is no size; a size is written like 256 MB or 1 GB, or is a number of bytes"
+        raise ValueError(msg)
+    return size
 
 
 def _columns(given: object) -> object:
@@ -36,6 +51,8 @@ def _columns(given: object) -> object:
 Duration: TypeAlias = Annotated[
     str, BeforeValidator(_duration, json_schema_input_type=str), StringConstraints(min_length=1, max_length=100)
 ]
+# In bytes inside.
+Size: TypeAlias = Annotated[int, BeforeValidator(_bytes, json_schema_input_type=int | str)]
 # Columns that make a key: by their names, or each computed.
 Columns: TypeAlias = Annotated[
     tuple[Name, ...] | Select, BeforeValidator(_columns, json_schema_input_type=Name | tuple[Name, ...] | Select)

@@ -39,6 +39,7 @@ _TABLES: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
 # Types whose names say more than what they are made of.
 _NAMED: Final[tuple[tuple[Any, str], ...]] = (
     (parts.Duration, "duration"),
+    (parts.Size, "size, or bytes"),
     (parts.Columns, "column, columns, or names to SQL"),
     (parts.Select, "names to SQL"),
     (parts.Sql, "text"),

@@ -117,7 +117,7 @@ class AttemptReader:
 
     def _closed(self, request: Request, before: Standing, seq: int, found: Mapping[TopicPartition, Tail]) -> Ingest:
         """Writes the ledger row that closes a request's batch."""
-        made = Ingest(seq, before.seq + 1, _ranges(before, seq, found), request.number)
+        made = Ingest(seq, before.seq + 1, _ranges(before, seq, found), request.number, before.mean_bytes)
         self.ledger.record_ingest(self.spark, made)
         return made
 

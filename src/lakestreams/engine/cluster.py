@@ -128,6 +128,10 @@ class Cluster(Protocol):
         """The ids that topics have now; empty where none can be had. The errors are those of `view`."""
         ...
 
+    def most_bytes(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """As `ClusterView.most_bytes`, of topics that are read. The errors are those of `view`."""
+        ...
+
 
 def connect(spark: SparkSession, options: Mapping[str, str], scratch: Path) -> Cluster:
     """The best adapter that works with these options.
@@ -200,6 +204,11 @@ class AdminCluster:
         """The ids of now, in one request of the client that has looked at the topics."""
         names = sorted(topics)
         return self._until_it_passes(lambda client: _ids(self._described(client, names)))
+
+    def most_bytes(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """`max.message.bytes` of the topics, in one request."""
+        names = sorted(topics)
+        return self._until_it_passes(lambda client: _most_bytes(client.admin, names))
 
     def _until_it_passes(self, ask: Callable[[_Client], _T]) -> _T:
         from confluent_kafka import KafkaException  # noqa: PLC0415
@@ -349,6 +358,13 @@ class AdminFirst:
         except (BrokerUnreachable, SignInFailed):
             return {}
 
+    def most_bytes(self, topics: Iterable[str]) -> Mapping[str, int]:
+        """None where the admin client does not get through."""
+        try:
+            return self.admin.most_bytes(topics) if self._works else {}
+        except (BrokerUnreachable, SignInFailed):
+            return {}
+
 
 @dataclass(frozen=True)
 class ProbeCluster:
@@ -385,6 +401,10 @@ class ProbeCluster:
 
     def topic_ids(self, _topics: Iterable[str]) -> Mapping[str, str]:
         """None: Spark's source does not know them."""
+        return {}
+
+    def most_bytes(self, _topics: Iterable[str]) -> Mapping[str, int]:
+        """None: Spark's source does not know it."""
         return {}
 
     def _bounds(

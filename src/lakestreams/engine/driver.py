@@ -30,6 +30,7 @@ from lakestreams.engine import (
     kafka_sink,
     pace,
     past,
+    record_sizes,
     replays,
     running,
     settle,
@@ -38,6 +39,7 @@ from lakestreams.engine import (
     table_identity,
     topic_identity,
 )
+from lakestreams.engine.batch_size import Pace, Resized, in_doubt, mean_of
 from lakestreams.engine.bronze import cut_below
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
@@ -272,8 +274,9 @@ class Driver:
         self._ingest_tables(delta_source.pending(found, positions))
         with beside.rows(self._ledger.run_id, partial(ingest_query.failure, self._topology.name, topics=self._topics)):
             if pending or (self._topics and not ends):
-                with self._tuning.rows(min(lag, self._settings.max_offsets_per_trigger) if ends else _UNKNOWN):
-                    self._ingest(view)
+                batches = self._pace(known, pending)
+                with self._tuning.rows(min(lag, batches.most) if ends else _UNKNOWN):
+                    self._ingest(view, batches)
             self._pass_time(view, self._process({}, view))
         if follows and self._last_cycle.number > before:
             self._last_cycle.left_open(self._closing())
@@ -409,6 +412,7 @@ class Driver:
             newest = found or history.ingest
             least = min(history.plan.seq_from if history.plan else 0, newest.seq if newest else 0)
             self._ingests = self._ledger.ingests(self._spark, least)
+            self._tuning.holds(max(self._standing().mean_bytes.values(), default=0))
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
         meaning, every = self._configured.meaning, self._settings.snapshot_every
@@ -467,9 +471,19 @@ class Driver:
     def _attempts(self) -> attempts.AttemptReader:
         return attempts.AttemptReader(self._spark, self._ledger, self._topology, self._rules)
 
+    def _take_note(self) -> None:
+        """Takes note of what the ingest query has closed."""
+        seq = self._ingests[-1].seq if self._ingests else 0
+        fresh = ingest.closed_here(self._ledger.run_id, seq)
+        if fresh is None:  # none yet, or the function ran in another process: Spark Connect's worker
+            fresh = self._ledger.ingests(self._spark, seq + 1)
+        for one in fresh:
+            self._ingested_one(one)
+
     def _ingested_one(self, one: Ingest) -> None:
         """Takes note of a batch that was closed."""
         self._ingests.append(one)
+        self._tuning.holds(max(one.mean_bytes.values(), default=0))
         self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
         self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
 
@@ -477,7 +491,41 @@ class Driver:
         """Where bronze stands."""
         return ingest.Standing.after(self._ingests)
 
-    def _ingest(self, view: ClusterView) -> None:
+    def _pace(self, positions: Mapping[TopicPartition, int], pending: Mapping[TopicPartition, int]) -> Pace:
+        """How many offsets a batch is to have, by what records weigh; if these may be heavy some are looked at.
+
+        Args:
+            positions: from where on partitions are to be read.
+            pending: where those end that have something new.
+        """
+        most, most_bytes = self._settings.max_offsets_per_trigger, self._settings.max_bytes_per_batch
+        means = dict(self._standing().mean_bytes)
+        lags: dict[str, int] = {}
+        for at, end in pending.items():
+            lags[at[0]] = lags.get(at[0], 0) + end - positions[at]
+        with self._timed("look"):
+            new = lags.keys() - means.keys()
+            largest = self._cluster.most_bytes(new) if new else {}
+            if in_doubt(most_bytes, lags, means, largest):
+                options = {**ingest_query.READER, **self._settings.kafka}
+                found = record_sizes.sample(self._spark, options, positions, pending)
+                means |= {topic: max(means.get(topic, 0), mean) for topic, mean in found.items()}
+        self._tuning.holds(max([means.get(topic) or largest.get(topic, 0) for topic in lags], default=0))
+        return Pace.of(most, most_bytes, mean_of(lags, means))
+
+    def _ingest(self, view: ClusterView, batches: Pace) -> None:
+        """Runs ingest queries up to the ends of now, another one whenever records are much heavier or lighter than before."""
+        while True:
+            try:
+                self._ingest_at(view, batches)
+            except Resized as resized:
+                batches = replace(batches, offsets=resized.offsets)
+                self._take_note()  # of what is closed: the next query begins behind it
+                self._tell(Event("resized", {"offsets": resized.offsets}))
+            else:
+                return
+
+    def _ingest_at(self, view: ClusterView, batches: Pace) -> None:
         """Runs the ingest query up to the ends of now; cycles run meanwhile, over what is settled."""
         root = self._lake.checkpoints(self._topology.name)
         positions = self._positions()
@@ -488,24 +536,26 @@ class Driver:
         partitions = [at for at in view.ends if at[0] in topics]
         generation = checkpoint.choose_generation(root, topics, partitions, positions)
         try:
-            self._ingest_from(generation, view)
+            self._ingest_from(generation, view, batches)
         except ingest_query.CheckpointRefused as refused:  # bronze is the truth: what comes again is dropped
             self._summary.warnings.append(
                 f"Spark could not go on from the checkpoint {generation.path}; a new one begins where bronze ends"
             )
             self._tell(Event("checkpoint", {"refused": str(generation.path), "because": refused.failure.message}))
-            self._ingest_from(checkpoint.new_generation(root, partitions, positions), view)
+            self._ingest_from(checkpoint.new_generation(root, partitions, positions), view, batches)
 
-    def _ingest_from(self, generation: checkpoint.Generation, view: ClusterView) -> None:
+    def _ingest_from(self, generation: checkpoint.Generation, view: ClusterView, batches: Pace) -> None:
         topics, standing, positions = self._topics, self._standing(), self._positions()
         sources = tuple(source for source in self._topology.sources if source.delta is None)
         shuffles = self._spark.conf.get(SHUFFLES)
-        writer = ingest.BatchWriter(self._ledger, sources, str(generation.path), standing, self._rules, shuffles)
+        folder = str(generation.path)
+        writer = ingest.BatchWriter(self._ledger, sources, folder, standing, self._rules, shuffles, batches)
         seen: int | None = None
         with self._timed("ingest"):
             # a checkpoint may stand before what was accepted as lost in an earlier run, where Spark would refuse to start
             behind = any(at in positions and standing.offset(at) < lost for at, lost in self._accepted.items())
-            settings = replace(self._settings, accept_data_loss=self._settings.accept_data_loss or behind)
+            accept = self._settings.accept_data_loss or behind
+            settings = replace(self._settings, accept_data_loss=accept, max_offsets_per_trigger=batches.offsets)
             query = ingest_query.IngestQuery(self._spark, self._topology.name, settings, generation, topics, writer)
         try:
             while query.active:
@@ -537,12 +587,7 @@ class Driver:
             What the settling `event_time` went by, of which time may not ask anew: a partition may be silent by then.
         """
         with self._timed("settle"):
-            seq = self._ingests[-1].seq if self._ingests else 0
-            fresh = ingest.closed_here(self._ledger.run_id, seq)
-            if fresh is None:  # none yet, or the function ran in another process: Spark Connect's worker
-                fresh = self._ledger.ingests(self._spark, seq + 1)
-            for one in fresh:
-                self._ingested_one(one)
+            self._take_note()
             judged = {
                 source.topic: frozenset(one.id for one in self._rules.of(source)) for source in self._topology.sources
             }

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import beside, tails
+from lakestreams.engine.batch_size import Pace, Resized
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
@@ -29,7 +30,7 @@ from lakestreams.engine.lake import OWNER, Lake, owned_by
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import NO_TIME, Ingest, Range, TopicPartition
 from lakestreams.engine.side_by_side import side_by_side
-from lakestreams.engine.tails import Tail
+from lakestreams.engine.tails import Tail, Weight
 from lakestreams.engine.tuning import FEW, SHUFFLES
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import RecordRules
@@ -278,17 +279,21 @@ class Standing:
         seq: the last batch's number.
         positions: of every topic-partition.
         request: the last one that was ingested.
+        mean_bytes: topic to the bytes of a record, as far as it is known.
     """
 
     seq: int
     positions: Mapping[TopicPartition, Position]
     request: int = 0
+    mean_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @classmethod
     def after(cls, ingests: Sequence[Ingest]) -> Standing:
         """After these batches, which must reach to the newest."""
         positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
-        return cls(ingests[-1].seq, positions, ingests[-1].request) if ingests else cls(0, positions)
+        if not ingests:
+            return cls(0, positions)
+        return cls(ingests[-1].seq, positions, ingests[-1].request, ingests[-1].mean_bytes)
 
     def offset(self, at: TopicPartition) -> int:
         """Up to where a partition is in bronze."""
@@ -327,6 +332,7 @@ class BatchWriter:
         rules: what is judged of single records.
         shuffles: how many tasks a stage has behind an exchange. Spark gives a batch what the checkpoint's first one had,
             however many rows that was set for.
+        pace: how many offsets the batches have; None: as many as they have, for ever.
     """
 
     ledger: Ledger
@@ -335,9 +341,14 @@ class BatchWriter:
     first: Standing
     rules: RecordRules = field(default_factory=RecordRules)
     shuffles: str | None = None
+    pace: Pace | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Appends one batch to bronze and closes it in the ledger."""
+        """Appends one batch to bronze and closes it in the ledger.
+
+        Raises:
+            Resized: behind a batch that is closed, if the next ones are to be larger or smaller.
+        """
         spark = batch.sparkSession
         beside.settled(self.ledger.run_id)  # of one batch at most the ledger does not know: decision 0003
         # raw values hardly repeat: trying dictionaries on them costs half of the write
@@ -359,14 +370,30 @@ class BatchWriter:
                 spark, [partial(self._append, spark, held, source, before, ends, now) for source in touched]
             )
         told: dict[TopicPartition, Tail] | None = {}
-        for own in parts:
+        weights = {source.topic: weight for source, (_, weight) in zip(touched, parts, strict=True)}
+        for own, _ in parts:
             told = None if told is None or own is None else told | own
         ingest = complete(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules, told)
+        ingest = replace(ingest, mean_bytes={**before.mean_bytes, **_means(weights)})
+        offsets = self._following(_news(ends, before.positions), weights)
         # of transaction markers alone bronze has no row, so nobody but the ledger would ever know that they were read
         empty = not any(part.records for part in ingest.ranges)
-        beside.append(self.ledger.run_id, lambda: self.ledger.record_ingest(spark, ingest), waits=empty)
+        beside.append(
+            self.ledger.run_id, lambda: self.ledger.record_ingest(spark, ingest), waits=empty or offsets is not None
+        )
         with _lock:
             _closed.setdefault(self.ledger.run_id, []).append(ingest)
+        if offsets is not None:  # whoever goes on from the checkpoint gets this batch once more, and drops it
+            raise Resized(offsets)
+
+    def _following(self, news: int, weights: Mapping[str, Weight | None]) -> int | None:
+        """How many offsets the next batches are to have, if that is another number than now."""
+        known = [weight for weight in weights.values() if weight is not None]
+        records = sum(weight.records for weight in known)
+        if self.pace is None or len(known) < len(weights) or not records:
+            return None
+        offsets = self.pace.after(news, sum(weight.bytes for weight in known) / records)
+        return offsets if offsets != self.pace.offsets else None
 
     def _append(
         self,
@@ -376,7 +403,7 @@ class BatchWriter:
         before: Standing,
         ends: Mapping[TopicPartition, int],
         now: int,
-    ) -> dict[TopicPartition, Tail] | None:
+    ) -> tuple[dict[TopicPartition, Tail] | None, Weight | None]:
         """Appends one topic's part: what the append has told of it, if it was asked and could tell."""
         positions, seq = before.positions, before.seq + 1
         own = {partition: position for (topic, partition), position in positions.items() if topic == source.topic}
@@ -384,14 +411,12 @@ class BatchWriter:
                 for known in (positions.get(at, Position(0)),) if end > known.offset}  # fmt: skip
         spread = spread_of(news, _get(spark, SHUFFLES))
         rows = bronze_rows(batch.where(F.col("topic") == source.topic), source, own, seq, now, spread)
-        telling = None
-        if 0 < sum(news.values()) <= FEW:
-            telling = tails.Telling(self.ledger, source, sorted(news), self.rules, seq, now)
-            rows = telling.of(rows)
+        few = 0 < sum(news.values()) <= FEW
+        telling = tails.Telling(self.ledger, source, sorted(news) if few else None, self.rules, seq, now)
         failpoint("bronze.before", source.topic)
-        once = append_once(spark, self.ledger, source.topic, rows, seq)
+        once = append_once(spark, self.ledger, source.topic, telling.of(rows), seq)
         failpoint("bronze.after", source.topic)
-        return telling.tails() if telling is not None and once else None
+        return (telling.tails(), telling.weight()) if once else (None, None)
 
 
 def complete(
@@ -427,7 +452,7 @@ def complete(
         if ingest_time_ms is not None and part.ingest_time_ms != ingest_time_ms:
             message = f"batch {seq} of pipeline {ledger.pipeline} was ingested by another worker"
             raise Fenced(message)
-    return Ingest(seq, before.seq + 1, _ranges(before, found, ends), before.request)
+    return Ingest(seq, before.seq + 1, _ranges(before, found, ends), before.request, before.mean_bytes)
 
 
 def recover(
@@ -442,7 +467,7 @@ def recover(
     if not found:
         return None
     seq = max(part.seq for part in found.values())
-    ingest = Ingest(seq, before.seq + 1, _ranges(before, found, {}), before.request)
+    ingest = Ingest(seq, before.seq + 1, _ranges(before, found, {}), before.request, before.mean_bytes)
     ledger.record_ingest(spark, ingest)
     return ingest
 
@@ -463,6 +488,11 @@ def _ranges(
         known = ranges.get(at) or Range(*at, end, end)
         ranges[at] = replace(known, to_offset=max(known.to_offset, end))
     return tuple(ranges[at] for at in sorted(ranges))
+
+
+def _means(weights: Mapping[str, Weight | None]) -> dict[str, int]:
+    """Topic to the bytes of a record, of those that had any and were weighed."""
+    return {topic: -(-one.bytes // one.records) for topic, one in weights.items() if one is not None and one.records}
 
 
 def _has_news(topic: str, ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, Position]) -> bool:

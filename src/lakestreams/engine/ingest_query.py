@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from lakestreams.engine.batch_size import Resized
 from lakestreams.engine.cluster import not_let_in, rights_missing
 from lakestreams.errors import Fenced, IngestFailed, LakestreamsError, OffsetsExpired
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.settings import RunSettings
 
 _POLL_S: Final = 0.05
-_READER: Final = {
+READER: Final = {
     # Spark asks for a topic's bounds behind its first fetch, which by then waits at the end for more: half a second a task.
     "kafka.fetch.max.wait.ms": "2",
     # A task reads one partition and asks for more only when it has used up what it has: of the default, 1 MiB and 500
@@ -54,6 +55,7 @@ class IngestQuery:
 
     Raises:
         CheckpointRefused: by this and by `wait` and `require_success`, if Spark cannot go on from the generation.
+        Resized: by the latter two, if it has ended so that the next one takes batches of another size.
         LakestreamsError: if it cannot be started for another reason.
     """
 
@@ -70,7 +72,7 @@ class IngestQuery:
         self._goes_on = generation.starting_offsets is None
         reader = (
             spark.readStream.format("kafka")
-            .options(**{**_READER, **settings.kafka})  # what a pipeline sets itself comes first
+            .options(**{**READER, **settings.kafka})  # what a pipeline sets itself comes first
             .option("subscribe", ",".join(self._topics))
             .option("includeHeaders", "true")
             .option("failOnDataLoss", str(not settings.accept_data_loss).lower())
@@ -131,6 +133,9 @@ class IngestQuery:
 
     def _meant(self, error: Exception, last_batch: int | None) -> Exception:
         """What a failure means: before the first batch, and with no reason that is known, the checkpoint is at fault."""
+        resized = Resized.told(str(error))
+        if resized is not None:
+            return resized
         found = failure(self._pipeline, error, self._topics)
         known = not isinstance(found, IngestFailed) or found is error or _IN_BATCH.search(str(error)) is not None
         if known or not self._goes_on or unreadable_time(str(error)) is not None or last_batch is not None:
@@ -184,4 +189,4 @@ def _cause(text: str) -> str:
     return (named or lines or ["no message"])[0][:500]
 
 
-__all__ = ["CheckpointRefused", "IngestQuery", "failure", "unreadable_time"]
+__all__ = ["READER", "CheckpointRefused", "IngestQuery", "failure", "unreadable_time"]

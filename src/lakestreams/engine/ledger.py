@@ -76,7 +76,7 @@ _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"
 _EPOCH, _MAINTAIN = "epoch", "maintain"  # the roles
 _REQUEST, _MEANING, _RESULTS, _FORMER = "request", "meaning", "results", "former"
 _ROWS = "rows"
-_TOPICS = "topics"
+_TOPICS, _MEAN_BYTES = "topics", "mean_bytes"
 _MARKED = "marked"
 TABLES = "tables"
 
@@ -364,7 +364,7 @@ class Ledger:
             ranges=[_as_row(part) for part in ingest.ranges],
             options={_REQUEST: str(ingest.request)} if ingest.request else {},
             topic_ids=dict(self.noted.ids),
-            details=_details(ingest.ranges, noted=self.noted),
+            details=_details(ingest.ranges, noted=self.noted, mean_bytes=ingest.mean_bytes),
         )
         if not self._append_own(spark, row, "seq", ingest.seq):
             message = f"another driver closed batch {ingest.seq} of pipeline {self.pipeline}"
@@ -533,9 +533,12 @@ def _clocks(plan: Plan) -> list[dict[str, int]]:
 
 
 def _details(
-    ranges: Sequence[Range], closing: Mapping[str, Any] | None = None, noted: Noted | None = None
+    ranges: Sequence[Range],
+    closing: Mapping[str, Any] | None = None,
+    noted: Noted | None = None,
+    mean_bytes: Mapping[str, int] | None = None,
 ) -> str | None:
-    """What columns do not say: of each range, in their order, of the cycle that a row closes, and of topics."""
+    """What columns do not say: of each range, in their order, of the cycle that a row closes, of topics and records."""
     told: dict[str, Any] = {}
     more = [{name: getattr(part, name) for name in _TOLD if getattr(part, name)} for part in ranges]
     if any(more):
@@ -544,6 +547,8 @@ def _details(
         told["closes"] = closing
     if noted is not None and noted.details():
         told[_TOPICS] = noted.details()
+    if mean_bytes:
+        told[_MEAN_BYTES] = dict(mean_bytes)
     return json.dumps(told) if told else None
 
 
@@ -604,7 +609,8 @@ def _claim(row: Row, last_ms: int) -> Claim:
 
 def _ingest(row: Row) -> Ingest:
     request = int((row["options"] or {}).get(_REQUEST, 0))
-    return Ingest(row["seq"], row["seq_from"], _ranges(row), request)
+    mean_bytes = json.loads(row["details"] or "{}").get(_MEAN_BYTES, {})
+    return Ingest(row["seq"], row["seq_from"], _ranges(row), request, mean_bytes)
 
 
 def _configured() -> Column:

@@ -90,12 +90,14 @@ class Ingest:
         seq, seq_from: the batch.
         ranges: one a topic-partition that is known.
         request: the last request for a replay that is ingested, this batch's or an earlier one's; 0: none was.
+        mean_bytes: topic to the bytes of a record, in the last batch that had any and was weighed; a hint for the pace.
     """
 
     seq: int
     seq_from: int
     ranges: tuple[Range, ...]
     request: int = 0
+    mean_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ class RunSettings:
     Attributes:
         kafka: options of Spark's Kafka source, of which its sink takes what producers have (`kafka.bootstrap.servers` and what connecting needs).
         max_offsets_per_trigger: how many records one ingest batch reads at most.
+        max_bytes_per_batch: how many bytes of keys, values and headers it reads, about: fewer records where they are large.
         max_bad_share: the share of unreadable records above which the run fails (0 to 1).
         snapshot_every: how many cycles with changes a table's tail may span before it is folded into the snapshot.
         settling: how far bronze is read because its order is settled (see `engine.settle`).
@@ -31,6 +32,7 @@ class RunSettings:
 
     kafka: Mapping[str, str]
     max_offsets_per_trigger: int = 1_000_000
+    max_bytes_per_batch: int = 512 << 20
     max_bad_share: float = 0.05
     snapshot_every: int = 16
     settling: Settling = "caught_up"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from lakestreams.engine.bronze import late
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed
 from lakestreams.engine.plans import LATENESS_MS, Range, TopicPartition
+from lakestreams.engine.record_sizes import BYTES
 from lakestreams.expectations.rules import BEHIND, RecordRules
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from lakestreams.expectations.rules import Judged
     from lakestreams.topology.nodes import Source
 
-_TOLD, _ROWS = "told", "rows"
+_TOLD, _ROWS, _BYTES = "told", "rows", "bytes"
 _MOST_PARTITIONS = 64
 """Each is a dozen aggregates over every row: of more the batch is read back."""
 
@@ -43,13 +44,21 @@ class Tail:
     ingest_time_ms: int
 
 
+@dataclass(frozen=True)
+class Weight:
+    """How many records there are, and what bytes their keys, values and headers have together."""
+
+    records: int
+    bytes: int
+
+
 class Telling:
-    """Counts one topic's rows of a batch while they are appended.
+    """Counts one topic's rows of a batch, and weighs them, while they are appended.
 
     Args:
         ledger: of the running epoch.
         source: whose rows.
-        partitions: those that may have any.
+        partitions: those that may have any; None: rows are only weighed, as for many reading back is cheaper.
         rules: what is judged of single records.
         seq: the batch's number.
         ingest_time_ms: of its rows.
@@ -59,30 +68,30 @@ class Telling:
         self,
         ledger: Ledger,
         source: Source,
-        partitions: Sequence[int],
+        partitions: Sequence[int] | None,
         rules: RecordRules,
         seq: int,
         ingest_time_ms: int,
     ) -> None:
         self._source, self._rules, self._seq, self._ingest_time_ms = source, rules, seq, ingest_time_ms
         self._judged = rules.of(source)
-        self._observed = None
-        if len(partitions) <= _MOST_PARTITIONS:
-            told = F.to_json(F.array(*(F.expr(self._counts(one)) for one in partitions)))
-            name = f"{ledger.pipeline} {ledger.epoch} {seq} bronze {source.topic}"
-            self._observed = Observed(name, {_TOLD: told, _ROWS: F.count(F.lit(1))})
+        counts = {_ROWS: F.count(F.lit(1)), _BYTES: F.expr(f"sum({BYTES})")}
+        self._counted = partitions is not None and len(partitions) <= _MOST_PARTITIONS
+        if partitions is not None and self._counted:
+            counts[_TOLD] = F.to_json(F.array(*(F.expr(self._counts(one)) for one in partitions)))
+        self._observed = Observed(f"{ledger.pipeline} {ledger.epoch} {seq} bronze {source.topic}", counts)
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows, counted when they are appended: the columns of bronze."""
-        if self._observed is None:
-            return rows
+        if not self._counted:
+            return self._observed.of(rows)
         flagged = rows.select("*", *_flags(self._source, self._rules, len(self._judged)))
         return self._observed.of(flagged).select(*rows.columns)
 
     def tails(self) -> dict[TopicPartition, Tail] | None:
         """What was counted, of the partitions that have rows; None if it is not known. To be asked after the append."""
-        found = self._observed.told() if self._observed is not None else None
-        if found is None:
+        found = self._found
+        if found is None or not self._counted:
             return None
         parts = [one for one in json.loads(found[_TOLD]) if one["records"]]
         if sum(one["records"] for one in parts) != found[_ROWS]:
@@ -91,6 +100,14 @@ class Telling:
             return None  # a stage that an executor took with it ran again, and counted twice
         made = [_tail(one | {"topic": self._source.topic}, self._judged) for one in parts]
         return {one.range.at: one for one in made}
+
+    def weight(self) -> Weight | None:
+        """What the rows weigh, about; None if it is not known. To be asked after the append."""
+        return None if self._found is None else Weight(self._found[_ROWS], self._found[_BYTES] or 0)
+
+    @cached_property
+    def _found(self) -> dict[str, Any] | None:
+        return self._observed.told()
 
     def _counts(self, partition: int) -> str:
         """A struct of a partition's counts, as SQL: one call to the JVM instead of dozens."""
@@ -212,4 +229,4 @@ def _tail(row: Mapping[str, Any], judged: Sequence[Judged]) -> Tail:
     return Tail(part, row["seq"], row["ingest_time_ms"])
 
 
-__all__ = ["Tail", "Telling", "read_back"]
+__all__ = ["Tail", "Telling", "Weight", "read_back"]

@@ -8,7 +8,7 @@ its small work without, and large work as the session is set by its user. Measur
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -31,48 +31,45 @@ SETTINGS: Final[dict[str, str]] = {
 rows."""
 
 
-class Tuning:
-    """A session's settings while a driver works: those for few rows, or its own.
+BUFFERS: Final[dict[str, str]] = {
+    f"parquet.{what}.row.check.{when}": rows
+    for what in ("block.size", "page.size")
+    for when, rows in (("min", "1"), ("max", "10"))
+}
+"""Parquet looks after 100 rows whether what it holds is a row group, and later after 10,000: of large records these are any
+number of bytes. A look costs a tenth of a microsecond a row, if that."""
 
-    Not for two threads at once on one session. Results are the same either way, so compute that refuses a setting
-    (serverless) goes on as it is.
-    """
+_AT_ONCE: Final = (
+    "spark.sql.parquet.columnarReaderBatchSize",
+    "spark.sql.windowExec.buffer.in.memory.threshold",
+    "spark.sql.sortMergeJoinExec.buffer.in.memory.threshold",
+)
+"""Rows that an operator holds on the heap, whatever they weigh. Spark 4.1 has bounds in bytes beside them, but these let what
+is sorted on disk spill, too, also where there is memory."""
+_USUAL: Final = 4096
+"""How many these are by default; of records of 8 KiB they are what is held."""
+_ORDINARY: Final = 4096  # bytes of a record
+_HELD_BYTES: Final = 32 << 20  # at once by such an operator
+_HUGE: Final = {"spark.sql.inMemoryColumnarStorage.hugeVectorThreshold": str(8 << 20)}
+"""A column with more bytes than this is given back between two reads, and not made twice as large as it has to be."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+
+class _Changed:
+    """Settings of a session that are changed for a while."""
+
+    def __init__(self, spark: SparkSession, refused: set[str]) -> None:
+        self._spark, self._refused = spark, refused
         self._own: dict[str, str | None] | None = None  # what the session had, where it is changed now
-        self._refused: set[str] = set()
-        self._depth = 0
 
-    @contextlib.contextmanager
-    def few(self) -> Iterator[None]:
-        """For few rows, but for what `rows` says; afterwards the session is as it was before the outermost of these."""
-        self._depth += 1
-        try:
-            self._change()
-            yield
-        finally:
-            self._depth -= 1
-            if not self._depth:
-                self._restore()
+    def __bool__(self) -> bool:
+        return self._own is not None
 
-    @contextlib.contextmanager
-    def rows(self, count: int) -> Iterator[None]:
-        """For so many rows: more than a few are worked on as the session was set."""
-        if count <= FEW or self._own is None:
-            yield
-            return
-        self._restore()
-        try:
-            yield
-        finally:
-            self._change()
-
-    def _change(self) -> None:
+    def change(self, settings: Mapping[str, str]) -> None:
+        """Sets these, unless any are set already."""
         if self._own is not None:
             return
         self._own = {}
-        for name, value in SETTINGS.items():
+        for name, value in settings.items():
             if name in self._refused:
                 continue
             try:
@@ -83,7 +80,8 @@ class Tuning:
             except Exception:  # noqa: BLE001 - each kind of compute has its own
                 self._refused.add(name)
 
-    def _restore(self) -> None:
+    def restore(self) -> None:
+        """As it was."""
         own, self._own = self._own or {}, None
         for name, value in own.items():
             if value is None:
@@ -92,4 +90,60 @@ class Tuning:
                 self._spark.conf.set(name, value)
 
 
-__all__ = ["FEW", "SETTINGS", "SHUFFLES", "Tuning"]
+class Tuning:
+    """A session's settings while a driver works: those for few rows, or its own; and bounds of what is held of large ones.
+
+    Not for two threads at once on one session. Results are the same either way, so compute that refuses a setting
+    (serverless) goes on as it is.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        refused: set[str] = set()
+        self._few, self._buffers, self._heavy = (_Changed(spark, refused) for _ in range(3))
+        self._record_bytes = 0
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def few(self) -> Iterator[None]:
+        """For few rows, but for what `rows` says; afterwards the session is as it was before the outermost of these."""
+        self._depth += 1
+        try:
+            self._few.change(SETTINGS)
+            self._buffers.change(BUFFERS)
+            self._bound()
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                for changed in (self._heavy, self._buffers, self._few):
+                    changed.restore()
+
+    @contextlib.contextmanager
+    def rows(self, count: int) -> Iterator[None]:
+        """For so many rows: more than a few are worked on as the session was set.
+
+        A large one counts as many: interpreted, each step of a plan has a copy of it, where generated code has one.
+        """
+        if count * max(1, self._record_bytes // _ORDINARY) <= FEW or not self._few:
+            yield
+            return
+        self._few.restore()
+        try:
+            yield
+        finally:
+            self._few.change(SETTINGS)
+
+    def holds(self, record_bytes: int) -> None:
+        """For records of so many bytes, 0: unknown: operators hold fewer of large ones at once."""
+        if record_bytes and record_bytes != self._record_bytes:
+            self._record_bytes = record_bytes
+            self._heavy.restore()
+            self._bound()
+
+    def _bound(self) -> None:
+        rows = max(1, _HELD_BYTES // max(1, self._record_bytes))
+        if self._depth and rows < _USUAL:
+            self._heavy.change({**dict.fromkeys(_AT_ONCE, str(rows)), **_HUGE})
+
+
+__all__ = ["BUFFERS", "FEW", "SETTINGS", "SHUFFLES", "Tuning"]

@@ -301,6 +301,7 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
     return RunSettings(
         kafka=pipeline.kafka.spark_options(),
         max_offsets_per_trigger=pipeline.settings.max_offsets_per_trigger,
+        max_bytes_per_batch=pipeline.settings.max_bytes_per_batch,
         max_bad_share=share,
         snapshot_every=pipeline.settings.snapshot_every,
         settling=pipeline.settings.settling,

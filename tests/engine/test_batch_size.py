@@ -1,0 +1,73 @@
+"""How many records a batch takes, by what records weigh: pure, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakestreams.engine.batch_size import UNLIKELY, Pace, Resized, in_doubt, mean_of
+
+MEANS = st.floats(0, 1 << 30)
+PACES = st.builds(Pace.of, st.integers(1, 10_000_000), st.integers(1, 1 << 34), st.none() | MEANS)
+
+
+@given(PACES)
+def test_a_batch_has_a_record_and_no_more_than_the_user_says(pace: Pace) -> None:
+    assert 1 <= pace.offsets <= pace.most
+
+
+@given(st.integers(1, 10_000_000), st.integers(1, 1 << 34), MEANS)
+def test_a_batch_has_no_more_bytes_than_the_bound_unless_one_record_has(most: int, bound: int, mean: float) -> None:
+    offsets = Pace.of(most, bound, mean).offsets
+    assert offsets == 1 or offsets * mean <= bound
+    assert offsets == most or (offsets + 1) * max(mean, 1) > bound, "more would have fitted"
+
+
+@given(PACES, MEANS)
+def test_behind_a_full_batch_the_next_ones_are_near_the_bound(pace: Pace, mean: float) -> None:
+    after = pace.after(pace.offsets, mean)
+    assert 1 <= after <= pace.most
+    assert after == 1 or after * mean <= 2 * pace.most_bytes
+    assert after <= 8 * pace.offsets, "a few light ones do not make the next batch a large one"
+
+
+@given(PACES, st.lists(MEANS, max_size=20))
+def test_records_that_stay_as_they_are_end_no_query_again_and_again(pace: Pace, means: list[float]) -> None:
+    for mean in means:
+        steps = 0
+        while (after := pace.after(pace.offsets, mean)) != pace.offsets:
+            pace, steps = Pace(pace.most, pace.most_bytes, after), steps + 1
+            assert steps <= 9, "from one to ten million in steps of eight"
+
+
+@given(PACES, MEANS, st.data())
+def test_a_batch_that_was_not_full_ends_no_query(pace: Pace, mean: float, data: st.DataObject) -> None:
+    few = data.draw(st.integers(0, (pace.offsets - 1) // 2))
+    assert pace.after(few, mean) == pace.offsets
+
+
+def test_records_are_looked_at_where_they_may_be_too_many_bytes() -> None:
+    bound = 512 << 20
+    assert not in_doubt(bound, {}, {}, {})
+    assert not in_doubt(bound, {"views": 512}, {}, {"views": 1 << 20})
+    assert in_doubt(bound, {"views": 513}, {}, {"views": 1 << 20})
+    assert in_doubt(bound, {"views": 9}, {}, {}), "nobody tells how large they can be"
+    assert not in_doubt(bound, {"views": 60_000}, {"views": 1_000}, {"views": 1 << 30}), "an ordinary round"
+    assert in_doubt(bound, {"views": bound // UNLIKELY}, {"views": 2}, {})
+
+
+@pytest.mark.parametrize(
+    ("means", "mean"),
+    [({}, None), ({"views": 10}, 10), ({"views": 10, "users": 1_000}, 505), ({"views": 10, "gone": 7}, 10)],
+)
+def test_of_several_topics_the_mean_is_by_what_is_to_be_read(means: dict[str, int], mean: float | None) -> None:
+    assert mean_of({"views": 100, "users": 100}, means) == mean
+
+
+def test_the_end_of_a_query_is_known_by_its_text() -> None:
+    wrapped = f"[FOREACH_BATCH_USER_FUNCTION_ERROR] {Resized(12)}\n\tat org.apache"
+    found = Resized.told(wrapped)
+    assert found is not None
+    assert found.offsets == 12
+    assert Resized.told("LS503 FENCED") is None
