@@ -8,8 +8,9 @@ its small work without, and large work as the session is set by its user. Measur
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,9 @@ SETTINGS: Final[dict[str, str]] = {
 """One task a stage, of files and of Delta's log too; no plan that is changed on the way, no code that is compiled for a few
 rows."""
 
+ZONE: Final = "spark.sql.session.timeZone"
+_UTC: Final = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+
 
 class Tuning:
     """A session's settings while a driver works: those for few rows, or its own.
@@ -48,13 +52,34 @@ class Tuning:
     def few(self) -> Iterator[None]:
         """For few rows, but for what `rows` says; afterwards the session is as it was before the outermost of these."""
         self._depth += 1
+        with self.utc():
+            try:
+                self._change()
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._restore()
+
+    @contextlib.contextmanager
+    def utc(self) -> Iterator[None]:
+        """In UTC: what expressions make of times and texts without a zone does not depend on the session."""
+        own = self._swapped({ZONE: _UTC[0]})
         try:
-            self._change()
             yield
         finally:
-            self._depth -= 1
-            if not self._depth:
-                self._restore()
+            self._put_back(own)
+
+    def other_zone(self) -> list[str]:
+        """A warning where compute does not let its time zone be set, and it is another one. To be asked inside `utc`."""
+        zone = None
+        with contextlib.suppress(Exception):  # some compute hides its settings
+            zone = self._spark.conf.get(ZONE, None)
+        if zone is None or zone in _UTC:
+            return []
+        return [
+            f"the session's time zone is {zone} and cannot be set to UTC: expressions read times without a zone in it"
+        ]
 
     @contextlib.contextmanager
     def rows(self, count: int) -> Iterator[None]:
@@ -69,22 +94,29 @@ class Tuning:
             self._change()
 
     def _change(self) -> None:
-        if self._own is not None:
-            return
-        self._own = {}
-        for name, value in SETTINGS.items():
+        if self._own is None:
+            self._own = self._swapped(SETTINGS)
+
+    def _restore(self) -> None:
+        own, self._own = self._own or {}, None
+        self._put_back(own)
+
+    def _swapped(self, values: Mapping[str, str]) -> dict[str, str | None]:
+        """Sets what is not set so; gives what was there before."""
+        own: dict[str, str | None] = {}
+        for name, value in values.items():
             if name in self._refused:
                 continue
             try:
                 before = self._spark.conf.get(name, None)
                 if before != value:
                     self._spark.conf.set(name, value)
-                    self._own[name] = before
+                    own[name] = before
             except Exception:  # noqa: BLE001 - each kind of compute has its own
                 self._refused.add(name)
+        return own
 
-    def _restore(self) -> None:
-        own, self._own = self._own or {}, None
+    def _put_back(self, own: Mapping[str, str | None]) -> None:
         for name, value in own.items():
             if value is None:
                 self._spark.conf.unset(name)
@@ -92,4 +124,21 @@ class Tuning:
                 self._spark.conf.set(name, value)
 
 
-__all__ = ["FEW", "SETTINGS", "SHUFFLES", "Tuning"]
+_Rest = ParamSpec("_Rest")
+_Found = TypeVar("_Found")
+
+
+def in_utc(
+    function: Callable[Concatenate[SparkSession, _Rest], _Found],
+) -> Callable[Concatenate[SparkSession, _Rest], _Found]:
+    """A function of a session that runs while the session is in UTC (see `Tuning.utc`)."""
+
+    @functools.wraps(function)
+    def set_so(spark: SparkSession, /, *args: _Rest.args, **options: _Rest.kwargs) -> _Found:
+        with Tuning(spark).utc():
+            return function(spark, *args, **options)
+
+    return set_so
+
+
+__all__ = ["FEW", "SETTINGS", "SHUFFLES", "ZONE", "Tuning", "in_utc"]
