@@ -222,14 +222,15 @@ _UNFIT: Final[dict[str, tuple[str, ...]]] = {
     "double": ('"1.5"', '""', "true", "[]", "{}", "NaN", "Infinity", "-Infinity", '"NaN"', '"Infinity"'),
     "date": ("5", "true", '""', '"yesterday"', '"2023-02-29"', '"1900-02-29"', '"2024-02-30"', '"2024-13-01"',
              '"0000-00-00"', "[]", '"12345678-01-01"'),
-    "array<string>": ('"x"', "5", "{}", "true"),
+    "array<string>": ('"x"', "5", "{}", "true", '["\\ud800"]'),
+    "string": ('"\\ud800"', '"\\udc00\\ud800"'),
 }  # fmt: skip
 _FIT: Final[dict[str, tuple[str, ...]]] = {
     "bigint": ("0", "-0", "null", str(_LARGEST), str(-(2**63))),
     "double": ("5", "-0.0", "1e-400", "1E5", "null", "1234567890123456789012345678901234567890", "1.7976931348623157e308"),
     "date": ('"2024-02-29"', '"2000-02-29"', '"9999-12-31"', '"0001-01-01"', '"1582-10-10"', '"1969-12-31"', "null"),
     "array<string>": ("[null, null]", "[[1], {}]", '["", "\\u0000"]', "null"),
-    "string": ('"\\u0000"', '"\\ud800"', '"\\udc00\\ud800"', '"\\ufeff"', '{"q": [1, {}]}', "[[[]]]", "5.0", "true", "null",
+    "string": ('"\\u0000"', '"\\ud83d\\ude00"', '"\\ufeff"', '{"q": [1, {}]}', "[[[]]]", "5.0", "true", "null",
                '"' + "\U0010ffff" * 40 + '"', '"' + "\uffff" * 33 + '"', "\"'; drop table x; --\""),
 }  # fmt: skip
 _ODD: Final[dict[str, Callable[[str], str]]] = {
@@ -324,6 +325,7 @@ def fits(shape: Shape, raw: bytes) -> bool:
     """Whether bytes are one object of the shape, by Python's parser. Of a field that is there twice, both must fit."""
     try:
         members = json.loads(raw.decode("utf-8"), object_pairs_hook=_Members, parse_constant=_no_constant)
+        json.dumps(members, ensure_ascii=False).encode()  # halves of surrogate pairs are no characters
     except (UnicodeDecodeError, ValueError, RecursionError):
         return False
     if not isinstance(members, _Members):

@@ -92,6 +92,39 @@ def test_columns_are_those_of_the_sides(text, sql):
     assert faults == []
 
 
+TYPED = {"at": "timestamp", "day": "date", "page": "string", "s": "struct<at:timestamp_ntz>", "n": "bigint"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["at > 'now'", "'today' = day", "views.at >= ' NOW'", "at in ('2024-01-01', 'yesterday')", "day between 'epoch' and 'today'",
+     "s.at < 'now'", "coalesce(at, 'now')", "case when n > 1 then at else 'now' end", "at <=> 'tomorrow'", "day - 'today'"],
+)  # fmt: skip
+def test_a_text_that_is_the_clock_beside_a_column_of_times_is_refused(text):
+    """Spark makes the time of the run of it, so a cycle that is repeated would give something else."""
+    views = Fields("views", {name: f"`{name}`" for name in TYPED}, [], "here", TYPED)
+    expression = compile_expression(text, "conf/x.yml:3")
+    with pytest.raises(ExpressionRefused, match="another one in each run") as caught:
+        expression.render({"views": views})
+    assert caught.value.where == "conf/x.yml:3"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "page = 'now'",
+        "page in ('today')",
+        "string(at) = 'now'",
+        "n = 'now'",
+        "coalesce(page, 'now')",
+        "at > '2024-01-01'",
+    ],
+)
+def test_the_same_text_beside_texts_and_numbers_is_a_text(text):
+    views = Fields("views", {name: f"`{name}`" for name in TYPED}, [], "here", TYPED)
+    assert compile_expression(text).render({"views": views})
+
+
 def test_an_unknown_column_is_noted_with_the_rest():
     faults: list[LakestreamsError] = []
     sides = {"views": fields("views", "page user", faults), "users": fields("users", "region user", faults)}

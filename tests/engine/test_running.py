@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from lakestreams import StreamsBuilder, Text
+from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine import running
 from lakestreams.engine.cycle import RunCounts
 from lakestreams.engine.plans import Claim, History, Plan, Range
@@ -65,6 +67,24 @@ def test_many_records_of_the_future_are_told(read: int | None, future: int, told
     found = running.in_the_future(builder.build(), tally, NOW)
     assert len(found) == told
     assert all(f"t: {future} of {read} records" in one and running.shown(NOW) in one for one in found)
+
+
+@pytest.mark.parametrize(
+    ("stream_time_ms", "told"),
+    [(-1, 0), (0, 0), (90_000, 0), (631_151_999, 0), (631_152_000, 1), (NOW // 1_000, 1), (4_102_444_800, 0), (NOW, 0)],
+)
+def test_event_times_that_look_like_seconds_are_told_with_the_type_that_reads_them(
+    stream_time_ms: int, told: int
+) -> None:
+    builder = StreamsBuilder("p")
+    builder.stream("t", key=Text("a"), value=Json("at bigint"), event_time="at").to_delta("silver.t")
+    builder.stream("u", key=Text("a"), value=Text("b")).to_delta("silver.u")
+    ranges = tuple(Range(topic, 0, 0, 5, records=5, stream_time_ms=stream_time_ms) for topic in ("t", "u"))
+    found = running.in_seconds(builder.build(), Plan(1, "f", ranges, {}, 1, 1))
+    assert len(found) == 2 * told
+    assert all(said in one for one, said in zip(found, ("at timestamp_s", "u: "), strict=False))
+    idle = tuple(replace(one, to_offset=0, records=0) for one in ranges)
+    assert running.in_seconds(builder.build(), Plan(1, "f", idle, {}, 1, 1)) == []
 
 
 def test_times_that_no_calendar_has_are_shown_as_numbers() -> None:

@@ -13,7 +13,7 @@ from lakestreams.engine import driver, ingest, tuning
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.plans import Range
 from lakestreams.engine.settings import RunSettings
-from lakestreams.engine.tuning import BUFFERS, FEW, SETTINGS, SHUFFLES, Tuning
+from lakestreams.engine.tuning import BUFFERS, FEW, SETTINGS, SHUFFLES, ZONE, Tuning, in_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,7 +100,32 @@ def test_what_is_refused_is_asked_for_once() -> None:
         with tuning.few():
             assert session.values == {SHUFFLES: "1"}
         assert session.values == {SHUFFLES: "auto"}
-    assert session.asked == len(SETTINGS) - 1 + len(BUFFERS) + 3 * 2
+    assert session.asked == len(SETTINGS) - 1 + len(BUFFERS) + 1 + 3 * 2  # the zone is refused once
+
+
+def test_work_is_done_in_utc_and_the_session_has_its_own_zone_back() -> None:
+    session = Refusing()
+    session.values = {ZONE: "America/New_York"}
+    session.set = session.values.__setitem__  # type: ignore[method-assign]
+    session.unset = session.values.__delitem__  # type: ignore[attr-defined]
+    tuning, seen = Tuning(session), []  # type: ignore[arg-type]
+    with tuning.few(), tuning.rows(FEW + 1):
+        seen.append(session.values[ZONE])
+        seen += tuning.other_zone()
+    in_utc(lambda one: seen.append(one.conf.get(ZONE)))(session)  # type: ignore[arg-type, attr-defined]
+    assert seen == ["UTC", "UTC"]
+    assert session.values == {ZONE: "America/New_York"}
+
+
+def test_a_zone_that_cannot_be_set_is_told() -> None:
+    session = Refusing()
+    session.values[ZONE] = "America/New_York"
+    tuning = Tuning(session)  # type: ignore[arg-type]
+    with tuning.utc():
+        (told,) = tuning.other_zone()
+    assert "America/New_York" in told
+    session.values[ZONE] = "Etc/UTC"
+    assert tuning.other_zone() == []
 
 
 def test_a_large_backlog_is_counted_as_the_session_is_set(

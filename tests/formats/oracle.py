@@ -91,7 +91,7 @@ def value(found: Any, kind: tuple[Any, ...], path: str) -> Any:
             raise Unfit(path)
         return {name: value(one, kind[1], path + "[]") for name, one in found}
     if sort == "string":
-        return _as_text(found)
+        return _as_text(found, path)
     if isinstance(found, list) or sort in ("struct", "array", "map"):
         raise Unfit(path)
     text = _boolean(found) if isinstance(found, bool) else str(found)
@@ -105,9 +105,14 @@ def _boolean(found: bool) -> str:
     return "true" if found else "false"
 
 
-def _as_text(found: Any) -> str:
-    """A string; a whole number or a boolean as it was written."""
-    return _boolean(found) if isinstance(found, bool) else str(found)
+def _as_text(found: Any, path: str) -> str:
+    """A string; a number or a boolean as it was written. Half of a surrogate pair is no character."""
+    text = _boolean(found) if isinstance(found, bool) else str(found)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unfit(path) from None
+    return text
 
 
 def _scalar(text: str, kind: tuple[Any, ...], *, bare: bool) -> Any:

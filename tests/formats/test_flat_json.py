@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import Json
@@ -50,7 +51,10 @@ def text(chance: random.Random) -> bytes:
     return raw
 
 
-def test_both_ways_find_the_same(spark: SparkSession) -> None:
+def test_both_ways_find_the_same(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "lakestreams.formats.json.as_written", lambda _raw, _found, parsed, *_: parsed
+    )  # of both the same
     chance = random.Random(SEED)
     rows = [(place, bytearray(text(chance))) for place in range(12_000)]
     rows += [(-1, None), (-2, bytearray()), (-3, bytearray(b"{}")), (-4, bytearray(b"{")), (-5, bytearray(b"}"))]

@@ -98,7 +98,7 @@ JSON_CASES: dict[str, tuple[bytes | None, Any]] = {
     "nothing but a field like our own": (b'{"_ls_corrupt": "x"}', {}),
     "deep but allowed": (b'{"a": 1, "zz": ' + deep(900) + b"}", {"a": 1}),
     "huge exponent unread": (b'{"a": 1, "zz": 1e1000000000}', {"a": 1}),
-    "half of a surrogate pair": (b'{"s": "\\ud800"}', {"s": "?"}),
+    "half of a surrogate pair": (b'{"s": "\\ud800"}', BAD),
     # no complete object
     "empty": (b"", BAD),
     "blank": (b"  ", BAD),

@@ -8,6 +8,7 @@ import pytest
 from tests.joins.test_partitioner import partition as murmur2_partition
 
 from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, StreamsBuilder, Text
+from lakestreams.config.expressions import compile_expression
 from lakestreams.errors import CoPartitioningRequired, InvalidOption, TopologyInvalid, UnknownColumn, WrongKind
 from lakestreams.testing import Refused, Result, assert_results
 
@@ -46,6 +47,46 @@ def test_results_come_in_the_order_of_the_records_that_caused_them(topology_test
     assert (nobody.key, nobody.cause) == (None, 3)
     assert driver.read() == []
     assert driver.refused() == []
+
+
+def test_results_do_not_depend_on_the_time_zone_of_the_session(topology_test_driver, lakestreams_spark):
+    """Texts of times, and times without a zone, are made and read in UTC, whatever the session is set to."""
+    builder = StreamsBuilder("zones")
+    views = builder.stream(VIEWS, key=Text("user"), value=Json("at timestamp, wall timestamp_ntz, text string"))
+    made = {"hour": "hour(at)", "shown": "cast(at as string)", "moment": "unix_millis(cast(wall as timestamp))",
+            "read": "unix_millis(cast(text as timestamp))", "day": "cast(at as date)"}  # fmt: skip
+    expressions = {name: compile_expression(text) for name, text in made.items()}
+    views.map_values(lambda view: {name: one.column({VIEWS: view}) for name, one in expressions.items()}).to_delta(OUT)
+    topology, before = builder.build(), lakestreams_spark.conf.get("spark.sql.session.timeZone")
+    found = []
+    try:
+        for zone in ("UTC", "America/New_York"):
+            lakestreams_spark.conf.set("spark.sql.session.timeZone", zone)
+            driver = topology_test_driver(topology)
+            row = {"at": "2024-03-01T02:30:00Z", "wall": "2024-03-01T02:30:00", "text": "2024-03-01 02:30:00"}
+            driver.pipe(VIEWS, "alice", json.dumps(row).encode(), 1)
+            found.append(driver.read()[0].value)
+            assert lakestreams_spark.conf.get("spark.sql.session.timeZone") == zone
+    finally:
+        lakestreams_spark.conf.set("spark.sql.session.timeZone", before)
+    moment = 1_709_260_200_000
+    assert found[0] | {"day": None} == {
+        "hour": 2, "shown": "2024-03-01 02:30:00", "moment": moment, "read": moment, "day": None
+    }  # fmt: skip
+    assert found[1] == found[0]
+
+
+def test_deletions_of_unwrapped_events_of_debezium_leave_the_table(topology_test_driver):
+    builder = StreamsBuilder("customers")
+    customers = builder.table(
+        "Customers", key=Json("id bigint"), value=Json("name string, __deleted string, __op string")
+    )
+    customers.filter(lambda row: row["__deleted"] != "true").to_delta(OUT)
+    driver = topology_test_driver(builder.build())
+    for ident, name in ((1, "Ada"), (2, "Bo")):
+        driver.pipe("Customers", {"id": ident}, {"name": name, "__deleted": "false", "__op": "c"}, 1)
+    driver.pipe("Customers", {"id": 1}, {"name": "Ada", "__deleted": "true", "__op": "d"}, 2)
+    assert [row["name"] for row in driver.table().values()] == ["Bo"]
 
 
 def test_a_topic_is_read_as_any_other_output(topology_test_driver):

@@ -26,6 +26,7 @@ from lakestreams.engine import fingerprint, past
 from lakestreams.engine.bronze import planned_rows, row_cycle, within
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import ATTEMPTS, NO_TIME, Plan, Range
+from lakestreams.engine.tuning import in_utc
 from lakestreams.errors import BronzeTrimmed, LakestreamsError, NothingToVerify
 from lakestreams.flow import dataflow
 from lakestreams.joins.validity import TableSide
@@ -80,6 +81,7 @@ class _Evaluated:
     results: Results
 
 
+@in_utc
 def verify(
     spark: SparkSession,
     lake: Lake,

@@ -23,6 +23,7 @@ from lakestreams.audit.origins import Identity, gathers, origins
 from lakestreams.engine import past, quarantine, replays
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import ATTEMPTS, History, Plan
+from lakestreams.engine.tuning import in_utc
 from lakestreams.errors import InvalidOption, NoSuchRecord
 from lakestreams.flow import dataflow
 from lakestreams.flow.dataflow import EVENT_TIME, LINEAGE
@@ -113,6 +114,7 @@ def at(text: str) -> Place:
     return topic, int(partition), int(offset)
 
 
+@in_utc
 def why(
     spark: SparkSession, lake: Lake, topology: Topology, *, key: str | None = None, place: Place | None = None
 ) -> list[Fate]:

@@ -109,7 +109,6 @@ _TYPED_LITERAL: Final = {
 }
 # Words that Spark takes for the clock, the user or the session where no column has the name.
 _MOMENTARY = re.compile(r"(?i)(current_\w+|local_?time(stamp)?|session_user|system_user)\Z")
-_NOW = re.compile(r"(?i)\s*(now|today|tomorrow|yesterday|epoch)\b")
 _INTERVAL_NUMBER = re.compile(r"-?\d{1,9}(\.\d{1,9})?\Z")
 
 
@@ -251,8 +250,6 @@ class Renderer:
 
     def _cast(self, node: exp.Expr) -> str:
         value, safe = node.this, node.args.get("safe")
-        if _is_text(value) and _NOW.match(str(value.this)):
-            self._refuse(f"{short(_sql(node))} asks for the current time, which is another one in each run")
         if type(node) is exp.Cast:
             # DATE '2020-01-01'; the type stands first, as in the text
             kind = self._type(node.args["to"])
@@ -347,7 +344,7 @@ class Renderer:
         member = node.args["expression"]
         if type(member) is not exp.Identifier:
             self._refuse(f"{short(_sql(node))}: a name goes behind the dot")
-        parts = _path(node)
+        parts = path_of(node)
         if parts is not None:
             return self._named(parts)
         base = self._child(node, node.this, _PRIMARY)
@@ -355,7 +352,7 @@ class Renderer:
         return f"({base}).{quoted(member.name)}"
 
     def _column(self, node: exp.Expr) -> str:
-        parts = _path(node)
+        parts = path_of(node)
         if parts is None:
             self._refuse(f"{short(_sql(node))} is no name of a column")
         if len(parts) == 1 and not node.this.args.get("quoted") and _MOMENTARY.match(parts[0]):
@@ -408,7 +405,7 @@ class Renderer:
         return f"{called}({', '.join(written)})"
 
     def _unit(self, name: str, node: exp.Expr) -> str:
-        parts = _path(node)
+        parts = path_of(node)
         unit = parts[0].upper() if parts is not None and len(parts) == 1 else ""
         if unit not in allowed.UNITS:
             self._refuse(f"{short(_sql(node))} is no unit of {name}", hint=f"one of {', '.join(sorted(allowed.UNITS))}")
@@ -419,7 +416,7 @@ class Renderer:
         """`struct(a, b)` takes its names from its columns; they are written out, for columns have other names inside."""
         written: list[str] = []
         for argument in arguments:
-            parts = _path(argument)
+            parts = path_of(argument)
             if parts is None:
                 self._refuse(
                     f"{short(_sql(argument))} has no name in struct(...)", hint="use named_struct('name', value, ...)"
@@ -428,10 +425,10 @@ class Renderer:
         return f"named_struct({', '.join(written)})"
 
 
-def _path(node: exp.Expr) -> Parts | None:
+def path_of(node: exp.Expr) -> Parts | None:
     """The names of `a`, `a.b` or `a.b.c...`; None for anything else."""
     if type(node) is exp.Dot:
-        head = _path(node.this)
+        head = path_of(node.this)
         tail = node.args["expression"]
         return (*head, str(tail.this)) if head is not None and type(tail) is exp.Identifier else None
     if type(node) is not exp.Column:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from lakestreams.config import expression_bounds
+from lakestreams.config import expression_bounds, expression_clock
 from lakestreams.config.environment import References, Written, resolved
-from lakestreams.config.expression_sql import Parts, Renderer, Resolve
+from lakestreams.config.expression_sql import Parts, Renderer, Resolve, path_of
 from lakestreams.config.expression_text import leaves_of, parse, short, tokens_of
 from lakestreams.errors import ExpressionRefused, InvalidExpression, UnknownColumn
 from lakestreams.spark import F
 from lakestreams.sql import quoted
+from lakestreams.topology.fields import kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -66,8 +67,23 @@ class Expression:
 
     def render(self, sides: Mapping[str, Fields], *, tolerant: bool = False) -> str:
         """The SQL text that `column` gives to Spark."""
+        if expression_clock.has_words(self._tree):
+            self._require_no_clock(sides)
         resolve: Resolve = lambda parts: _reference(parts, sides, self)  # noqa: E731 - as short as its use
         return Renderer(self._resolved, self.where, resolve, tolerant=tolerant).render(self._tree)
+
+    def _require_no_clock(self, sides: Mapping[str, Fields]) -> None:
+        def found(node: exp.Expr) -> str:
+            parts = path_of(node) or ("",)
+            owners, name = list(sides.values()), parts[0]
+            if len(parts) > 1 and parts[0] in sides:
+                owners, name = [sides[parts[0]]], parts[1]
+            return next((kind_of(one, name) for one in owners if name in one), "")
+
+        asks = expression_clock.fault(self._tree, found)
+        if asks is not None:
+            hint = "beside a time write a column's; if a text is meant, cast(... as string)"
+            raise ExpressionRefused(f"{asks}, in {short(self.text)}", hint=hint, where=self.where or None)
 
 
 def compile_expression(text: str, where: str | None = None) -> Expression:
@@ -125,9 +141,9 @@ def _compiled(text: str, written: str, where: str | None) -> Expression:
     if renderer.leaves != leaves_of(tokens):
         msg = f"the expression {short(text)} cannot be read without doubt"
         raise ExpressionRefused(msg, hint="put parentheses around its parts, or write it with functions", where=where)
-    unbounded = expression_bounds.fault(tree)
-    if unbounded is not None:
-        raise ExpressionRefused(f"{unbounded}, in {short(text)}", where=where)
+    for refused in (expression_bounds.fault(tree), expression_clock.fault(tree)):
+        if refused is not None:
+            raise ExpressionRefused(f"{refused}, in {short(text)}", where=where)
     return Expression(written, where or "", sql, tuple(seen), tree, text)
 
 

@@ -140,7 +140,9 @@ def _one_format() -> dict[str, Any]:
 class EventTimeSpec(Model):
     """Where the event time comes from."""
 
-    field: Name = Field(description="A column of the value: bigint (ms since the epoch) or timestamp.")
+    field: Name = Field(
+        description="A column of the value: bigint (ms since the epoch) or timestamp; other units as timestamp_s or timestamp_us."
+    )
     fallback: bool = Field(
         default=True, description="Whether the record's own timestamp stands in where the field is unusable."
     )

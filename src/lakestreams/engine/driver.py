@@ -38,6 +38,7 @@ from lakestreams.engine import (
     stopped,
     table_identity,
     topic_identity,
+    unseen,
 )
 from lakestreams.engine.batch_size import Pace, Resized, in_doubt, mean_of
 from lakestreams.engine.bronze import cut_below
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.topology.builder import Topology
+    from lakestreams.topology.nodes import Source
 
 _UNKNOWN = 1 << 62  # as many rows as there may be
 _RATES = 1_000  # finished cycles that match rates look back at, at most
@@ -117,6 +119,7 @@ class Driver:
         self._expecting = Expecting(spark, self._ledger, topology, self._rules)
         self._events = event_log.EventLog(spark, self._ledger, topology)
         self._written = stopped.Topics(spark, self._ledger, topology)
+        self._new_to: list[Source] = []  # whose fields are still to be looked for
         self._fallen = False  # start or a round has failed: what is here need not be what is written
 
     # --- what callers use ------------------------------------------------------------------------------------------
@@ -136,7 +139,8 @@ class Driver:
         Raises:
             TopologyInvalid: with every fault of the topology and of its partitions at once.
         """
-        outputs, faults = dataflow.check(self._topology, self._spark)
+        with self._tuning.utc():
+            outputs, faults = dataflow.check(self._topology, self._spark)
         found, unfit = delta_source.examine(self._spark, self._lake, self._topology.sources)
         faults = [*faults, *unfit]
         try:
@@ -159,7 +163,8 @@ class Driver:
 
     def _start(self) -> None:
         with self._timed("check"):
-            outputs, view, self._summary.warnings = self.check()
+            outputs, view, warnings = self.check()
+            self._summary.warnings = warnings + self._tuning.other_zone()
         with self._timed("prepare"):
             accept = self._settings.accept_change
             known = table_identity.known(self._spark, self._ledger, self._topology, accept=accept)
@@ -186,6 +191,8 @@ class Driver:
                 done, whole = history.done_cycle, self._configured.whole
                 self._ledger.record_accepted(self._spark, done, whole, change.former, change.told)
                 self._summary.warnings += [f"accepted change behind cycle {done}: {one}" for one in change.told]
+            if change is not None or not history.done_cycle:
+                self._new_to = list(self._topology.sources)
             known.tables.own(self._spark)
             self._expect(view, history)
             # another driver may have written to tables that were missing when this one looked, but not without an epoch
@@ -678,6 +685,12 @@ class Driver:
         self._last_cycle.executed(executed.tally)
         for text in running.in_the_future(self._topology, executed.tally, _wall_clock_ms()):
             self._summary.warnings.append(f"cycle {plan.cycle}: {text}")
+        self._summary.warnings += [
+            one for one in running.in_seconds(self._topology, plan) if one not in self._summary.warnings
+        ]
+        for source in [one for one in self._new_to if plan.records(one.topic) >= unseen.LEAST]:
+            self._new_to.remove(source)
+            self._summary.warnings += unseen.fields(self._spark, self._ledger, source, plan)
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         self._summary.records += records

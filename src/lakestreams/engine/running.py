@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from lakestreams.engine.plans import Claim, History
+    from lakestreams.engine.plans import Claim, History, Plan
     from lakestreams.expectations.tally import Tally
     from lakestreams.topology.builder import Topology
 
@@ -17,6 +17,8 @@ CLOCK_SLACK_MS: Final = 60_000
 """How far two machines' clocks may lie apart before anybody is told."""
 FUTURE_SHARE: Final = 0.01
 _FUTURE: Final = "FUTURE_TIMESTAMP"
+_SECONDS: Final = (631_152_000, 4_102_444_800)
+"""Of 1990 to 2100, as seconds; as milliseconds they lie in January and February 1970."""
 
 
 def taken_from(history: History) -> list[str]:
@@ -61,6 +63,25 @@ def in_the_future(topology: Topology, tally: Tally, now_ms: int) -> list[str]:
             found.append(
                 f"{source.name}: {future} of {own.rows_in} records lie more than {source.max_future_ms} ms in the future and "
                 f"are in quarantine; this machine's clock says {shown(now_ms)}"
+            )
+    return found
+
+
+def in_seconds(topology: Topology, plan: Plan) -> list[str]:
+    """Sources whose event times look like seconds that are read as milliseconds, as warnings."""
+    low, high = _SECONDS
+    found = []
+    for source in topology.sources:
+        newest = max((part.stream_time_ms for part in plan.of(source.topic) if part.records), default=0)
+        if low <= newest < high:
+            column = source.event_time.field
+            hint = (
+                f"declare the column as {column} timestamp_s"
+                if column
+                else "the producer sets milliseconds, or event_time names a column"
+            )
+            found.append(
+                f"{source.name}: all event times lie before March 1970; are they seconds? Event times are milliseconds: {hint}"
             )
     return found
 

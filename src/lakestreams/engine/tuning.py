@@ -8,8 +8,9 @@ its small work without, and large work as the session is set by its user. Measur
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,9 @@ SETTINGS: Final[dict[str, str]] = {
 }
 """One task a stage, of files and of Delta's log too; no plan that is changed on the way, no code that is compiled for a few
 rows."""
+
+ZONE: Final = "spark.sql.session.timeZone"
+_UTC: Final = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 
 BUFFERS: Final[dict[str, str]] = {
@@ -98,8 +102,9 @@ class Tuning:
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        refused: set[str] = set()
-        self._few, self._buffers, self._heavy = (_Changed(spark, refused) for _ in range(3))
+        self._spark = spark
+        self._refused: set[str] = set()
+        self._few, self._buffers, self._heavy = (_Changed(spark, self._refused) for _ in range(3))
         self._record_bytes = 0
         self._depth = 0
 
@@ -107,16 +112,38 @@ class Tuning:
     def few(self) -> Iterator[None]:
         """For few rows, but for what `rows` says; afterwards the session is as it was before the outermost of these."""
         self._depth += 1
+        with self.utc():
+            try:
+                self._few.change(SETTINGS)
+                self._buffers.change(BUFFERS)
+                self._bound()
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    for changed in (self._heavy, self._buffers, self._few):
+                        changed.restore()
+
+    @contextlib.contextmanager
+    def utc(self) -> Iterator[None]:
+        """In UTC: what expressions make of times and texts without a zone does not depend on the session."""
+        zone = _Changed(self._spark, self._refused)
+        zone.change({ZONE: _UTC[0]})
         try:
-            self._few.change(SETTINGS)
-            self._buffers.change(BUFFERS)
-            self._bound()
             yield
         finally:
-            self._depth -= 1
-            if not self._depth:
-                for changed in (self._heavy, self._buffers, self._few):
-                    changed.restore()
+            zone.restore()
+
+    def other_zone(self) -> list[str]:
+        """A warning where compute does not let its time zone be set, and it is another one. To be asked inside `utc`."""
+        zone = None
+        with contextlib.suppress(Exception):  # some compute hides its settings
+            zone = self._spark.conf.get(ZONE, None)
+        if zone is None or zone in _UTC:
+            return []
+        return [
+            f"the session's time zone is {zone} and cannot be set to UTC: expressions read times without a zone in it"
+        ]
 
     @contextlib.contextmanager
     def rows(self, count: int) -> Iterator[None]:
@@ -146,4 +173,21 @@ class Tuning:
             self._heavy.change({**dict.fromkeys(_AT_ONCE, str(rows)), **_HUGE})
 
 
-__all__ = ["BUFFERS", "FEW", "SETTINGS", "SHUFFLES", "Tuning"]
+_Rest = ParamSpec("_Rest")
+_Found = TypeVar("_Found")
+
+
+def in_utc(
+    function: Callable[Concatenate[SparkSession, _Rest], _Found],
+) -> Callable[Concatenate[SparkSession, _Rest], _Found]:
+    """A function of a session that runs while the session is in UTC (see `Tuning.utc`)."""
+
+    @functools.wraps(function)
+    def set_so(spark: SparkSession, /, *args: _Rest.args, **options: _Rest.kwargs) -> _Found:
+        with Tuning(spark).utc():
+            return function(spark, *args, **options)
+
+    return set_so
+
+
+__all__ = ["BUFFERS", "FEW", "SETTINGS", "SHUFFLES", "ZONE", "Tuning", "in_utc"]

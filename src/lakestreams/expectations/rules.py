@@ -68,7 +68,8 @@ def fields_of(source: Source, faults: list[LakestreamsError] | None = None) -> F
     """The columns of a source's records, over bronze's `k` and `v` as over a records frame."""
     paths = {one.name: quoted(KEY, one.name) for one in source.key.fields}
     paths |= {one.name: quoted(VALUE, one.name) for one in source.value.fields}
-    return Fields(source.name, paths, [] if faults is None else faults, f'source "{source.name}"')
+    kinds = {one.name: one.type for one in (*source.key.fields, *source.value.fields)}
+    return Fields(source.name, paths, [] if faults is None else faults, f'source "{source.name}"', kinds)
 
 
 def dropped(source: Source, expectations: Expectations) -> Column | None:

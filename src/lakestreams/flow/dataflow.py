@@ -21,7 +21,7 @@ from lakestreams.flow.derived import Derived
 from lakestreams.flow.encode import encoded
 from lakestreams.flow.shapes import Rejected, Scopes, Shapes, stream_side, table_side
 from lakestreams.flow.sides import EXPECTATION, ROW, RULES, Counter, uncounted
-from lakestreams.flow.steps import Steps, names, names_within, paths, require_names, where
+from lakestreams.flow.steps import Steps, kinds, names, names_within, paths, require_names, where
 from lakestreams.formats.base import struct_type
 from lakestreams.joins.nullability import nullable
 from lakestreams.joins.order import (
@@ -464,12 +464,12 @@ class _Walk:
     ) -> Fields | MaybeFields:
         columns = paths(rows, key, value)
         if not may_be_missing:
-            return Fields(owner.name, columns, self.faults, where(node))
+            return Fields(owner.name, columns, self.faults, where(node), kinds(rows, key, value))
         missing = f"{quoted(value)} is null"
         if key == KEY:  # the result's key is always there, a missing side's is not
             own = set(names(rows, value))
             columns = {name: path if name in own else f"if({missing}, null, {path})" for name, path in columns.items()}
-        return MaybeFields(owner.name, columns, self.faults, where(node), missing)
+        return MaybeFields(owner.name, columns, self.faults, where(node), missing, kinds(rows, key, value))
 
     # --- outputs -----------------------------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ class Steps:
 
     def fields(self, owner: str, frame: DataFrame, node: Node, key: str = KEY, value: str = VALUE) -> Fields:
         """What a function sees of one side."""
-        return Fields(owner, paths(frame, key, value), self._faults, where(node))
+        return Fields(owner, paths(frame, key, value), self._faults, where(node), kinds(frame, key, value))
 
     def struct(self, node: Node, projection: Projection) -> Column:
         """The columns that a user's function returned, as a struct."""
@@ -181,9 +181,15 @@ def paths(frame: DataFrame, key: str, value: str) -> dict[str, str]:
     return found | {name: quoted(value, name) for name in names(frame, value)}
 
 
+def kinds(frame: DataFrame, key: str, value: str) -> dict[str, str]:
+    """Column name to its SQL type; the value's wins over the key's."""
+    fields = (field for struct in (key, value) for field in frame.schema[struct].dataType.fields)  # type: ignore[attr-defined]
+    return {field.name: field.dataType.simpleString() for field in fields}
+
+
 def where(node: Node) -> str:
     """The place of a node, for messages."""
     return f'{kind_of(node)} "{node.name}"'
 
 
-__all__ = ["Steps", "column", "names", "names_within", "paths", "require_names", "where"]
+__all__ = ["Steps", "column", "kinds", "names", "names_within", "paths", "require_names", "where"]

@@ -52,7 +52,7 @@ class ConnectJson(Declared):
             _unless_payload_is_null(raw, "no payload; Json reads objects without Connect's wrapper"),
         )
         value = F.when(unfit.isNull(), self.places.struct(payload))
-        return self._exactly(value, F.coalesce(unfit, bare))
+        return self._exactly(raw, self.places.columns(payload), value, F.coalesce(unfit, bare))
 
     def describe(self) -> str:
         """The format with its columns."""
@@ -88,7 +88,7 @@ class DebeziumJson(Declared):
         op, after = (F.when(payload.isNotNull(), payload[name]).otherwise(bare[name]) for name in (_OP, _AFTER))
         fault = F.when(raw.isNotNull(), _fault(raw, payload, op, after))
         value = F.when(unfit.isNull() & op.isin(*_ROWS), self.places.struct(after))
-        return self._exactly(value, F.coalesce(unfit, fault))
+        return self._exactly(raw, self.places.columns(after), value, F.coalesce(unfit, fault))
 
     def describe(self) -> str:
         """The format with its columns."""

@@ -42,8 +42,7 @@ def exactly(parsed: Parsed, fields: Sequence[Field]) -> Parsed:
     at = {member.name: f"v.{quoted(member.name)}" for member in members}
     numbers = count()
     values = ", ".join(f"'{member.name}', {_value(member.kind, at[member.name], numbers)}" for member in members)
-    doubts = ((member, _doubt(member, at[member.name])) for member in members)
-    misfits = [f"CASE WHEN {doubt} THEN {_message(member, at[member.name])} END" for member, doubt in doubts if doubt]
+    misfits = [misfit for member in members for misfit in _misfits(member, at[member.name], member.name)]
     error = f"coalesce({', '.join(misfits)}, CAST(NULL AS STRING))"
     both = f"CASE WHEN v IS NOT NULL THEN named_struct('v', named_struct({values}), 'e', {error}) END"
     # one text inside a lambda: the record's value stands in it once, and Python asks the JVM once
@@ -86,6 +85,17 @@ def _value(kind: Kind, x: str, numbers: count[int]) -> str:
     return leaves.value_of(kind, x) if _physical_leaf(kind) == "string" and kind.declared != "string" else x
 
 
+def _misfits(member: Member, x: str, path: str) -> list[str]:
+    """SQL of messages, each null where its value fits; of objects one for each member, by its path."""
+    kind = member.kind
+    if not isinstance(kind, Struct):
+        doubt = _doubt(member, x)
+        return [f"CASE WHEN {doubt} THEN {_message(member, x, path)} END"] if doubt else []
+    missing = [f"CASE WHEN {x} IS NULL THEN {_missing(path)} END"] if member.required else []
+    inside = ((one, f"{x}.{quoted(one.name)}", f"{path}.{one.name}") for one in kind.members)
+    return missing + [f"CASE WHEN {x} IS NOT NULL THEN {one} END" for args in inside for one in _misfits(*args)]
+
+
 def _doubt(member: Member, x: str) -> str:
     """SQL of whether a value does not fit; empty where every one does."""
     return _either(f"{x} IS NULL" if member.required else "", _unfit(member.kind, x, count()))
@@ -113,8 +123,8 @@ def _unfit(kind: Kind, x: str, numbers: count[int]) -> str:
     return "" if value == x else f"({x} IS NOT NULL AND {value} IS NULL)"
 
 
-def _message(member: Member, x: str) -> str:
-    """`column: value is no type`: the value short, as JSON where it has parts, without signs that a terminal obeys."""
+def _message(member: Member, x: str, path: str) -> str:
+    """`path: value is no type`: the value short, as JSON where it has parts, without signs that a terminal obeys."""
     kind = member.kind
     if not isinstance(kind, Leaf):
         written = f"to_json({x})"
@@ -124,15 +134,14 @@ def _message(member: Member, x: str) -> str:
     else:
         written = f"CAST({x} AS STRING)"
     shown = f"regexp_replace(left({written}, {_SHOWN}), '[^ -~]', '?')"
-    said = f" is no {leaves.described(kind) if isinstance(kind, Leaf) else kind.declared}"
-    missing = (
-        f"WHEN {x} IS NULL THEN '{member.name}: null or missing, but declared not null' " if member.required else ""
+    said = (
+        f"concat('{path}: ', {shown}, ' is no {leaves.described(kind) if isinstance(kind, Leaf) else kind.declared}')"
     )
-    return (
-        f"CASE {missing}ELSE concat('{member.name}: ', {shown}, '{said}') END"
-        if missing
-        else (f"concat('{member.name}: ', {shown}, '{said}')")
-    )
+    return f"CASE WHEN {x} IS NULL THEN {_missing(path)} ELSE {said} END" if member.required else said
+
+
+def _missing(path: str) -> str:
+    return f"'{path}: null or missing, but declared not null'"
 
 
 def _either(one: str, other: str) -> str:

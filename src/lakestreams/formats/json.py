@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field, Parsed
 from lakestreams.formats.exact import exactly
 from lakestreams.formats.kinds import BASE64, UNITS
+from lakestreams.formats.numbers import as_written
 from lakestreams.formats.places import Fields, Path, Places, paths_of
 from lakestreams.formats.schema import parse_ddl
 from lakestreams.spark import F
@@ -36,6 +38,9 @@ _WRITTEN = {
 }
 _BYTE_ORDER_MARK = "\ufeff"
 _NOT_UTF8 = "not valid UTF-8"
+_PREFIXED = "begins with a schema registry's prefix (Confluent's wire format: 0x00 and a 4-byte id)"
+_PREFIXED_JSON = f"{_PREFIXED}; RegistryJson reads a JSON object behind one"
+_PREFIXED_OTHER = f"{_PREFIXED}, and what follows is no JSON object; Avro and Protobuf are not read"
 _WRAPPER = ("payload", "schema")
 _WRAPPED = "in Connect's wrapper (schema and payload), in which no declared column is; ConnectJson reads it"
 
@@ -88,9 +93,12 @@ def object_error(raw: Column, read: Column, unfit: str) -> Column:
     whole = (F.size(found) == 2) & found[_END].isNotNull() & (F.size(found[_RECORD]) == 1)
     complete = whole & read[_CORRUPT].isNull()
     bad = ~F.coalesce(complete & the_object(read).isNotNull(), F.lit(False))
+    behind = F.ltrim(F.substring(raw, _PREFIX_BYTES + 1, 100).cast("string"), F.lit(_WHITE))
+    prefixed = F.when(_framed(raw), F.when(behind.startswith("{"), _PREFIXED_JSON).otherwise(_PREFIXED_OTHER))
     return F.when(
         raw.isNotNull(),
-        F.when(~F.is_valid_utf8(text), F.lit(_NOT_UTF8))
+        F.when(~F.is_valid_utf8(text), F.coalesce(prefixed, F.lit(_NOT_UTF8)))
+        .when(bad & _framed(raw), prefixed)
         .when(bad & text.startswith(_BYTE_ORDER_MARK), F.lit("begins with a byte-order mark; write UTF-8 without one"))
         .when(bad & ~F.ltrim(text, F.lit(_WHITE)).startswith("{"), F.lit("not a JSON object"))
         .when(bad, F.lit(unfit)),
@@ -136,9 +144,17 @@ class Declared:
         """The columns of the schema."""
         return self.places.fields
 
-    def _exactly(self, value: Column, error: Column) -> Parsed:
-        """The columns of their declared types out of those that were read, or what does not fit."""
-        return exactly(Parsed(value, error), self.fields)
+    def _exactly(self, raw: Column, found: Sequence[Column], value: Column, error: Column) -> Parsed:
+        """The columns of their declared types out of those that were read, or what does not fit.
+
+        Args:
+            raw: the record's bytes.
+            found: the columns as they were read.
+            value: a struct of them; null where `error` is set.
+            error: what is wrong with the record as a whole.
+        """
+        parsed = as_written(raw, found, Parsed(value, error), self.fields, self.places.paths)
+        return exactly(parsed, self.fields)
 
     @property
     def columns(self) -> str:
@@ -180,7 +196,8 @@ class Json(Declared):
         if places.nests:
             own = the_object(found)
             error = F.coalesce(object_error(raw, found, unfit), self._wrapped(raw, places.nothing_of(own)))
-            return self._exactly(F.when(raw.isNotNull() & error.isNull(), places.struct(own)), error)
+            value = F.when(raw.isNotNull() & error.isNull(), places.struct(own))
+            return self._exactly(raw, places.columns(own), value, error)
         plain, listed = found[_PLAIN], found[_LISTED]
         broken = F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(_NOT_UTF8)).when(
             plain[_CORRUPT].isNotNull(), F.lit(unfit)
@@ -189,7 +206,9 @@ class Json(Declared):
         nothing = places.nothing_of(plain) & places.nothing_of(the_object(listed))
         error = F.coalesce(error, self._wrapped(raw, nothing))
         value = F.when(plain.isNotNull(), F.struct(*places.columns(plain))).otherwise(places.struct(the_object(listed)))
-        return self._exactly(F.when(raw.isNotNull() & error.isNull(), value), error)
+        pairs = zip(places.columns(plain), places.columns(the_object(listed)), strict=True)
+        found_there = [F.coalesce(*pair) for pair in pairs]
+        return self._exactly(raw, found_there, F.when(raw.isNotNull() & error.isNull(), value), error)
 
     def _wrapped(self, raw: Column, nothing: Column) -> Column:
         """An error where no declared column has a value and the object is Connect's wrapper of another one.

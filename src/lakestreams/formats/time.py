@@ -23,7 +23,8 @@ class EventTime:
     does not move stream time (Kafka Streams' RecordQueue drops it likewise).
 
     Args:
-        field: a bigint (ms since the epoch) or timestamp column of the value; none means the record's own timestamp.
+        field: a bigint (ms since the epoch) or timestamp column of the value; other units are declared in its schema
+            (`timestamp_s`, `timestamp_us`). None means the record's own timestamp.
         fallback: whether the record's own timestamp stands in for an unusable field.
     """
 

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from lakestreams.engine.tuning import Tuning
 from lakestreams.errors import InvalidOption, TopologyInvalid, WrongKind
 from lakestreams.flow import dataflow
 from lakestreams.testing.encode import encode
@@ -40,7 +41,9 @@ class TopologyTestDriver:
     """
 
     def __init__(self, topology: Topology, spark: SparkSession, *, partitions: Mapping[str, int] | None = None) -> None:
-        require_sound(topology, spark, partitions or {})
+        self._tuning = Tuning(spark)
+        with self._tuning.utc():
+            require_sound(topology, spark, partitions or {})
         self._sources = {source.name: source for source in topology.sources}
         self._sinks = {sink.name: sink for sink in topology.outputs}
         self._partitions = dict(partitions or {})
@@ -128,6 +131,10 @@ class TopologyTestDriver:
         if not self._pending:
             return
         pieces, self._pending = self._pending, []
+        with self._tuning.utc():
+            self._step(pieces)
+
+    def _step(self, pieces: list[Piped]) -> None:
         results, unreadable = self._histories.step(pieces)
         for name, frame in outputs(results, self._sinks.values()).items():
             for row in frame.orderBy("cycle", "n").collect():

@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 class Fields:
     """The columns of one side: `view.page` or `view["page"]`; key columns too, the value's winning on a clash."""
 
-    __slots__ = ("_columns", "_faults", "_owner", "_where")
+    __slots__ = ("_columns", "_faults", "_kinds", "_owner", "_where")
 
-    def __init__(self, owner: str, columns: Mapping[str, str], faults: list[LakestreamsError], where: str) -> None:
+    def __init__(
+        self,
+        owner: str,
+        columns: Mapping[str, str],
+        faults: list[LakestreamsError],
+        where: str,
+        kinds: Mapping[str, str] | None = None,
+    ) -> None:
         """Wraps one side.
 
         Args:
@@ -30,8 +37,10 @@ class Fields:
             columns: column name to the SQL text that refers to it in the frame at hand.
             faults: where wrong names are noted.
             where: the step that is being evaluated.
+            kinds: column name to SQL type, of those whose type is known.
         """
         self._owner = owner
+        self._kinds = dict(kinds or {})
         self._columns = dict(columns)
         self._faults = faults
         self._where = where
@@ -108,16 +117,27 @@ class MaybeFields(Fields):
     __slots__ = ("_missing",)
 
     def __init__(
-        self, owner: str, columns: Mapping[str, str], faults: list[LakestreamsError], where: str, missing: str
+        self,
+        owner: str,
+        columns: Mapping[str, str],
+        faults: list[LakestreamsError],
+        where: str,
+        missing: str,
+        kinds: Mapping[str, str] | None = None,
     ) -> None:
         """Wraps one side, as `Fields` does.
 
         Args:
-            owner, columns, faults, where: as for `Fields`.
+            owner, columns, faults, where, kinds: as for `Fields`.
             missing: the SQL text that is true where the side is missing.
         """
-        super().__init__(owner, columns, faults, where)
+        super().__init__(owner, columns, faults, where, kinds)
         self._missing = missing
+
+
+def kind_of(side: Fields, name: str) -> str:
+    """The SQL type of a side's column; empty where it is not known."""
+    return side._kinds.get(name, "")  # noqa: SLF001 - a method would hide a column of that name
 
 
 def is_missing(side: MaybeFields) -> Column:
@@ -137,4 +157,4 @@ def is_missing(side: MaybeFields) -> Column:
         owner = given._owner if isinstance(given, Fields) else repr(given)  # noqa: SLF001 - as below
         msg = f"is_missing({owner}): this side is always there"
         raise InvalidExpression(msg, hint="ask it of the side that a left or outer join may lack")
-    return F.expr(side._missing)  # noqa: SLF001 - a property would hide a column of that name
+    return F.expr(side._missing)  # noqa: SLF001 - as above
