@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker]
 
 MIB = 1 << 20
+BOUND = 2 * MIB  # of ten large records, beside ten times the one that is worked on
 SMALL, LARGE = 100, 100_000
 ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
@@ -61,11 +62,11 @@ def test_batches_of_large_records_hold_about_the_bound(spark: SparkSession, brok
     topic = fresh_topic(broker)
     broker.produce(topic, records(25, LARGE))
     bench = Bench(spark, broker, tmp_path, letters(topic))
-    bench.run(max_bytes_per_batch=MIB)
+    bench.run(max_bytes_per_batch=BOUND)
     assert batches(bench) == [10, 10, 5]
     assert_everything_is_there_once(bench, topic, 25)
     broker.produce(topic, records(12, LARGE, 25))
-    bench.run(max_bytes_per_batch=MIB)
+    bench.run(max_bytes_per_batch=BOUND)
     assert batches(bench)[3:] == [10, 2], "the ledger has what they weigh"
 
 
@@ -73,7 +74,7 @@ def test_small_records_are_bounded_by_their_number_alone(spark: SparkSession, br
     topic = fresh_topic(broker)
     broker.produce(topic, records(500, SMALL))
     bench = Bench(spark, broker, tmp_path, letters(topic))
-    bench.run(max_bytes_per_batch=MIB, max_offsets_per_trigger=400)
+    bench.run(max_bytes_per_batch=BOUND, max_offsets_per_trigger=400)
     assert batches(bench) == [400, 100]
     (last,) = Ledger(bench.lake, bench.topology.name).ingests(spark, 2)
     assert SMALL < last.mean_bytes[topic] < SMALL + 10, "value and key"
@@ -87,7 +88,7 @@ def test_records_that_grow_and_shrink_on_the_way_change_the_batches_and_come_onc
     broker.produce(topic, records(130, LARGE, 200))
     broker.produce(topic, records(300, SMALL, 330))
     bench = Bench(spark, broker, tmp_path, letters(topic))
-    bench.run(max_bytes_per_batch=MIB, max_offsets_per_trigger=100)
+    bench.run(max_bytes_per_batch=BOUND, max_offsets_per_trigger=100)
     # light ones; heavy ones, of which nobody could know; ten of them a batch; then more again
     assert batches(bench) == [100, 100, 100, 10, 10, 10, 10, 80, 80, 80, 50]
     assert [event.facts["offsets"] for event in bench.events if event.kind == "resized"] == [10, 80]

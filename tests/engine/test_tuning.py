@@ -177,9 +177,9 @@ def test_a_large_batch_behind_a_small_one_has_all_its_tasks(
     seen: list[str | None] = []
     append = ingest.BatchWriter._append
 
-    def spying(self: ingest.BatchWriter, spark: SparkSession, *given: Any) -> None:
+    def spying(self: ingest.BatchWriter, spark: SparkSession, *given: Any) -> Any:
         seen.append(spark.conf.get(SHUFFLES))
-        append(self, spark, *given)
+        return append(self, spark, *given)
 
     monkeypatch.setattr(ingest.BatchWriter, "_append", spying)
     for most in (FEW, 0, FEW):

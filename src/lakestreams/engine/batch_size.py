@@ -13,6 +13,9 @@ from typing import Final
 UNLIKELY: Final = 8
 """So many times heavier than those of the batch before, records are looked at first: a backlog may hold others."""
 
+_COPIES: Final = 10
+"""So many times a task holds the record that it works on: at the borders of a plan's stages, in Parquet's writer, read and unread."""
+
 _TOO_MANY, _TOO_FEW = 2, 4
 _GROWTH: Final = 8  # records get light more rarely than a few light ones come together
 _UNKNOWN_MOST: Final = 64 << 20  # of a topic whose largest record nobody tells
@@ -25,7 +28,7 @@ class Pace:
 
     Attributes:
         most: more they never have (`max_offsets_per_trigger`).
-        most_bytes: what their records are to have together, about (`max_bytes_per_batch`).
+        most_bytes: what a task is to hold of them, about (`max_bytes_per_batch`): all, and the one it works on ten times.
         offsets: what they have now.
     """
 
@@ -50,7 +53,7 @@ class Pace:
 
 
 def _fitting(most: int, most_bytes: int, mean_bytes: float) -> int:
-    return max(1, min(most, int(most_bytes // max(mean_bytes, 1))))
+    return max(1, min(most, int(most_bytes // max(mean_bytes, 1)) - _COPIES))
 
 
 def in_doubt(most_bytes: int, lags: Mapping[str, int], means: Mapping[str, int], largest: Mapping[str, int]) -> bool:
@@ -63,7 +66,7 @@ def in_doubt(most_bytes: int, lags: Mapping[str, int], means: Mapping[str, int],
         largest: topic to the bytes of the largest that it takes, as far as that is known.
     """
     return most_bytes < sum(
-        lag * (UNLIKELY * means[topic] if topic in means else largest.get(topic, _UNKNOWN_MOST))
+        (lag + _COPIES) * (UNLIKELY * means[topic] if topic in means else largest.get(topic, _UNKNOWN_MOST))
         for topic, lag in lags.items()
     )
 

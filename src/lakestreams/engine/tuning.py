@@ -45,17 +45,23 @@ number of bytes. A look costs a tenth of a microsecond a row, if that."""
 
 _AT_ONCE: Final = (
     "spark.sql.parquet.columnarReaderBatchSize",
-    "spark.sql.windowExec.buffer.in.memory.threshold",
-    "spark.sql.sortMergeJoinExec.buffer.in.memory.threshold",
+    *(
+        f"spark.sql.{operator}.buffer.{what}.threshold"
+        for operator in ("windowExec", "sortMergeJoinExec")
+        for what in ("in.memory", "spill")
+    ),
 )
-"""Rows that an operator holds on the heap, whatever they weigh. Spark 4.1 has bounds in bytes beside them, but these let what
-is sorted on disk spill, too, also where there is memory."""
+"""Rows that an operator holds, whatever they weigh. Spark 4.1 has bounds in bytes beside them, but Spark 4.0 does not."""
 _USUAL: Final = 4096
 """How many these are by default; of records of 8 KiB they are what is held."""
-_ORDINARY: Final = 4096  # bytes of a record
+_ORDINARY: Final = 1024  # bytes of a record
 _HELD_BYTES: Final = 32 << 20  # at once by such an operator
-_HUGE: Final = {"spark.sql.inMemoryColumnarStorage.hugeVectorThreshold": str(8 << 20)}
-"""A column with more bytes than this is given back between two reads, and not made twice as large as it has to be."""
+_LARGE: Final = {
+    # a column with more bytes than this is given back between two reads, and not made twice as large as it has to be
+    "spark.sql.inMemoryColumnarStorage.hugeVectorThreshold": str(8 << 20),
+    # each page, and all of them, would keep the least and the greatest value; Delta has statistics of its own
+    "parquet.column.statistics.enabled": "false",
+}
 
 
 class _Changed:
@@ -151,7 +157,8 @@ class Tuning:
 
         A large one counts as many: interpreted, each step of a plan has a copy of it, where generated code has one.
         """
-        if count * max(1, self._record_bytes // _ORDINARY) <= FEW or not self._few:
+        each = self._record_bytes // _ORDINARY if self._held < _USUAL else 1
+        if count * each <= FEW or not self._few:
             yield
             return
         self._few.restore()
@@ -168,9 +175,13 @@ class Tuning:
             self._bound()
 
     def _bound(self) -> None:
-        rows = max(1, _HELD_BYTES // max(1, self._record_bytes))
-        if self._depth and rows < _USUAL:
-            self._heavy.change({**dict.fromkeys(_AT_ONCE, str(rows)), **_HUGE})
+        if self._depth and self._held < _USUAL:
+            self._heavy.change({**dict.fromkeys(_AT_ONCE, str(self._held)), **_LARGE})
+
+    @property
+    def _held(self) -> int:
+        """How many rows of now an operator may hold at once."""
+        return max(1, _HELD_BYTES // max(1, self._record_bytes))
 
 
 _Rest = ParamSpec("_Rest")
