@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.engine.test_ingest_rows import KAFKA, NOW
 
-from lakestreams import Json, RegistryJson
+from lakestreams import Json, RegistryJson, StreamsBuilder, Text
 from lakestreams.engine import unseen
+from lakestreams.engine.ingest import bronze_rows
+from lakestreams.engine.plans import Plan, Range
 from lakestreams.formats.json import Declared
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SCHEMA = "user_id string, amount double, note string"
 
@@ -57,3 +65,22 @@ def test_a_field_with_another_name_is_looked_for_under_that() -> None:
     (told,) = unseen.absent(how, sample([{"user": {"Ident": "ada"}, "amount": 1.0, "note": "x"}] * 20, how))
     assert "'ident'" in told
     assert "did you mean 'Ident'?" in told
+
+
+def test_the_records_of_a_cycle_are_looked_at_in_bronze(spark: SparkSession) -> None:
+    builder = StreamsBuilder("p")
+    builder.stream("t", key=Text("k"), value=Json("user_id string, amount double")).to_delta("silver.t")
+    (source,) = builder.build().sources
+    sent = [b'{"userId": "ada", "amount": 1.5}'] * 25 + [b"{", None]
+    time = dt.datetime.fromtimestamp(NOW / 1_000, dt.UTC)
+    rows = [
+        (bytearray(b"k"), None if raw is None else bytearray(raw), "t", 0, place, time, 0, None)
+        for place, raw in enumerate(sent)
+    ]
+    bronze = bronze_rows(spark.createDataFrame(rows, KAFKA), source, {}, 1, NOW)
+    lake = SimpleNamespace(bronze=lambda *_: SimpleNamespace(read=lambda _: bronze))
+    ledger: Any = SimpleNamespace(lake=lake, pipeline="p")
+    plan = Plan(1, "f", (Range("t", 0, 0, len(sent), records=len(sent)),), {}, 1, 1)
+    (told,) = unseen.fields(spark, ledger, source, plan)
+    assert told.startswith("t: none of the first 25 records has the field 'user_id'")
+    assert "did you mean 'userId'?" in told
