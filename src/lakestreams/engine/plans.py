@@ -5,7 +5,7 @@ Plain Python without Spark. The rows that say them are written and read in `ledg
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,6 +96,48 @@ class Ingest:
     seq_from: int
     ranges: tuple[Range, ...]
     request: int = 0
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a topic-partition stands in bronze."""
+
+    offset: int
+    stream_time_ms: int = NO_TIME
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What bronze holds of one topic-partition past a sequence number."""
+
+    range: Range
+    seq: int
+    ingest_time_ms: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where bronze stands.
+
+    Attributes:
+        seq: the last batch's number.
+        positions: of every topic-partition.
+        request: the last one that was ingested.
+    """
+
+    seq: int
+    positions: Mapping[TopicPartition, Position]
+    request: int = 0
+
+    @classmethod
+    def after(cls, ingests: Sequence[Ingest]) -> Standing:
+        """After these batches, which must reach to the newest."""
+        positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
+        return cls(ingests[-1].seq, positions, ingests[-1].request) if ingests else cls(0, positions)
+
+    def offset(self, at: TopicPartition) -> int:
+        """Up to where a partition is in bronze."""
+        return self.positions[at].offset if at in self.positions else 0
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.bronze import late
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import LATENESS_MS, Range, TopicPartition
+from lakestreams.engine.plans import LATENESS_MS, Range, Tail, TopicPartition
 from lakestreams.expectations.rules import BEHIND, RecordRules
 
 if TYPE_CHECKING:
@@ -32,15 +31,6 @@ if TYPE_CHECKING:
 _TOLD, _ROWS = "told", "rows"
 _MOST_PARTITIONS = 64
 """Each is a dozen aggregates over every row: of more the batch is read back."""
-
-
-@dataclass(frozen=True)
-class Tail:
-    """What bronze holds of one topic-partition past a sequence number."""
-
-    range: Range
-    seq: int
-    ingest_time_ms: int
 
 
 class Telling:
@@ -212,4 +202,4 @@ def _tail(row: Mapping[str, Any], judged: Sequence[Judged]) -> Tail:
     return Tail(part, row["seq"], row["ingest_time_ms"])
 
 
-__all__ = ["Tail", "Telling", "read_back"]
+__all__ = ["Telling", "read_back"]

@@ -1,0 +1,70 @@
+"""What is tried in every order: who is there, what may go wrong, and which guards it shows to be needed.
+
+Each scenario has few actors and few records, so that all orders can be tried; together they have every actor.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.protocol.world import Scenario
+
+from lakestreams.engine.protocol import Pipeline
+
+PLAIN: Final = Pipeline(("a", "b"), ("silver",))
+EMPTY: Final = Pipeline(("a", "b"), ("silver",), fingerprint="e")
+KEEPS: Final = Pipeline(("a", "b"), ("silver",), remembers=True)
+
+TWO_DRIVERS: Final = Scenario(
+    "two drivers, of which one crashes; an answer is lost; records come",
+    (PLAIN, PLAIN),
+    topics={"a": "rr", "b": "r"},
+    ends=(1, 0),
+    left={"starts": 3, "crashes": 1, "lost": 1},
+)
+ROUNDS: Final = Scenario(
+    "two drivers of two rounds each, the second one with another topic",
+    (PLAIN, PLAIN),
+    rounds=2,
+    topics={"a": "r", "b": "r"},
+    ends=(1, 0),
+    left={"starts": 2, "crashes": 1},
+)
+MARKERS: Final = Scenario(
+    "a batch of transaction markers alone, then records behind it",
+    (PLAIN, PLAIN),
+    topics={"a": "mr", "b": ""},
+    ends=(1, 0),
+    left={"starts": 3, "crashes": 1, "failures": 1},
+)
+CONFIGURATIONS: Final = Scenario(
+    "two configurations: one gives no rows of what the other gives rows of",
+    (EMPTY, PLAIN),
+    topics={"a": "r", "b": ""},
+    ends=(1, 0),
+    left={"starts": 3, "crashes": 2, "failures": 1},
+    empty=frozenset({"e"}),
+)
+MAINTENANCE: Final = Scenario(
+    "a driver that remembers, and maintenance that trims what it has read",
+    (KEEPS, KEEPS),
+    topics={"a": "rr", "b": ""},
+    ends=(1, 0),
+    left={"starts": 2, "crashes": 1, "trims": 2},
+)
+REPLAYS: Final = Scenario(
+    "a record is asked for once more, while drivers begin and crash",
+    (PLAIN, PLAIN),
+    topics={"a": "r", "b": ""},
+    ends=(1, 0),
+    left={"starts": 2, "crashes": 2, "asks": 2, "lost": 1},
+)
+DAMAGES: Final = Scenario(
+    "between runs somebody deletes a table or puts its files of an earlier time back",
+    (PLAIN, PLAIN),
+    topics={"a": "r", "b": ""},
+    ends=(1, 0),
+    left={"starts": 3, "crashes": 1, "damages": 1},
+    damages=tuple((what, table) for what in ("delete", "put back") for table in ("ledger", "a", "silver")),
+)
+ALL: Final = (TWO_DRIVERS, ROUNDS, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES)
