@@ -5,6 +5,7 @@ Each scenario has few actors and few records, so that all orders can be tried; t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tests.protocol.world import Scenario
@@ -62,9 +63,56 @@ REPLAYS: Final = Scenario(
 DAMAGES: Final = Scenario(
     "between runs somebody deletes a table or puts its files of an earlier time back",
     (PLAIN, PLAIN),
+    topics={"a": "rr", "b": ""},
+    ends=(1, 0),
+    left={"starts": 3, "damages": 1},
+    damages=(("delete", "ledger"), ("delete", "a"), ("delete", "silver"), ("put back", "a"), ("put back", "silver")),
+)
+# Small ones, in which one thing goes wrong.
+DUEL: Final = Scenario(
+    "two drivers, one record",
+    (PLAIN, PLAIN),
     topics={"a": "r", "b": ""},
     ends=(1, 0),
-    left={"starts": 3, "crashes": 1, "damages": 1},
-    damages=tuple((what, table) for what in ("delete", "put back") for table in ("ledger", "a", "silver")),
+    left={"starts": 2},
 )
-ALL: Final = (TWO_DRIVERS, ROUNDS, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES)
+GROWS: Final = replace(DUEL, name="two drivers, a record comes meanwhile", topics={"a": "rr", "b": ""})
+LOST: Final = Scenario(
+    "an answer is lost", (PLAIN, PLAIN), topics=DUEL.topics, ends=(1, 0), left={"starts": 1, "lost": 1}
+)
+CRASH: Final = Scenario(
+    "a driver crashes, another one begins",
+    (PLAIN, PLAIN),
+    topics={"a": "rr", "b": ""},
+    ends=(1, 0),
+    left={"starts": 2, "crashes": 1},
+)
+FORGOTTEN: Final = Scenario(
+    "somebody deletes what a driver has stored, while maintenance trims",
+    (KEEPS, KEEPS),
+    topics={"a": "rr", "b": ""},
+    ends=(1, 0),
+    left={"starts": 2, "trims": 1, "damages": 1},
+    damages=(("delete", "caches"),),
+    alone=True,
+)
+TRIMS: Final = Scenario(
+    "maintenance crashes, and another one begins",
+    (KEEPS, KEEPS),
+    topics={"a": "r", "b": ""},
+    ends=(1, 0),
+    left={"starts": 1, "trims": 2, "crashes": 1},
+)
+ASKED: Final = Scenario(
+    "a record is asked for once more between two runs",
+    (PLAIN, PLAIN),
+    topics={"a": "r", "b": ""},
+    ends=(1, 0),
+    left={"starts": 2, "asks": 1},
+)
+OTHERS: Final = replace(
+    CONFIGURATIONS, name="a driver of another configuration goes on", left={"starts": 2, "crashes": 1}
+)
+ALL: Final = (TWO_DRIVERS, ROUNDS, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES, FORGOTTEN)
+# As above, with more of everything: for `make soak`.
+LONG: Final = tuple(replace(one, left={**one.left, "starts": 3, "crashes": 2, "lost": 1, "failures": 1}) for one in ALL)

@@ -7,7 +7,7 @@ import time
 from array import array
 from dataclasses import dataclass
 
-from tests.protocol.world import Broken, Scenario, State, World
+from tests.protocol.world import NAMES, ONE, TWO, Broken, Scenario, State, World
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ def search(scenario: Scenario, most: int = 10**9, seconds: float = 10**9, settle
         spent = time.process_time() - began
         if broken is None:
             return Found(len(parents), depth, not level, spent)
-        told = [broken.args[1]]
+        way = [broken.args[1]]
         while at > 0:
-            told.append(labels[at])
+            way.append(labels[at])
             at = parents[at]
-        return Found(len(parents), depth, False, spent, broken.args[0], tuple(world.told[one] for one in reversed(told)))
+        return Found(len(parents), depth, False, spent, broken.args[0], _schedule(world, way[::-1]))
 
     while level:
         following: list[State] = []
@@ -81,6 +81,24 @@ def search(scenario: Scenario, most: int = 10**9, seconds: float = 10**9, settle
                 return found()
         level, depth = following, depth + 1
     return found()
+
+
+def _schedule(world: World, way: list[int]) -> tuple[str, ...]:
+    """What happens on a way, each driver under one name, although states are joined in which they change places."""
+    state, changed, told = world.first, False, []
+    for label in way:
+        one, other = (NAMES[TWO], NAMES[ONE]) if changed else (NAMES[ONE], NAMES[TWO])
+        text = world.told[label]
+        told.append(text.replace(NAMES[ONE], one) if NAMES[ONE] in text else text.replace(NAMES[TWO], other))
+        try:
+            after = dict(world.steps(state)).get(label)
+        except Broken:
+            break
+        if after is None:  # the last one, which one more run comes to
+            break
+        state = world.canonical(after)
+        changed ^= state != after
+    return tuple(told)
 
 
 def wander(scenario: Scenario, seed: int, runs: int, longest: int = 400) -> Found:

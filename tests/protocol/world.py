@@ -10,6 +10,8 @@ A state is a tuple of small numbers; what each stands for is kept once (`Numbers
 `Broken` is raised where a promise of the protocol does not hold any more.
 """
 
+# ruff: noqa: ARG002 - all that answers a read is called alike
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,15 @@ LEDGER, A, B, SILVER, REPLAYS, SLOTS, EPOCHS, READ, ENDS, LATE, LEFT, ONE, TWO, 
 ACTORS = (ONE, TWO, TRIM, ASK)
 TABLES = {"ledger": LEDGER, "a": A, "b": B, "silver": SILVER, "replays": REPLAYS}
 CACHES = ("state a", "state b", "base a", "base b")
+# Which parts of a state a read looks at, where that is not the ledger.
+LOOKED_AT: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("tail", "attempts"), (A, B)),
+    **dict.fromkeys(("requests", "open", "landed"), (REPLAYS,)),
+    "ends": (ENDS,),
+    "holds": (SLOTS,),
+    "out": (SILVER,),
+    "tables": (LEDGER, A, B, SILVER, EPOCHS),
+}
 NAMES = {ONE: "driver 1", TWO: "driver 2", TRIM: "maintenance", ASK: "request"}
 # What may still happen, each a digit of one number.
 KINDS = ("starts", "crashes", "lost", "failures", "trims", "asks", "damages")
@@ -33,6 +44,7 @@ DIGIT = {kind: 8**place for place, kind in enumerate(KINDS)}
 # How far an actor's statement has come.
 NEW, UNDER_WAY, DOOMED = 0, 1, 2
 TRIMMED = -1
+CHANGED = 1 << 20  # in READ: somebody has changed a table, and whoever begins may write nothing
 
 State = tuple[int, ...]
 Table = tuple[tuple[int, ...], tuple[tuple[str, int], ...], int, int]  # rows, transactions, id, sealed by
@@ -69,8 +81,9 @@ class Scenario:
         topics: topic to its records, `r` a record, `m` a transaction marker.
         ends: up to where they are there at first.
         left: how often each of KINDS may happen.
-        damages: what an operator does between runs: `delete` or `put back`, and the table.
+        damages: what an operator does between runs: `delete` or `put back`, and the table; or deletes `caches`.
         empty: configurations that give no results.
+        alone: whether a driver begins only when the other one is gone.
     """
 
     name: str
@@ -81,6 +94,7 @@ class Scenario:
     left: Mapping[str, int] = field(default_factory=dict)
     damages: tuple[tuple[str, str], ...] = ()
     empty: frozenset[str] = frozenset()
+    alone: bool = False
 
     @property
     def symmetric(self) -> bool:
@@ -113,7 +127,9 @@ class World:
         }
         self.rows, self.tables, self.actors, self.late = Numbers(), Numbers(), Numbers(), Numbers()
         self._cache: dict[tuple[Any, ...], Any] = {}
-        self._labels: dict[str, int] = {}
+        self._labels: dict[tuple[int, str, int], int] = {}
+        self._after: dict[tuple[int, int], tuple[int, Ended | None]] = {}
+        self._symmetric = scenario.symmetric
         self.told: list[str] = []
         empty = self.tables.of(((), (), 1, 0))
         idle, none = self.actors.of(Actor()), self.late.of(())
@@ -121,6 +137,10 @@ class World:
         ends = scenario.ends[0] + 8 * scenario.ends[1]
         self.first: State = (empty, empty, empty, empty, empty, 0, 0, 0, ends, none, left, idle, idle, idle, idle)
         self._idle = idle
+        self._looks = any(table in TABLES for _, table in scenario.damages)
+        self._lengths = [len(scenario.topics.get(topic, "")) for topic in ("a", "b")]
+        self._begun = {who: self.actors.of(Actor(place)) for who, place in self.begun.items()}
+        self._yes, self._no, self._none_told = (self.machines.answers.of(one) for one in (True, False, None))
         self._none = none
 
     # --- what can happen ---------------------------------------------------------------------------------------------
@@ -146,12 +166,14 @@ class World:
             self._damage(state, found)
         return found
 
-    def _label(self, who: int, what: str) -> int:
-        text = f"{NAMES.get(who, 'the world')}: {what}" if who else what
-        number = self._labels.get(text)
+    def _label(self, who: int, what: str, place: int = 0) -> int:
+        """The number of something that happens; what the command of a place is stands behind it."""
+        key = (who, what, place)
+        number = self._labels.get(key)
         if number is None:
-            number = self._labels[text] = len(self.told)
-            self.told.append(text)
+            number = self._labels[key] = len(self.told)
+            said = _said(self.machines.commands[place]) if place else ""
+            self.told.append(" ".join(one for one in (f"{NAMES[who]}:" if who else "", what, said) if one))
         return number
 
     @staticmethod
@@ -160,38 +182,44 @@ class World:
 
     def _begin(self, state: State, who: int, found: list[Step]) -> None:
         kind = {TRIM: "trims", ASK: "asks"}.get(who, "starts")
+        if self.scenario.alone and who in (ONE, TWO) and state[ONE + TWO - who] != self._idle:
+            return
         if state[LEFT] // DIGIT[kind] % 8:
-            begun = self.actors.of(Actor(self.begun[who]))
+            begun = self._begun[who]
             found.append((self._label(who, "begins"), self._spent(_with(state, who, begun), kind)))
 
     def _produce(self, state: State, found: list[Step]) -> None:
         for place, topic in enumerate(("a", "b")):
-            if state[ENDS] // 8**place % 8 < len(self.scenario.topics.get(topic, "")):
+            if state[ENDS] // 8**place % 8 < self._lengths[place]:
                 found.append((self._label(0, f"a record comes to {topic}"), _with(state, ENDS, state[ENDS] + 8**place)))
 
     def _damage(self, state: State, found: list[Step]) -> None:
-        if state[LATE] != self._none or any(state[who] != self._idle for who in ACTORS):
+        if state[LATE] != self._none or any(state[who] != self._idle for who in (ONE, TWO)):
             return  # what happens while somebody runs is seen by the next start: decision 0031
-        for what, name in self.scenario.damages:
-            table: Table = self.tables.values[state[TABLES[name]]]
-            if not table[0]:
-                continue
-            if what == "delete":
-                made: Table = ((), (), table[2] + 1, 0)
+        if ("delete", "caches") in self.scenario.damages and state[SLOTS] % 64:
+            kept = _with(state, SLOTS, state[SLOTS] - state[SLOTS] % 64)  # the base is no cache: decision 0015
+            found.append((self._label(0, "somebody: delete caches"), self._spent(kept, "damages")))
+        known = self._read_ledger(state, 0, None).tables
+        for what, name in self.scenario.damages if self._looks else ():
+            rows, numbers, table_id, by = self.tables.values[state[TABLES[name]]]
+            least = known[name].version if name in known else 0
+            if what == "delete" and rows and _epoch(state[EPOCHS], protocol.Turn("epoch", 0)):
+                made: Table = ((), (), table_id + 1, 0)
+            elif what == "put back" and least:  # what has come since the last start is not seen: decision 0031
+                made = (rows[: least - 1], numbers, table_id, by)
             else:
-                made = (table[0][:-1], table[1], table[2], table[3])
+                continue
             spent = self._spent(_with(state, TABLES[name], self.tables.of(made)), "damages")
-            # from here on nobody may write: the mark is a digit of READ
-            found.append((self._label(0, f"somebody: {what} {name}"), _with(spent, READ, spent[READ] | 1 << 20)))
+            # from here on nobody may write
+            found.append((self._label(0, f"somebody: {what} {name}"), _with(spent, READ, spent[READ] | CHANGED)))
 
     def _land_late(self, state: State, found: list[Step]) -> None:
         for one in self.late.values[state[LATE]]:
             rest = list(self.late.values[state[LATE]])
             rest.remove(one)
             without = _with(state, LATE, self.late.of(tuple(rest)))
-            command = self.machines.commands[one]
-            label = self._label(0, f"late: {_said(command)} commits")
-            found.append((label, self._committed(without, command, 0, label)))
+            label = self._label(0, "commits late:", one)
+            found.append((label, self._committed(without, one, 0, label)))
 
     # --- one actor's next step ---------------------------------------------------------------------------------------
 
@@ -204,55 +232,57 @@ class World:
         if kind is protocol.Append:
             self._append(state, who, actor, command, found)
         elif kind is protocol.Read:
-            label = self._label(who, _said(command))
-            answered = self._answered(state, who, actor, self._answer(state, who, command, label), label)
+            label = self._label(who, "", actor.place)
+            answered = self._answered(
+                state, who, state[who], self._answer(state, who, actor.place, command, label), label
+            )
             if command.what == protocol.LEDGER and command.of is not None:  # the first look behind a takeover
                 answered = _with(answered, READ, _raised(answered[READ], command.of))
             found.append((label, answered))
         elif kind is protocol.Raise:
-            label = self._label(who, _said(command))
+            label = self._label(who, "", actor.place)
             raised = _with(state, EPOCHS, _raised(state[EPOCHS], command.turn))
-            found.append((label, self._answered(raised, who, actor, None, label)))
+            found.append((label, self._answered(raised, who, state[who], self._none_told, label)))
         elif kind is protocol.Seal:
             self._seal(state, who, actor, command, found)
         elif kind is protocol.Evaluate:
-            label = self._label(who, f"evaluates cycle {command.plan.cycle}")
-            self._require_there(state, command.since, command.plan.cycle, label)
-            found.append((label, self._answered(state, who, actor, True, label)))
+            label = self._label(who, "", actor.place)
+            if not _is_older(state, command.turn):  # what an older driver computes is published nowhere
+                self._require_there(state, command.since, command.plan.cycle, label)
+            found.append((label, self._answered(state, who, state[who], self._yes, label)))
             if state[LEFT] // DIGIT["failures"] % 8:
-                label = self._label(who, f"finds that a rule of cycle {command.plan.cycle} fails")
-                found.append((label, self._spent(self._answered(state, who, actor, False, label), "failures")))
+                label = self._label(who, "finds that a rule fails:", actor.place)
+                found.append((label, self._spent(self._answered(state, who, state[who], self._no, label), "failures")))
         elif kind is protocol.Wait:
             if actor.beside is None:
-                label = self._label(who, "goes on behind what was appended beside")
-                found.append((label, self._answered(state, who, replace(actor, failed=False), not actor.failed, label)))
+                label = self._label(who, "", actor.place)
+                answer = self._no if actor.failed else self._yes
+                found.append((label, self._answered(state, who, state[who], answer, label)))
         else:
             self._replace(state, who, actor, command, found)
 
-    def _append(
-        self, state: State, who: int, actor: Actor, command: protocol.Append, found: list[Step]
-    ) -> None:
+    def _append(self, state: State, who: int, actor: Actor, command: protocol.Append, found: list[Step]) -> None:
         if command.beside:
-            label = self._label(who, f"goes on beside: {_said(command)}")
-            beside = replace(actor, beside=(actor.place, NEW, False))
-            found.append((label, self._answered(state, who, beside, None, label)))
+            label = self._label(who, "goes on beside:", actor.place)
+            beside = self.actors.of(replace(actor, beside=(actor.place, NEW, False)))
+            found.append((label, self._answered(state, who, beside, self._none_told, label)))
         elif actor.phase == NEW:
-            label = self._label(who, f"begins: {_said(command)}")
+            label = self._label(who, "begins:", actor.place)
             if self._is_skipped(state, command):
-                found.append((label + 0, self._answered(state, who, actor, False, label)))
+                found.append((label, self._answered(state, who, state[who], self._no, label)))
             elif _is_fenced(state, command):
                 found.append((label, self._gone(state, who)))
             else:
                 found.append((label, _with(state, who, self.actors.of(replace(actor, phase=UNDER_WAY)))))
         elif actor.phase == DOOMED:
-            label = self._label(who, f"is in conflict: {_said(command)}")
+            label = self._label(who, "is in conflict:", actor.place)
             found.append((label, _with(state, who, self.actors.of(replace(actor, phase=NEW, again=True)))))
         else:
-            label = self._label(who, f"commits: {_said(command)}")
-            done = self._committed(state, command, who, label)
-            found.append((label, self._answered(done, who, actor, not actor.again, label)))
+            label = self._label(who, "commits:", actor.place)
+            done = self._committed(state, actor.place, who, label)
+            found.append((label, self._answered(done, who, done[who], self._no if actor.again else self._yes, label)))
             if state[LEFT] // DIGIT["lost"] % 8:
-                label = self._label(who, f"commits, and the answer is lost: {_said(command)}")
+                label = self._label(who, "commits, and the answer is lost:", actor.place)
                 again = self.actors.of(replace(actor, phase=NEW, again=True))
                 found.append((label, self._spent(_with(done, who, again), "lost")))
 
@@ -265,9 +295,9 @@ class World:
             return _with(state, who, self.actors.of(replace(actor, beside=beside, failed=failed)))
 
         if phase == NEW:
-            label = self._label(who, f"begins beside: {_said(command)}")
+            label = self._label(who, "begins beside:", place)
             if self._is_skipped(state, command):
-                there = self._answer(state, who, protocol.Read("mine", command.row[:2]), label)
+                there = self._read_mine(state, who, command.row[:2])
                 own = protocol.is_own(written=False, there=there, mine=True)
                 found.append((label, gone_on(state, None, failed=not own)))
             elif _is_fenced(state, command):
@@ -275,17 +305,17 @@ class World:
             else:
                 found.append((label, gone_on(state, (place, UNDER_WAY, again))))
         elif phase == DOOMED:
-            label = self._label(who, f"is in conflict beside: {_said(command)}")
+            label = self._label(who, "is in conflict beside:", place)
             found.append((label, gone_on(state, (place, NEW, True))))
         else:
-            label = self._label(who, f"commits beside: {_said(command)}")
-            done = self._committed(state, command, who, label)
+            label = self._label(who, "commits beside:", place)
+            done = self._committed(state, place, who, label)
             found.append((label, gone_on(done, None)))
 
     def _seal(self, state: State, who: int, actor: Actor, command: protocol.Seal, found: list[Step]) -> None:
         if actor.phase == len(command.tables):
             label = self._label(who, "has sealed")
-            found.append((label, self._answered(state, who, actor, None, label)))
+            found.append((label, self._answered(state, who, state[who], self._none_told, label)))
             return
         name = command.tables[actor.phase]
         label = self._label(who, f"seals {name}")
@@ -297,36 +327,42 @@ class World:
     def _replace(self, state: State, who: int, actor: Actor, command: Any, found: list[Step]) -> None:
         """An overwrite of a cache, or a delete in bronze."""
         if actor.phase == NEW:
-            label = self._label(who, f"begins: {_said(command)}")
+            label = self._label(who, "begins:", actor.place)
             if type(command) is protocol.Overwrite and _is_older(state, command.turn):
                 found.append((label, self._gone(state, who)))
             else:
                 found.append((label, _with(state, who, self.actors.of(replace(actor, phase=UNDER_WAY)))))
         elif actor.phase == DOOMED:
-            label = self._label(who, f"is in conflict: {_said(command)}")
+            label = self._label(who, "is in conflict:", actor.place)
             if type(command) is protocol.Delete:  # left to the next maintenance
-                found.append((label, self._answered(state, who, actor, False, label)))
+                found.append((label, self._answered(state, who, state[who], self._no, label)))
             else:
                 found.append((label, self._gone(state, who)))
         else:
-            label = self._label(who, f"commits: {_said(command)}")
-            done = self._committed(state, command, who, label)
-            found.append((label, self._answered(done, who, actor, True, label)))
+            label = self._label(who, "commits:", actor.place)
+            done = self._committed(state, actor.place, who, label)
+            found.append((label, self._answered(done, who, done[who], self._yes, label)))
 
     # --- what a step does --------------------------------------------------------------------------------------------
 
-    def _answered(self, state: State, who: int, actor: Actor, answer: Any, label: int) -> State:
+    def _answered(self, state: State, who: int, actor: int, answer: int, label: int) -> State:
         """The machine goes on behind its command."""
-        place = self.machines.after(actor.place, self.machines.answers.of(answer))
-        command = self.machines.commands[place]
-        state = _with(state, who, self.actors.of(Actor(place, NEW, False, actor.beside, actor.failed)))
-        if type(command) is Ended:
-            if command.how == "ok" and who in (ONE, TWO):
-                self._require_published(state, command.value, label)
-            if command.how == "bug":
-                raise Broken(f"the machine went wrong: {command.value}", label)
-            return self._gone(state, who)
-        return state
+        found = self._after.get((actor, answer))
+        if found is None:
+            before: Actor = self.actors.values[actor]
+            place = self.machines.after(before.place, answer)
+            command = self.machines.commands[place]
+            after = Actor(place, NEW, False, before.beside, before.failed and type(command) is not Ended)
+            if type(self.machines.commands[before.place]) is protocol.Wait:
+                after = replace(after, failed=False)
+            found = self._after[actor, answer] = (self.actors.of(after), command if type(command) is Ended else None)
+        following, ended = found
+        state = _with(state, who, following)
+        if ended is None:
+            return state
+        if ended.how == "ok" and who in (ONE, TWO):
+            self._require_published(state, ended.value, label)
+        return self._gone(state, who)
 
     def _gone(self, state: State, who: int) -> State:
         """A process is gone; what it has under way may commit later."""
@@ -355,7 +391,7 @@ class World:
 
     def canonical(self, state: State) -> State:
         """Of two states that differ in which driver is which, one."""
-        if not self.scenario.symmetric or (state[ONE] == self._idle and state[TWO] == self._idle):
+        if not self._symmetric or (state[ONE] == self._idle and state[TWO] == self._idle):
             return state
         key = ("swapped", state[LEDGER])
         ledger = self._cache.get(key)
@@ -368,25 +404,31 @@ class World:
     def _is_skipped(self, state: State, command: protocol.Append) -> bool:
         application, version = command.transaction
         return any(
-            name == application and last >= version for name, last in self.tables.values[state[TABLES[command.table]]][1]
+            name == application and last >= version
+            for name, last in self.tables.values[state[TABLES[command.table]]][1]
         )
 
-    def _committed(self, state: State, command: Any, who: int, label: int) -> State:
+    def _committed(self, state: State, at: int, who: int, label: int) -> State:
+        """The statement of a place's command commits."""
+        command = self.machines.commands[at]
         if type(command) is protocol.Overwrite:
-            return self._doomed(_with(state, SLOTS, _slot(state[SLOTS], command.table, command.cycle)), command.table, None, who)
+            return self._doomed(
+                _with(state, SLOTS, _slot(state[SLOTS], command.table, command.cycle)), command.table, None, who
+            )
         if type(command) is protocol.Delete:
             state = self._deleted(state, command.cycle)
             return self._doomed(self._doomed(state, "a", "", who), "b", "", who)
         place = TABLES[command.table]
         self._require_allowed(state, command, label)
-        key = ("appended", state[place], repr(command), who if place == LEDGER else 0)
+        key = ("appended", state[place], at, who)
         made = self._cache.get(key)
         if made is None:
             rows, numbers, table_id, by = self.tables.values[state[place]]
             added = tuple(self.rows.of(row) for row in self._rows(command, who))
             application, version = command.transaction
-            numbers = tuple(sorted({**dict(numbers), application: version}.items()))
-            ordered = (*rows, *added) if self.scenario.damages else tuple(sorted((*rows, *added)))
+            if application:  # without one Delta does not know an append again
+                numbers = tuple(sorted({**dict(numbers), application: version}.items()))
+            ordered = (*rows, *added) if self._looks else tuple(sorted((*rows, *added)))
             made = self._cache[key] = self.tables.of((ordered, numbers, table_id, by))
         state = self._doomed(_with(state, place, made), command.table, command.transaction.application, who)
         self._require_sound(state, command, label)
@@ -406,7 +448,8 @@ class World:
                 records = self.scenario.topics[row[0]]
                 yield from ((row[0], offset, 0, row[3]) for offset in range(row[1], row[2]) if records[offset] == "r")
         else:
-            yield from ((*one, row.cycle, row.fingerprint) for one in self._results(row, row.fingerprint))
+            plan, fingerprint = row
+            yield from ((*one, plan.cycle, fingerprint) for one in self._results(plan, fingerprint))
 
     def _results(self, plan: Plan, fingerprint: str) -> list[tuple[str, int, int]]:
         """What a cycle publishes: a row a record, `topic, offset, attempt`."""
@@ -418,7 +461,9 @@ class World:
                 found += [(part.topic, 0, 1)] if part.to_offset > part.from_offset else []
             else:
                 records = self.scenario.topics[part.topic]
-                found += [(part.topic, one, 0) for one in range(part.from_offset, part.to_offset) if records[one] == "r"]
+                found += [
+                    (part.topic, one, 0) for one in range(part.from_offset, part.to_offset) if records[one] == "r"
+                ]
         return found
 
     def _deleted(self, state: State, cycle: int) -> State:
@@ -433,7 +478,8 @@ class World:
                 for one in values
             ]
             marked = (
-                self.rows.of((*one[:3], TRIMMED if is_gone else one[3])) for one, is_gone in zip(values, gone, strict=True)
+                self.rows.of((*one[:3], TRIMMED if is_gone else one[3]))
+                for one, is_gone in zip(values, gone, strict=True)
             )
             state = _with(state, place, self.tables.of((tuple(sorted(marked)), numbers, table_id, by)))
         return state
@@ -457,9 +503,17 @@ class World:
             if doomed is None:
                 actor: Actor = self.actors.values[state[who]]
                 made = actor
-                if actor.phase == UNDER_WAY and self._commits(actor.place) and self._conflicts(actor.place, table, application):
+                if (
+                    actor.phase == UNDER_WAY
+                    and self._commits(actor.place)
+                    and self._conflicts(actor.place, table, application)
+                ):
                     made = replace(made, phase=DOOMED)
-                if actor.beside is not None and actor.beside[1] == UNDER_WAY and self._conflicts(actor.beside[0], table, application):
+                if (
+                    actor.beside is not None
+                    and actor.beside[1] == UNDER_WAY
+                    and self._conflicts(actor.beside[0], table, application)
+                ):
                     made = replace(made, beside=(actor.beside[0], DOOMED, actor.beside[2]))
                 doomed = self._cache[key] = self.actors.of(made)
             state = _with(state, who, doomed)
@@ -473,23 +527,22 @@ class World:
             return False
         if type(command) is protocol.Overwrite or application is None:
             return True
-        return bool(command.transaction.application == application)
+        return bool(application) and bool(command.transaction.application == application)
 
     # --- what is read ------------------------------------------------------------------------------------------------
 
-    def _answer(self, state: State, who: int, command: protocol.Read, label: int) -> Any:
+    def _answer(self, state: State, who: int, at: int, command: protocol.Read, label: int) -> int:
+        """The number of what is there."""
         what, of = command.what, command.of
-        reader: Callable[[State, int, Any], Any] = getattr(self, f"_read_{what}")
         if what == "bronze":
             self._require_there(state, of[0], of[1], label)
-            return None
-        places = {"tail": (A, B), "attempts": (A, B), "requests": (REPLAYS,), "open": (REPLAYS,), "landed": (REPLAYS,),
-                  "ends": (ENDS,), "holds": (SLOTS,), "out": (SILVER,), "tables": (LEDGER, A, B, SILVER)}  # fmt: skip
-        key = (what, repr(of) if what not in ("ledger", "tables") else "", who, *(state[one] for one in places.get(what, (LEDGER,))))
+            return self._none_told
+        key = (at, who, *[state[one] for one in LOOKED_AT.get(what, (LEDGER,))])
         answer = self._cache.get(key)
         if answer is None:
-            answer = self._cache[key] = (reader(state, who, of),)
-        return answer[0]
+            reader: Callable[[State, int, Any], Any] = getattr(self, f"_read_{what}")
+            answer = self._cache[key] = self.machines.answers.of(reader(state, who, of))
+        return int(answer)
 
     def _ledger(self, state: State, *kinds: str) -> list[tuple[Any, ...]]:
         rows = (self.rows.values[row] for row in self.tables.values[state[LEDGER]][0])
@@ -581,24 +634,32 @@ class World:
         found = []
         for name in ("ledger", "a", "b", "silver"):
             rows, _, table_id, by = self.tables.values[state[TABLES[name]]]
-            version = len(rows) if self.scenario.damages else 0
-            found.append(protocol.Look(name, str(table_id), version, sealed_by=by, has_records=name in ("a", "b") and bool(rows)))
-        return tuple(found) if self.scenario.damages else ()
+            version = len(rows) if self._looks else 0
+            found.append(
+                protocol.Look(name, str(table_id), version, sealed_by=by, has_records=name in ("a", "b") and bool(rows))
+            )
+        found.append(protocol.Look("epochs", "1", 0, sealed_by=_epoch(state[EPOCHS], protocol.Turn("epoch", 0))))
+        return tuple(found) if self._looks else ()
 
     # --- promises ----------------------------------------------------------------------------------------------------
 
     def _require_allowed(self, state: State, command: protocol.Append, label: int) -> None:
         turn = command.turn
-        if state[READ] >> 20 and command.table != "replays":
+        if state[READ] & CHANGED and command.table != "replays":
             raise Broken("a run that has met tables which others have changed writes", label)
-        if turn.epoch and command.row[0] not in ("epoch", "maintain") if command.table == "ledger" else turn.epoch:
-            if turn.epoch < _epoch(state[READ] & 0xFFFFF, turn):
-                raise Broken(f"a row of epoch {turn.epoch} lands behind a newer one's first read", label)
+        decides = command.table == "ledger" and command.row[0] in ("epoch", "maintain")  # who is newer
+        if turn.epoch and not decides and turn.epoch < _epoch(state[READ] & ~CHANGED, turn):
+            raise Broken(f"a row of epoch {turn.epoch} lands behind a newer one's first read", label)
 
     def _require_sound(self, state: State, command: protocol.Append, label: int) -> None:
         """What must hold behind a commit, of the table that it changed."""
         place = TABLES[command.table]
-        key = ("sound", state[place], command.table == "ledger" and (state[A], state[B], state[SILVER], command.row[:2]))
+        key = (
+            "sound",
+            state[place],
+            state[LEDGER] if command.table == "silver" else 0,
+            command.table == "ledger" and (state[A], state[B], state[SILVER], command.row[:2]),
+        )
         wrong = self._cache.get(key)
         if wrong is None:
             wrong = self._cache[key] = self._wrong(state, command)
@@ -612,7 +673,9 @@ class World:
         if command.table == "silver":
             if len({row[:3] for row in rows}) < len(rows):
                 return "a result is in an output twice"
-            return "a cycle is in an output under two configurations" if len({row[4] for row in rows}) > len({row[3] for row in rows}) else ""
+            by = {number: self._executed(state, plan).fingerprint for number, plan in self._plans(state).items()}
+            wrong = any(row[4] != by[row[3]] for row in rows)
+            return "an output has rows of another configuration than the ledger says" if wrong else ""
         if command.table == "replays":
             return "a record was asked for twice" if len(rows) > 1 else ""
         return self._wrong_in_ledger(state, command)
@@ -642,7 +705,10 @@ class World:
             if part.partition == ATTEMPTS:
                 continue
             records = self.scenario.topics[part.topic]
-            if any(records[at] == "r" and (part.topic, at, 0) not in there for at in range(part.from_offset, part.to_offset)):
+            if any(
+                records[at] == "r" and (part.topic, at, 0) not in there
+                for at in range(part.from_offset, part.to_offset)
+            ):
                 return "the ledger says that a record was ingested which is not in bronze"
         return ""
 
@@ -686,14 +752,14 @@ class World:
         for who in ACTORS:
             state = self._gone(state, who)
         state = _with(_with(state, LATE, self._none), LEFT, DIGIT["starts"])
-        if state[READ] >> 20:
+        if state[READ] & CHANGED:
             return
         for _ in range(500):
             found = [one for one in self.steps(state) if not self.told[one[0]].startswith(NAMES[TWO])]
             own = [one for one in found if self.told[one[0]].startswith(NAMES[ONE])]
             if not own:
                 break
-            label, state = own[0]
+            state = own[0][1]
         last = self.tables.values[state[SILVER]][0]
         published = sorted(self.rows.values[row][:3] for row in last if not self.rows.values[row][2])
         wanted = sorted(
@@ -739,7 +805,13 @@ def _said(command: Any) -> str:
     """A command in words."""
     if isinstance(command, protocol.Append):
         row = command.row
-        what = f"{row[0]} {row[1]}" if command.table == "ledger" else f"cycle {row.cycle}" if isinstance(row, Plan) else str(row)
+        what = (
+            f"{row[0]} {row[1]}"
+            if command.table == "ledger"
+            else f"cycle {row[0].cycle}"
+            if command.table == "silver"
+            else str(row)
+        )
         application, version = command.transaction
         shown = f"{version >> 32}|{version % 2**32}" if version >> 32 else version
         return f"append {what} to {command.table} as {application} {shown} under epoch {command.turn.epoch}"
@@ -749,4 +821,6 @@ def _said(command: Any) -> str:
         return f"raise {command.turn.role} to {command.turn.epoch}"
     if isinstance(command, protocol.Overwrite):
         return f"overwrite {command.table} as of cycle {command.cycle}"
+    if isinstance(command, protocol.Evaluate):
+        return f"evaluate cycle {command.plan.cycle}"
     return f"{type(command).__name__.lower()} {getattr(command, 'cycle', '')}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import folders, kafka_sink, orphans, quarantine, sinks
+from lakestreams.engine import folders, kafka_sink, orphans, protocol, quarantine, sinks
 from lakestreams.engine.expecting import WRITTEN, Expecting
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
@@ -151,7 +151,7 @@ def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) 
     """Where anything of a cycle is out, or may be out; None: nowhere.
 
     Only epochs before the ledger's own may have published it, and nothing of theirs is on its way any more
-    (`starting.stop_older_drivers`). Its outputs are those of this topology: what the cycle
+    (`protocol.take_over`). Its outputs are those of this topology: what the cycle
     has given to others is whole there, an output being one commit, or not there at all.
     """
     own = F.col("pipeline") == ledger.pipeline
@@ -246,8 +246,8 @@ class _Publisher:
             failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
                 fenced = self.ledger.fence(self.spark, observed)
-                application = self.plan.application(f"{self.ledger.pipeline}/quarantine")
-                table.append(fenced, application, self.plan.cycle)
+                application, version = protocol.of_output("quarantine", self.plan)
+                table.append(fenced, f"{self.ledger.pipeline}/{application}", version)
             failpoint("quarantine.after")
 
         found = self._counted("quarantine", refused, counts, write, afterwards)

@@ -30,6 +30,7 @@ from lakestreams.engine import (
     kafka_sink,
     pace,
     past,
+    protocol,
     replays,
     running,
     settle,
@@ -39,6 +40,7 @@ from lakestreams.engine import (
     topic_identity,
 )
 from lakestreams.engine.bronze import cut_below
+from lakestreams.engine.claiming import Claiming
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.lake import Lake
@@ -175,10 +177,8 @@ class Driver:
             # what was noted before counts: bronze may have more of those topics than the ledger knows
             self._ledger = replace(self._ledger, noted=own.noted.then(history.noted))
             began = history.epoch > 0
-            self._claim(history, known)
-            if began:  # nothing of an older driver comes from here on: what is read now stays true
-                starting.stop_older_drivers(self._spark, self._ledger, self._topology)
-                history = self._ledger.history(self._spark)
+            history = self._take_over(history, known)  # nothing of an older driver comes from here on: it stays true
+            if began:
                 change = self._changed(history)
             if change is not None:
                 done, whole = history.done_cycle, self._configured.whole
@@ -322,7 +322,7 @@ class Driver:
         changed.require_accepted(change, self._topology.name, history.done_cycle, accept=accept)
         return change
 
-    def _claim(self, history: History, known: table_identity.Known) -> None:
+    def _take_over(self, history: History, known: table_identity.Known) -> History:
         options = {
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
@@ -330,10 +330,15 @@ class Driver:
             **tables_option(known.tables.as_known(self._spark, history)),
             **({"accepted": "\n".join(known.accepted)} if known.accepted else {}),
         }
-        run_id = str(uuid.uuid4())
-        self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._configured)
-        self._summary.epoch = self._ledger.epoch
-        self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._configured.whole}))
+        run = replace(self._ledger, run_id=str(uuid.uuid4()))
+        unseen = None if self._configured.whole in history.meanings else self._configured
+        taking = Claiming(self._spark, run, options, unseen, self._claimed)
+        return taking.take_over(history, starting.sealed(run, self._topology))
+
+    def _claimed(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._summary.epoch = ledger.epoch
+        self._tell(Event("claimed", {"epoch": ledger.epoch, "fingerprint": self._configured.whole}))
 
     def _expect(self, view: ClusterView, history: History) -> None:
         """Prepares what judges: the partitions are those of now, the rates those of the cycles before."""
@@ -398,10 +403,8 @@ class Driver:
         self._last_cycle = LastCycle.of(self._topology.name, history)
         self._written = stopped.Topics(self._spark, self._ledger, self._topology, history.stopped)
         if history.plan is not None or history.ingest is not None or found is not None:
-            # the newest among them, whatever the plan has taken: it says where bronze stands
             newest = found or history.ingest
-            least = min(history.plan.seq_from if history.plan else 0, newest.seq if newest else 0)
-            self._ingests = self._ledger.ingests(self._spark, least)
+            self._ingests = self._ledger.ingests(self._spark, protocol.oldest_batch(history.plan, newest))
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
         meaning, every = self._configured.meaning, self._settings.snapshot_every

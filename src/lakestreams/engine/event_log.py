@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine import protocol
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
 from lakestreams.engine.ledger import Ledger
@@ -209,5 +210,6 @@ class EventLog:
         failpoint("events.before")
         with translated(self.ledger.pipeline):
             fenced = self.ledger.fence(self.spark, frame)
-            table(self.ledger).append(fenced, f"{self.ledger.pipeline}/events", cycle)
+            application, version = protocol.of_events(cycle)
+            table(self.ledger).append(fenced, f"{self.ledger.pipeline}/{application}", version)
         failpoint("events.after")

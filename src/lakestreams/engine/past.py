@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import fingerprint as fingerprints
-from lakestreams.engine import pace, snapshots, state
+from lakestreams.engine import pace, protocol, snapshots, state
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
@@ -246,7 +246,7 @@ class OfNodes:
             found = self._base(history)
             self.ledger.record_state(self.spark, found)
             after = self.ledger.history(self.spark)
-            if (after.trim, after.base) == (history.trim, history.base):
+            if protocol.holds_still(history, after):
                 return found
 
     def _base(self, history: History) -> StoredState:
@@ -457,7 +457,7 @@ def tables_before(spark: SparkSession, ledger: Ledger, topology: Topology, histo
 
 
 def _reaches(history: History, stored: StoredState | None) -> bool:
-    return stored is not None and stored.cycle >= (history.trim.cycle if history.trim is not None else 0)
+    return protocol.reaches(history.trim, stored)
 
 
 def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:

@@ -170,10 +170,6 @@ class Plan:
         """The topic's ranges that hold something."""
         return tuple(part for part in self.ranges if part.topic == topic and part.to_offset > part.from_offset)
 
-    def application(self, name: str) -> str:
-        """The name under which Delta knows its append to a table; who takes it over appends under another one."""
-        return f"{name}/{self.taken_over}" if self.taken_over else name
-
     def records(self, topic: str) -> int:
         """How many bronze rows of a topic it takes."""
         return sum(part.records for part in self.of(topic))

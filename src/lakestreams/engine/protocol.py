@@ -93,7 +93,7 @@ class Raise:
 class Seal:
     """A change of each table's metadata: statements that are on their way to it fail."""
 
-    tables: tuple[str, ...]
+    tables: tuple[Any, ...]
     turn: Turn
 
 
@@ -112,6 +112,7 @@ class Evaluate:
 
     plan: Plan
     since: int
+    turn: Turn
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,26 @@ def of_taken(epoch: int) -> Transaction:
     return Transaction("taken", epoch)
 
 
+def of_said(what: str, epoch: int) -> Transaction:
+    """Of what a driver says once a run: that something was accepted, or that a cycle has stopped or gone on."""
+    return Transaction(what, epoch)
+
+
+def of_loss(epoch: int, nth: int) -> Transaction:
+    """Of the nth time that a run writes down expired records."""
+    return Transaction(f"loss/{epoch}", nth)
+
+
+def of_loss_before(topic: str, seq: int) -> Transaction:
+    """Of a topic's expired records, written down before the batch behind them."""
+    return Transaction(f"loss/{topic}", seq)
+
+
+def of_events(cycle: int) -> Transaction:
+    """Of the event log's rows up to a cycle."""
+    return Transaction("events", cycle)
+
+
 def of_stored(kind: str, epoch: int, cycle: int) -> Transaction:
     """Of `state` and `base` rows: what was lost is stored anew, as of the same cycle, by another epoch."""
     return Transaction(f"{kind}/{epoch}", cycle)
@@ -225,9 +246,9 @@ def is_first(history: History) -> bool:
     return history.epoch == 0
 
 
-def sealed(topics: Iterable[str], outputs: Iterable[str], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """The tables that a driver seals: each one that a driver appends to or merges into. Maintenance seals the ledger alone."""
-    return (LEDGER, *others, *topics, *outputs)
+def sealed(ledger: _T, topics: Iterable[_T], outputs: Iterable[_T], others: Iterable[_T] = ()) -> tuple[_T, ...]:
+    """The tables that a driver seals: each one that a driver appends to or merges into."""
+    return (ledger, *others, *topics, *outputs)
 
 
 def claim(turn: Turn, row: Any = None) -> Steps[None]:
@@ -243,7 +264,7 @@ def claim(turn: Turn, row: Any = None) -> Steps[None]:
     yield Raise(turn)
 
 
-def take_over(history: History, tables: tuple[str, ...], row: Any = None) -> Steps[tuple[Turn, History]]:
+def take_over(history: History, tables: tuple[Any, ...], row: Any = None) -> Steps[tuple[Turn, History]]:
     """Takes a pipeline over: whatever is read behind this, no older driver adds to it (decision 0002).
 
     Args:
@@ -288,7 +309,9 @@ class Look:
         return KnownTable(self.table_id, self.version)
 
 
-def table_fault(known: KnownTable | None, table_id: str, version: int) -> Literal["deleted", "replaced", "put back"] | None:
+def table_fault(
+    known: KnownTable | None, table_id: str, version: int
+) -> Literal["deleted", "replaced", "put back"] | None:
     """What is wrong with a table by id and version; None: nothing, and its commits are looked at.
 
     Args:
@@ -430,12 +453,7 @@ def record(turn: Turn, kind: str, number: int, row: Any) -> Steps[None]:
 
 def done_cycle(done: int, plan: int) -> int:
     """The last cycle that is done: a plan says that the one before it is."""
-    return max(done, plan - 1)
-
-
-def is_open(plan: Plan | None, done: int) -> bool:
-    """Whether a plan was begun and not finished: it is executed again, unchanged."""
-    return plan is not None and plan.cycle > done
+    return max(done, plan - 1, 0)
 
 
 _BEFORE: Final[Mapping[State, tuple[State, ...]]] = {
@@ -446,9 +464,14 @@ _BEFORE: Final[Mapping[State, tuple[State, ...]]] = {
 }
 
 
+def states_before(following: State) -> tuple[State, ...]:
+    """From which states a cycle goes on to another: what was not executed is never closed."""
+    return _BEFORE[following]
+
+
 def may_become(state: State, following: State) -> bool:
-    """Whether a cycle may go on from one state to another: what was not executed is never closed."""
-    return state in _BEFORE[following]
+    """Whether a cycle may go on from one state to another."""
+    return state in states_before(following)
 
 
 def is_taken_over(plan: Plan, fingerprint: str, *, repeats: bool) -> bool:
@@ -459,11 +482,6 @@ def is_taken_over(plan: Plan, fingerprint: str, *, repeats: bool) -> bool:
 def may_take_over(*, is_out: bool, in_doubt: bool) -> bool:
     """Whether another configuration may execute a cycle: only if nothing of it is out, or may be in a topic."""
     return not is_out and not in_doubt
-
-
-def published(tables: Sequence[_T], topics: Sequence[_T]) -> tuple[_T, ...]:
-    """The order in which a cycle is written: what is published exactly once comes before what a crash repeats."""
-    return (*tables, *topics)
 
 
 # --- what a driver remembers, and what maintenance may delete (decision 0015) --------------------------------------------
@@ -531,11 +549,14 @@ def drive(own: Pipeline, rounds: int) -> Steps[At]:
     """A whole run: takes the pipeline over, closes what a crash left, finishes the open cycle, and goes on."""
     turn, history = yield from start(own)
     at = yield from resume(own, turn, history)
-    for left in reversed(range(rounds)):
-        at = yield from ingest(own, turn, at)
-        at = yield from cycle(own, turn, at)
-        if not left:  # before, the next plan closes the cycle
-            at = yield from finish(own, turn, at)
+    for _ in range(rounds):
+        if at.state != "planned":
+            at = yield from ingest(own, turn, at)
+            at = yield from cycle(own, turn, at)  # its plan closes the cycle of the round before
+    at = yield from finish(own, turn, at)
+    if at.state == "planned":
+        code, message = "LS402", "a rule fails; the cycle stays open"
+        raise Stop(code, message)
     return at
 
 
@@ -545,7 +566,7 @@ def start(own: Pipeline) -> Steps[tuple[Turn, History]]:
     looks = yield Read("tables", history.tables)
     require_unchanged(history, looks)
     known = tuple((one.name, one.known) for one in looks)
-    return (yield from take_over(history, sealed(own.topics, own.outputs), known))
+    return (yield from take_over(history, sealed(LEDGER, own.topics, own.outputs), known))
 
 
 def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
@@ -553,9 +574,9 @@ def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
     newest = yield from recover(turn, history.ingest)
     batches = yield Read("ingests", oldest_batch(history.plan, newest))
     stored = yield from stand(turn, history) if own.remembers else nothing_kept()
-    plan = history.plan
-    if plan is None or not is_open(plan, history.done_cycle):
-        return At(plan, "none" if plan is None else "closed", batches, *stored)
+    plan = history.open_plan
+    if plan is None:
+        return At(history.plan, "none" if history.plan is None else "closed", batches, *stored)
     plan = yield from taken(own, turn, plan)
     return (yield from execute(own, turn, At(plan, "planned", batches, *stored)))
 
@@ -633,9 +654,6 @@ def cycle(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     number = at.plan.cycle + 1 if at.plan is not None else 1
     plan = settle.next_plan(number, own.fingerprint, settle.Backlog(at.plan, at.ingests), {}, {}, _never_cut)
     if plan is not None:
-        if not (may_become(at.state, "planned") or may_become(at.state, "closed")):
-            message = f"cycle {number - 1} has not been executed"
-            raise Stop("bug", message)
         yield from record(turn, "plan", number, plan)
         ingests = settle.Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
         at = yield from execute(own, turn, replace(at, plan=plan, state="planned", ingests=ingests))
@@ -649,11 +667,10 @@ def execute(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     """Publishes a plan's results, each table in one commit; nothing of it if a rule says so."""
     plan = at.plan
     assert plan is not None  # noqa: S101 - for mypy: who executes has a plan
-    if not (yield Evaluate(plan, at.stored)):
-        message = f"a rule of cycle {plan.cycle} fails"
-        raise Stop("LS402", message)
-    for table in published(own.outputs, ()):
-        yield Append(table, plan, of_output(table, plan), turn, fenced("output"))
+    if not (yield Evaluate(plan, at.stored, turn)):
+        return at
+    for table in own.outputs:
+        yield Append(table, (plan, own.fingerprint), of_output(table, plan), turn, fenced("output"))
     return replace(at, state="executed")
 
 
@@ -720,7 +737,7 @@ def trim(own: Pipeline) -> Steps[None]:
         return
     turn = Turn("maintain", next_epoch(history.maintenance))
     yield from claim(turn)
-    yield Seal((LEDGER,), turn)  # all that counts of it stands there
+    yield Seal(sealed(LEDGER, (), ()), turn)  # all that counts of it stands there
     history = yield Read(LEDGER, turn)
     target = yield from target_of(own, history)
     if target:

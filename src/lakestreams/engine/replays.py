@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import quarantine
+from lakestreams.engine import protocol, quarantine
 from lakestreams.engine.fence import translated
 from lakestreams.engine.ingest import HEADERS_TYPE
 from lakestreams.engine.lake import Table
@@ -313,7 +313,8 @@ def _append(
         wanted = rows(number, topic)
         if wanted.isEmpty():
             return None
-        table(ledger).append(wanted, f"{ledger.pipeline}/replays", number)
+        application, version = protocol.of_request(number)
+        table(ledger).append(wanted, f"{ledger.pipeline}/{application}", version)
         mine = (F.col("command") == command) & (F.col("request") == number)
         landed = table(ledger).read(spark).where((F.col("pipeline") == ledger.pipeline) & mine).count()
         if landed:

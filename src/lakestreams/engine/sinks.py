@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import DataType, StructType
 
+from lakestreams.engine import protocol
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
 from lakestreams.engine.lake import INDEXED, OWNER, owned_by
@@ -108,7 +109,8 @@ def publish(
             fenced = ledger.fence(spark, rows)
             table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
         else:
-            table.append(ledger.fence(spark, rows), plan.application(f"{ledger.pipeline}/{sink.name}"), plan.cycle)
+            application, version = protocol.of_output(sink.name, plan)
+            table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{application}", version)
     failpoint("publish.after", sink.name)
 
 
