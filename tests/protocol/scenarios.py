@@ -113,6 +113,11 @@ ASKED: Final = Scenario(
 OTHERS: Final = replace(
     CONFIGURATIONS, name="a driver of another configuration goes on", left={"starts": 2, "crashes": 1}
 )
+MARKED: Final = replace(MARKERS, name="markers alone, and a crash", left={"starts": 2, "crashes": 1})
+FAILS: Final = replace(DUEL, name="a rule fails", left={"starts": 1, "failures": 1})
+ASKED_AGAIN: Final = replace(
+    ASKED, name="a driver crashes while it ingests what was asked for", left={**ASKED.left, "crashes": 1}, alone=True
+)
 ALL: Final = (TWO_DRIVERS, ROUNDS, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES, FORGOTTEN)
 # As above, with more of everything: for `make soak`.
 LONG: Final = tuple(replace(one, left={**one.left, "starts": 3, "crashes": 2, "lost": 1, "failures": 1}) for one in ALL)

@@ -55,7 +55,7 @@ def search(scenario: Scenario, most: int = 10**9, seconds: float = 10**9, settle
         spent = time.process_time() - began
         if broken is None:
             return Found(len(parents), depth, not level, spent)
-        way = [broken.args[1]]
+        way = list(broken.args[:0:-1])
         while at > 0:
             way.append(labels[at])
             at = parents[at]
@@ -85,19 +85,21 @@ def search(scenario: Scenario, most: int = 10**9, seconds: float = 10**9, settle
 
 def _schedule(world: World, way: list[int]) -> tuple[str, ...]:
     """What happens on a way, each driver under one name, although states are joined in which they change places."""
-    state, changed, told = world.first, False, []
+    state: State | None = world.first
+    changed, told = False, []
     for label in way:
         one, other = (NAMES[TWO], NAMES[ONE]) if changed else (NAMES[ONE], NAMES[TWO])
         text = world.told[label]
         told.append(text.replace(NAMES[ONE], one) if NAMES[ONE] in text else text.replace(NAMES[TWO], other))
+        if state is None:
+            continue  # of the run that follows a crash of all
         try:
             after = dict(world.steps(state)).get(label)
         except Broken:
-            break
-        if after is None:  # the last one, which one more run comes to
-            break
-        state = world.canonical(after)
-        changed ^= state != after
+            after = None
+        joined = None if after is None else world.canonical(after)
+        changed ^= joined != after
+        state = joined
     return tuple(told)
 
 
@@ -119,6 +121,6 @@ def wander(scenario: Scenario, seed: int, runs: int, longest: int = 400) -> Foun
             deepest = max(deepest, len(told))
             world.settled(state)
         except Broken as broken:
-            steps = tuple(world.told[one] for one in [*told, broken.args[1]])
+            steps = tuple(world.told[one] for one in [*told, *broken.args[1:]])
             return Found(len(seen), len(steps), False, time.process_time() - began, broken.args[0], steps)
     return Found(len(seen), deepest, False, time.process_time() - began)

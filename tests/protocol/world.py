@@ -705,10 +705,7 @@ class World:
             if part.partition == ATTEMPTS:
                 continue
             records = self.scenario.topics[part.topic]
-            if any(
-                records[at] == "r" and (part.topic, at, 0) not in there
-                for at in range(part.from_offset, part.to_offset)
-            ):
+            if any(records[at] == "r" and (part.topic, at, 0) not in there for at in range(part.to_offset)):
                 return "the ledger says that a record was ingested which is not in bronze"
         return ""
 
@@ -754,8 +751,12 @@ class World:
         state = _with(_with(state, LATE, self._none), LEFT, DIGIT["starts"])
         if state[READ] & CHANGED:
             return
+        crashed = self._label(0, "every process crashes, and one more run follows")
         for _ in range(500):
-            found = [one for one in self.steps(state) if not self.told[one[0]].startswith(NAMES[TWO])]
+            try:
+                found = self.steps(state)
+            except Broken as broken:
+                raise Broken(broken.args[0], crashed, *broken.args[1:]) from broken
             own = [one for one in found if self.told[one[0]].startswith(NAMES[ONE])]
             if not own:
                 break
@@ -769,7 +770,7 @@ class World:
             if self.scenario.topics[topic][at] == "r"
         )
         if published != wanted and not self.scenario.empty:
-            raise Broken(f"one more run publishes {published}, not {wanted}", self._label(0, "one more run"))
+            raise Broken(f"one more run publishes {published}, not {wanted}", crashed)
 
 
 def _with(state: State, place: int, value: int) -> State:
