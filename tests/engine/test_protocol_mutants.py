@@ -15,11 +15,11 @@ import pytest
 from tests.engine.harness import facts
 from tests.engine.late import STATEMENTS, Shop, Statement, answers_lost, land
 
-from lakestreams.engine import protocol
 from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.protocol import Transaction
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol.commands import Transaction
 from lakestreams.errors import LakestreamsError
 from lakestreams.testing.small import small
 
@@ -85,7 +85,7 @@ def unnumbered(name: str) -> Patch:
 
 def without_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch's append has the batch's number alone."""
-    monkeypatch.setattr(protocol, "of_batch", lambda topic, _, seq: Transaction(f"bronze/{topic}", seq))
+    monkeypatch.setattr(decisions, "of_batch", lambda topic, _, seq: Transaction(f"bronze/{topic}", seq))
 
 
 # --- stories that show it --------------------------------------------------------------------------------------------

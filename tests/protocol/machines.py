@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from lakestreams.engine import protocol
+from lakestreams.engine.protocol import commands
 
 IDLE = 0
 
@@ -68,7 +68,7 @@ class Machines:
                 command = machine.send(self.answers.values[answer])
         except StopIteration as ended:
             command = Ended("ok", ended.value)
-        except protocol.Stop as stop:
+        except commands.Stop as stop:
             command = Ended(stop.code, stop.message)
         key = f"{kind} {command!r}" + ("" if isinstance(command, Ended) else _frames(machine))
         place = self._places.get(key)

@@ -1,4 +1,4 @@
-"""The protocol with one guard removed: one function of `lakestreams.engine.protocol` in the place of another.
+"""The protocol with one guard removed: one function of `engine/protocol` in the place of another.
 
 The checker and the engine call the same functions, so the same replacement is made under both.
 """
@@ -15,9 +15,9 @@ from tests.protocol import scenarios
 from tests.protocol.search import Found, search
 from tests.protocol.world import Scenario
 
-from lakestreams.engine import protocol
-from lakestreams.engine.plans import History
-from lakestreams.engine.protocol import EPOCHS, LEDGER, Append, Raise, Read, Seal, Steps, Transaction, Turn
+from lakestreams.engine.plans import History, Ingest
+from lakestreams.engine.protocol import decisions, machines
+from lakestreams.engine.protocol.commands import LEDGER, Append, Raise, Read, Seal, Steps, Stop, Transaction, Turn
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Mutant:
         """While this is open, the guards are not there, neither for the checker nor for the engine."""
         with ExitStack() as patched:
             for name, other in self.guards.items():
-                *owner, attribute = name.split(".")
-                patched.enter_context(
-                    patch.object(getattr(protocol, owner[0]) if owner else protocol, attribute, other)
+                owner: Any = (
+                    History if name.startswith("History.") else decisions if hasattr(decisions, name) else machines
                 )
+                patched.enter_context(patch.object(owner, name.rpartition(".")[2], other))
             yield
 
 
@@ -57,20 +57,20 @@ def _unnumbered(*_: Any) -> Transaction:
 
 
 def _unfenced(*kinds: str) -> dict[str, Callable[..., Any]]:
-    fenced = protocol.fenced
+    fenced = decisions.fenced
     return {"fenced": lambda kind: kind not in kinds and fenced(kind)}
 
 
 def _seals(*without: str) -> dict[str, Callable[..., Any]]:
-    sealed = protocol.sealed
+    sealed = decisions.sealed
     return {"sealed": lambda *given: tuple(one for one in sealed(*given) if one not in without)}
 
 
 def _sealed_before_raised(history: History, tables: tuple[str, ...], row: Any = None) -> Steps[tuple[Turn, History]]:
     turn = Turn("epoch", history.epoch + 1)
-    written = yield Append(LEDGER, ("epoch", turn.epoch, row), protocol.of_claim(turn), turn, fenced=False)
+    written = yield Append(LEDGER, ("epoch", turn.epoch, row), decisions.of_claim(turn), turn, fenced=False)
     if not written and (yield Read("claim", turn)) != turn.epoch:
-        raise protocol.Stop("LS503", "")
+        raise Stop("LS503", "")
     if history.epoch:
         yield Seal(tables, turn)
     yield Raise(turn)
@@ -79,7 +79,7 @@ def _sealed_before_raised(history: History, tables: tuple[str, ...], row: Any = 
 
 def _read_before_sealed(history: History, tables: tuple[str, ...], row: Any = None) -> Steps[tuple[Turn, History]]:
     turn = Turn("epoch", history.epoch + 1)
-    yield from protocol.claim(turn, row)
+    yield from machines.claim(turn, row)
     if history.epoch:
         history = yield Read(LEDGER, turn)
         yield Seal(tables, turn)
@@ -87,11 +87,11 @@ def _read_before_sealed(history: History, tables: tuple[str, ...], row: Any = No
 
 
 def _not_raised(turn: Turn, row: Any = None) -> Steps[None]:
-    yield Append(LEDGER, (turn.role, turn.epoch, row), protocol.of_claim(turn), turn, fenced=False)
+    yield Append(LEDGER, (turn.role, turn.epoch, row), decisions.of_claim(turn), turn, fenced=False)
 
 
 def _closed_without_request(before: Any, found: Any, ends: Any) -> Any:
-    return protocol.Ingest(before.seq + 1, before.seq + 1, protocol.ranges_of(before, found, ends))
+    return Ingest(before.seq + 1, before.seq + 1, decisions.ranges_of(before, found, ends))
 
 
 def _by_batch_alone(topic: str, _: int, seq: int) -> Transaction:
@@ -152,4 +152,4 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "a lost ledger is not noticed": Mutant({"ledger_lost": lambda *_, **__: False}, DAMAGES),
 }
 
-__all__ = ["EPOCHS", "MUTANTS", "Mutant"]
+__all__ = ["MUTANTS", "Mutant"]

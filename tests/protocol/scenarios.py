@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.protocol.world import Scenario
 
-from lakestreams.engine.protocol import Pipeline
+from lakestreams.engine.protocol.machines import Pipeline
 
 PLAIN: Final = Pipeline(("a", "b"), ("silver",))
 EMPTY: Final = Pipeline(("a", "b"), ("silver",), fingerprint="e")

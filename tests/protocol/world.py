@@ -20,8 +20,8 @@ from typing import Any
 
 from tests.protocol.machines import IDLE, Ended, Machines, Numbers
 
-from lakestreams.engine import protocol
 from lakestreams.engine.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, Tail
+from lakestreams.engine.protocol import commands, decisions, machines
 
 # Places in a state.
 LEDGER, A, B, SILVER, REPLAYS, SLOTS, EPOCHS, READ, ENDS, LATE, LEFT, ONE, TWO, TRIM, ASK = range(15)
@@ -87,7 +87,7 @@ class Scenario:
     """
 
     name: str
-    drivers: tuple[protocol.Pipeline, protocol.Pipeline]
+    drivers: tuple[machines.Pipeline, machines.Pipeline]
     rounds: int = 1
     topics: Mapping[str, str] = field(default_factory=lambda: {"a": "rr", "b": "r"})
     ends: tuple[int, int] = (1, 1)
@@ -113,10 +113,10 @@ class World:
         self.scenario = scenario
         self.machines = Machines(
             {
-                "one": lambda: protocol.drive(one, scenario.rounds),
-                **({} if scenario.symmetric else {"two": lambda: protocol.drive(two, scenario.rounds)}),
-                "trim": lambda: protocol.trim(one),
-                "ask": protocol.request,
+                "one": lambda: machines.drive(one, scenario.rounds),
+                **({} if scenario.symmetric else {"two": lambda: machines.drive(two, scenario.rounds)}),
+                "trim": lambda: machines.trim(one),
+                "ask": machines.request,
             }
         )
         self.begun = {
@@ -203,7 +203,7 @@ class World:
         for what, name in self.scenario.damages if self._looks else ():
             rows, numbers, table_id, by = self.tables.values[state[TABLES[name]]]
             least = known[name].version if name in known else 0
-            if what == "delete" and rows and _epoch(state[EPOCHS], protocol.Turn("epoch", 0)):
+            if what == "delete" and rows and _epoch(state[EPOCHS], commands.Turn("epoch", 0)):
                 made: Table = ((), (), table_id + 1, 0)
             elif what == "put back" and least:  # what has come since the last start is not seen: decision 0031
                 made = (rows[: least - 1], numbers, table_id, by)
@@ -229,23 +229,23 @@ class World:
         if actor.beside is not None:
             self._append_beside(state, who, actor, found)
         kind = type(command)
-        if kind is protocol.Append:
+        if kind is commands.Append:
             self._append(state, who, actor, command, found)
-        elif kind is protocol.Read:
+        elif kind is commands.Read:
             label = self._label(who, "", actor.place)
             answered = self._answered(
                 state, who, state[who], self._answer(state, who, actor.place, command, label), label
             )
-            if command.what == protocol.LEDGER and command.of is not None:  # the first look behind a takeover
+            if command.what == commands.LEDGER and command.of is not None:  # the first look behind a takeover
                 answered = _with(answered, READ, _raised(answered[READ], command.of))
             found.append((label, answered))
-        elif kind is protocol.Raise:
+        elif kind is commands.Raise:
             label = self._label(who, "", actor.place)
             raised = _with(state, EPOCHS, _raised(state[EPOCHS], command.turn))
             found.append((label, self._answered(raised, who, state[who], self._none_told, label)))
-        elif kind is protocol.Seal:
+        elif kind is commands.Seal:
             self._seal(state, who, actor, command, found)
-        elif kind is protocol.Evaluate:
+        elif kind is commands.Evaluate:
             label = self._label(who, "", actor.place)
             if not _is_older(state, command.turn):  # what an older driver computes is published nowhere
                 self._require_there(state, command.since, command.plan.cycle, label)
@@ -253,7 +253,7 @@ class World:
             if state[LEFT] // DIGIT["failures"] % 8:
                 label = self._label(who, "finds that a rule fails:", actor.place)
                 found.append((label, self._spent(self._answered(state, who, state[who], self._no, label), "failures")))
-        elif kind is protocol.Wait:
+        elif kind is commands.Wait:
             if actor.beside is None:
                 label = self._label(who, "", actor.place)
                 answer = self._no if actor.failed else self._yes
@@ -261,7 +261,7 @@ class World:
         else:
             self._replace(state, who, actor, command, found)
 
-    def _append(self, state: State, who: int, actor: Actor, command: protocol.Append, found: list[Step]) -> None:
+    def _append(self, state: State, who: int, actor: Actor, command: commands.Append, found: list[Step]) -> None:
         if command.beside:
             label = self._label(who, "goes on beside:", actor.place)
             beside = self.actors.of(replace(actor, beside=(actor.place, NEW, False)))
@@ -289,7 +289,7 @@ class World:
     def _append_beside(self, state: State, who: int, actor: Actor, found: list[Step]) -> None:
         assert actor.beside is not None
         place, phase, again = actor.beside
-        command: protocol.Append = self.machines.commands[place]
+        command: commands.Append = self.machines.commands[place]
 
         def gone_on(state: State, beside: tuple[int, int, bool] | None, *, failed: bool = False) -> State:
             return _with(state, who, self.actors.of(replace(actor, beside=beside, failed=failed)))
@@ -298,7 +298,7 @@ class World:
             label = self._label(who, "begins beside:", place)
             if self._is_skipped(state, command):
                 there = self._read_mine(state, who, command.row[:2])
-                own = protocol.is_own(written=False, there=there, mine=True)
+                own = decisions.is_own(written=False, there=there, mine=True)
                 found.append((label, gone_on(state, None, failed=not own)))
             elif _is_fenced(state, command):
                 found.append((label, gone_on(state, None, failed=True)))
@@ -312,7 +312,7 @@ class World:
             done = self._committed(state, place, who, label)
             found.append((label, gone_on(done, None)))
 
-    def _seal(self, state: State, who: int, actor: Actor, command: protocol.Seal, found: list[Step]) -> None:
+    def _seal(self, state: State, who: int, actor: Actor, command: commands.Seal, found: list[Step]) -> None:
         if actor.phase == len(command.tables):
             label = self._label(who, "has sealed")
             found.append((label, self._answered(state, who, state[who], self._none_told, label)))
@@ -328,13 +328,13 @@ class World:
         """An overwrite of a cache, or a delete in bronze."""
         if actor.phase == NEW:
             label = self._label(who, "begins:", actor.place)
-            if type(command) is protocol.Overwrite and _is_older(state, command.turn):
+            if type(command) is commands.Overwrite and _is_older(state, command.turn):
                 found.append((label, self._gone(state, who)))
             else:
                 found.append((label, _with(state, who, self.actors.of(replace(actor, phase=UNDER_WAY)))))
         elif actor.phase == DOOMED:
             label = self._label(who, "is in conflict:", actor.place)
-            if type(command) is protocol.Delete:  # left to the next maintenance
+            if type(command) is commands.Delete:  # left to the next maintenance
                 found.append((label, self._answered(state, who, state[who], self._no, label)))
             else:
                 found.append((label, self._gone(state, who)))
@@ -353,7 +353,7 @@ class World:
             place = self.machines.after(before.place, answer)
             command = self.machines.commands[place]
             after = Actor(place, NEW, False, before.beside, before.failed and type(command) is not Ended)
-            if type(self.machines.commands[before.place]) is protocol.Wait:
+            if type(self.machines.commands[before.place]) is commands.Wait:
                 after = replace(after, failed=False)
             found = self._after[actor, answer] = (self.actors.of(after), command if type(command) is Ended else None)
         following, ended = found
@@ -381,7 +381,7 @@ class World:
 
     def _commits(self, place: int) -> bool:
         command = self.machines.commands[place]
-        return type(command) in (protocol.Append, protocol.Overwrite, protocol.Delete)
+        return type(command) in (commands.Append, commands.Overwrite, commands.Delete)
 
     def _renamed(self, table: int, names: Mapping[int, int]) -> int:
         rows, numbers, table_id, by = self.tables.values[table]
@@ -401,7 +401,7 @@ class World:
             return (ledger, *state[1:ONE], state[TWO], state[ONE], *state[TRIM:])
         return state
 
-    def _is_skipped(self, state: State, command: protocol.Append) -> bool:
+    def _is_skipped(self, state: State, command: commands.Append) -> bool:
         application, version = command.transaction
         return any(
             name == application and last >= version
@@ -411,11 +411,11 @@ class World:
     def _committed(self, state: State, at: int, who: int, label: int) -> State:
         """The statement of a place's command commits."""
         command = self.machines.commands[at]
-        if type(command) is protocol.Overwrite:
+        if type(command) is commands.Overwrite:
             return self._doomed(
                 _with(state, SLOTS, _slot(state[SLOTS], command.table, command.cycle)), command.table, None, who
             )
-        if type(command) is protocol.Delete:
+        if type(command) is commands.Delete:
             state = self._deleted(state, command.cycle)
             return self._doomed(self._doomed(state, "a", "", who), "b", "", who)
         place = TABLES[command.table]
@@ -434,7 +434,7 @@ class World:
         self._require_sound(state, command, label)
         return state
 
-    def _rows(self, command: protocol.Append, who: int) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, command: commands.Append, who: int) -> Iterator[tuple[Any, ...]]:
         """The rows that an append has: `kind, number, run, epoch, value` of the ledger; else what tells them apart."""
         row = command.row
         if command.table == "ledger":
@@ -521,17 +521,17 @@ class World:
 
     def _conflicts(self, place: int, table: str, application: str | None) -> bool:
         command = self.machines.commands[place]
-        if type(command) is protocol.Delete:
+        if type(command) is commands.Delete:
             return table in ("a", "b")
         if command.table != table:
             return False
-        if type(command) is protocol.Overwrite or application is None:
+        if type(command) is commands.Overwrite or application is None:
             return True
         return bool(application) and bool(command.transaction.application == application)
 
     # --- what is read ------------------------------------------------------------------------------------------------
 
-    def _answer(self, state: State, who: int, at: int, command: protocol.Read, label: int) -> int:
+    def _answer(self, state: State, who: int, at: int, command: commands.Read, label: int) -> int:
         """The number of what is there."""
         what, of = command.what, command.of
         if what == "bronze":
@@ -563,7 +563,7 @@ class World:
             epoch=epoch[1] if epoch else 0,
             ingest=ingest[4] if ingest else None,
             plan=self._executed(state, plan[4]) if plan else None,
-            done_cycle=protocol.done_cycle(done[1] if done else 0, plan[1] if plan else 0),
+            done_cycle=decisions.done_cycle(done[1] if done else 0, plan[1] if plan else 0),
             state=stored[4] if stored else None,
             base=base[4] if base else None,
             trim=Plan(trim[1], "", (), {}, 0, 0) if trim else None,
@@ -579,7 +579,7 @@ class World:
         last = max(taken, key=lambda row: row[3])
         return replace(plan, fingerprint=last[4], taken_over=last[3])
 
-    def _read_claim(self, state: State, who: int, of: protocol.Turn) -> int:
+    def _read_claim(self, state: State, who: int, of: commands.Turn) -> int:
         last = max((row for row in self._ledger(state, of.role)), key=lambda row: row[3])
         return last[1] if last[2] == who else -last[1]
 
@@ -630,20 +630,22 @@ class World:
     def _read_bronze(self, state: State, who: int, of: Any) -> None:
         return None
 
-    def _read_tables(self, state: State, who: int, of: Mapping[str, KnownTable]) -> tuple[protocol.Look, ...]:
+    def _read_tables(self, state: State, who: int, of: Mapping[str, KnownTable]) -> tuple[decisions.Look, ...]:
         found = []
         for name in ("ledger", "a", "b", "silver"):
             rows, _, table_id, by = self.tables.values[state[TABLES[name]]]
             version = len(rows) if self._looks else 0
             found.append(
-                protocol.Look(name, str(table_id), version, sealed_by=by, has_records=name in ("a", "b") and bool(rows))
+                decisions.Look(
+                    name, str(table_id), version, sealed_by=by, has_records=name in ("a", "b") and bool(rows)
+                )
             )
-        found.append(protocol.Look("epochs", "1", 0, sealed_by=_epoch(state[EPOCHS], protocol.Turn("epoch", 0))))
+        found.append(decisions.Look("epochs", "1", 0, sealed_by=_epoch(state[EPOCHS], commands.Turn("epoch", 0))))
         return tuple(found) if self._looks else ()
 
     # --- promises ----------------------------------------------------------------------------------------------------
 
-    def _require_allowed(self, state: State, command: protocol.Append, label: int) -> None:
+    def _require_allowed(self, state: State, command: commands.Append, label: int) -> None:
         turn = command.turn
         if state[READ] & CHANGED and command.table != "replays":
             raise Broken("a run that has met tables which others have changed writes", label)
@@ -651,7 +653,7 @@ class World:
         if turn.epoch and not decides and turn.epoch < _epoch(state[READ] & ~CHANGED, turn):
             raise Broken(f"a row of epoch {turn.epoch} lands behind a newer one's first read", label)
 
-    def _require_sound(self, state: State, command: protocol.Append, label: int) -> None:
+    def _require_sound(self, state: State, command: commands.Append, label: int) -> None:
         """What must hold behind a commit, of the table that it changed."""
         place = TABLES[command.table]
         key = (
@@ -666,7 +668,7 @@ class World:
         if wrong:
             raise Broken(wrong, label)
 
-    def _wrong(self, state: State, command: protocol.Append) -> str:
+    def _wrong(self, state: State, command: commands.Append) -> str:
         rows = [self.rows.values[row] for row in self.tables.values[state[TABLES[command.table]]][0]]
         if command.table in ("a", "b"):
             return "a record is in bronze twice" if len({row[:3] for row in rows}) < len(rows) else ""
@@ -680,7 +682,7 @@ class World:
             return "a record was asked for twice" if len(rows) > 1 else ""
         return self._wrong_in_ledger(state, command)
 
-    def _wrong_in_ledger(self, state: State, command: protocol.Append) -> str:
+    def _wrong_in_ledger(self, state: State, command: commands.Append) -> str:
         kind, number = command.row[:2]
         rows = self._ledger(state, kind)
         if kind not in ("taken", "state", "base") and len([row for row in rows if row[1] == number]) > 1:
@@ -716,7 +718,7 @@ class World:
         missing = [one for one in self._results(plan, plan.fingerprint) if (*one, number) not in there]
         return f"cycle {number} is done, and rows of it are missing" if missing else ""
 
-    def _require_published(self, state: State, at: protocol.At, label: int) -> None:
+    def _require_published(self, state: State, at: machines.At, label: int) -> None:
         """A run that ends well has published what it planned."""
         if at.plan is None:
             return
@@ -777,20 +779,20 @@ def _with(state: State, place: int, value: int) -> State:
     return (*state[:place], value, *state[place + 1 :])
 
 
-def _epoch(packed: int, turn: protocol.Turn) -> int:
+def _epoch(packed: int, turn: commands.Turn) -> int:
     return packed % 64 if turn.role == "epoch" else packed // 64 % 64
 
 
-def _raised(packed: int, turn: protocol.Turn) -> int:
+def _raised(packed: int, turn: commands.Turn) -> int:
     step = 1 if turn.role == "epoch" else 64
     return packed + step * max(0, turn.epoch - _epoch(packed, turn))
 
 
-def _is_older(state: State, turn: protocol.Turn) -> bool:
+def _is_older(state: State, turn: commands.Turn) -> bool:
     return turn.epoch < _epoch(state[EPOCHS], turn)
 
 
-def _is_fenced(state: State, command: protocol.Append) -> bool:
+def _is_fenced(state: State, command: commands.Append) -> bool:
     return command.fenced and _is_older(state, command.turn)
 
 
@@ -804,7 +806,7 @@ def _slot(slots: int, name: str, cycle: int) -> int:
 
 def _said(command: Any) -> str:
     """A command in words."""
-    if isinstance(command, protocol.Append):
+    if isinstance(command, commands.Append):
         row = command.row
         what = (
             f"{row[0]} {row[1]}"
@@ -816,12 +818,12 @@ def _said(command: Any) -> str:
         application, version = command.transaction
         shown = f"{version >> 32}|{version % 2**32}" if version >> 32 else version
         return f"append {what} to {command.table} as {application} {shown} under epoch {command.turn.epoch}"
-    if isinstance(command, protocol.Read):
+    if isinstance(command, commands.Read):
         return f"read {command.what}"
-    if isinstance(command, protocol.Raise):
+    if isinstance(command, commands.Raise):
         return f"raise {command.turn.role} to {command.turn.epoch}"
-    if isinstance(command, protocol.Overwrite):
+    if isinstance(command, commands.Overwrite):
         return f"overwrite {command.table} as of cycle {command.cycle}"
-    if isinstance(command, protocol.Evaluate):
+    if isinstance(command, commands.Evaluate):
         return f"evaluate cycle {command.plan.cycle}"
     return f"{type(command).__name__.lower()} {getattr(command, 'cycle', '')}"

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import ingest, protocol, replays, tails
+from lakestreams.engine import ingest, replays, tails
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.ingest import Position, Standing
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import Ingest, Range, Tail, TopicPartition
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.replays import RECORD, Request
 from lakestreams.expectations.rules import RecordRules, dropped, kept
 from lakestreams.flow.sides import EXPECTATION
@@ -98,7 +99,7 @@ class AttemptReader:
         source = source_of(self.topology, request.topic) if request is not None else None
         if request is None or source is None:
             return None
-        one = protocol.recovered_request(before, request.number, self._tail(source, before))
+        one = decisions.recovered_request(before, request.number, self._tail(source, before))
         if one is not None:
             self.ledger.record_ingest(self.spark, one)
         return one
@@ -116,7 +117,7 @@ class AttemptReader:
 
     def _closed(self, request: Request, before: Standing, seq: int, found: Mapping[TopicPartition, Tail]) -> Ingest:
         """Writes the ledger row that closes a request's batch."""
-        made = protocol.closed_request(before, request.number, found, seq)
+        made = decisions.closed_request(before, request.number, found, seq)
         self.ledger.record_ingest(self.spark, made)
         return made
 

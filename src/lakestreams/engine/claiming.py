@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakestreams.engine import fence, protocol
+from lakestreams.engine import fence
 from lakestreams.engine.failpoints import failpoint
+from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.errors import Fenced
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Claiming:
-    """The hands of `protocol.claim` and `protocol.take_over`.
+    """The hands of `machines.claim` and `machines.take_over`.
 
     Attributes:
         spark: the session.
@@ -39,13 +40,13 @@ class Claiming:
     configuration: Configuration | None = None
     claimed: Callable[[Ledger], None] = lambda _: None
 
-    def claim(self, turn: protocol.Turn) -> Ledger:
+    def claim(self, turn: commands.Turn) -> Ledger:
         """Claims an epoch.
 
         Raises:
             Fenced: if another run claimed it at the same time.
         """
-        self._carried_out(protocol.claim(turn))
+        self._carried_out(machines.claim(turn))
         return self.ledger
 
     def take_over(self, history: History, tables: tuple[Table, ...]) -> History:
@@ -58,27 +59,27 @@ class Claiming:
         Raises:
             Fenced: if another driver claimed the same epoch at the same time.
         """
-        _, history = self._carried_out(protocol.take_over(history, tables))
+        _, history = self._carried_out(machines.take_over(history, tables))
         return history
 
-    def _carried_out(self, steps: protocol.Steps[Any]) -> Any:
+    def _carried_out(self, steps: commands.Steps[Any]) -> Any:
         try:
-            return protocol.carry_out(steps, self._hands)
-        except protocol.Stop as stop:
+            return commands.carry_out(steps, self._hands)
+        except commands.Stop as stop:
             raise Fenced(self._beaten()) from stop
 
-    def _hands(self, command: protocol.Command) -> Any:
+    def _hands(self, command: commands.Command) -> Any:
         match command:
-            case protocol.Append(turn=turn):
+            case commands.Append(turn=turn):
                 self.ledger = replace(self.ledger, role=turn.role, epoch=turn.epoch)
                 return self._appended()
-            case protocol.Read("claim"):
+            case commands.Read("claim"):
                 return self.ledger.epoch if self.ledger.is_newest(self.spark) else None
-            case protocol.Raise(turn):
+            case commands.Raise(turn):
                 ledger = self.ledger
                 fence.raise_to(self.spark, ledger.lake, ledger.pipeline, turn.role, turn.epoch, ledger.run_id)
                 self.claimed(ledger)
-            case protocol.Seal(tables, turn):
+            case commands.Seal(tables, turn):
                 there = [one for one in tables if one == self.ledger.table or one.exists(self.spark)]
                 owner = self.ledger.pipeline if turn.role == "epoch" else f"{self.ledger.pipeline}.{turn.role}"
                 side_by_side(self.spark, [partial(one.seal, self.spark, owner, turn.epoch) for one in there])

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import folders, kafka_sink, orphans, protocol, quarantine, sinks
+from lakestreams.engine import folders, kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.expecting import WRITTEN, Expecting
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed, Passing
 from lakestreams.engine.plans import Plan
+from lakestreams.engine.protocol import decisions
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.expectations import judging
 from lakestreams.expectations.judging import KINDS, ROWS
@@ -151,7 +152,7 @@ def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) 
     """Where anything of a cycle is out, or may be out; None: nowhere.
 
     Only epochs before the ledger's own may have published it, and nothing of theirs is on its way any more
-    (`protocol.take_over`). Its outputs are those of this topology: what the cycle
+    (`machines.take_over`). Its outputs are those of this topology: what the cycle
     has given to others is whole there, an output being one commit, or not there at all.
     """
     own = F.col("pipeline") == ledger.pipeline
@@ -246,7 +247,7 @@ class _Publisher:
             failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
                 fenced = self.ledger.fence(self.spark, observed)
-                application, version = protocol.of_output("quarantine", self.plan)
+                application, version = decisions.of_output("quarantine", self.plan)
                 table.append(fenced, f"{self.ledger.pipeline}/{application}", version)
             failpoint("quarantine.after")
 

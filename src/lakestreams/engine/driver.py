@@ -30,7 +30,6 @@ from lakestreams.engine import (
     kafka_sink,
     pace,
     past,
-    protocol,
     replays,
     running,
     settle,
@@ -48,6 +47,7 @@ from lakestreams.engine.last_cycle import LastCycle
 from lakestreams.engine.ledger import Ledger, tables_option
 from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.tuning import SHUFFLES, Tuning
 from lakestreams.errors import Fenced, LakestreamsError, OffsetsExpired, TopologyInvalid
@@ -404,7 +404,7 @@ class Driver:
         self._written = stopped.Topics(self._spark, self._ledger, self._topology, history.stopped)
         if history.plan is not None or history.ingest is not None or found is not None:
             newest = found or history.ingest
-            self._ingests = self._ledger.ingests(self._spark, protocol.oldest_batch(history.plan, newest))
+            self._ingests = self._ledger.ingests(self._spark, decisions.oldest_batch(history.plan, newest))
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)
         meaning, every = self._configured.meaning, self._settings.snapshot_every

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import protocol
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.pace import EVENTS_EVERY_S
 from lakestreams.engine.plans import Plan
+from lakestreams.engine.protocol import decisions
 from lakestreams.expectations import events
 from lakestreams.expectations.events import Closing
 
@@ -210,6 +210,6 @@ class EventLog:
         failpoint("events.before")
         with translated(self.ledger.pipeline):
             fenced = self.ledger.fence(self.spark, frame)
-            application, version = protocol.of_events(cycle)
+            application, version = decisions.of_events(cycle)
             table(self.ledger).append(fenced, f"{self.ledger.pipeline}/{application}", version)
         failpoint("events.after")

@@ -1,16 +1,16 @@
 """Appends a batch to bronze exactly once, whatever is tried again.
 
-Each append has a number (`protocol.of_batch`), and Delta lets one append of a number through. The number is of the driver's
+Each append has a number (`decisions.of_batch`), and Delta lets one append of a number through. The number is of the driver's
 epoch first and of the batch second: so no driver can take another one's number, and whatever an older driver tries again is
-below it and is skipped. What an older driver has on its way when another takes over is stopped by a seal (`protocol.take_over`).
+below it and is skipped. What an older driver has on its way when another takes over is stopped by a seal (`machines.take_over`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestreams.engine import protocol
 from lakestreams.engine.fence import translated
+from lakestreams.engine.protocol import decisions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +35,7 @@ def append_once(spark: SparkSession, ledger: Ledger, topic: str, rows: DataFrame
         Fenced: if a newer driver runs the pipeline.
     """
     table = ledger.lake.bronze(ledger.pipeline, topic)
-    application, version = protocol.of_batch(topic, ledger.epoch, seq)
+    application, version = decisions.of_batch(topic, ledger.epoch, seq)
     with translated(ledger.pipeline):
         return table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{application}", version)
 

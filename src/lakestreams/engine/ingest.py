@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import beside, protocol, tails
+from lakestreams.engine import beside, tails
 from lakestreams.engine.checkpoint import read_offsets
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
@@ -30,6 +30,7 @@ from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import NO_TIME, Ingest, Tail, TopicPartition
 from lakestreams.engine.plans import Position as Position  # noqa: PLC0414 - as bronze's readers know it
 from lakestreams.engine.plans import Standing as Standing  # noqa: PLC0414
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.engine.tuning import FEW, SHUFFLES
 from lakestreams.errors import Fenced
@@ -395,7 +396,7 @@ def complete(
         if ingest_time_ms is not None and part.ingest_time_ms != ingest_time_ms:
             message = f"batch {seq} of pipeline {ledger.pipeline} was ingested by another worker"
             raise Fenced(message)
-    return protocol.closed(before, found, ends)
+    return decisions.closed(before, found, ends)
 
 
 def recover(
@@ -407,7 +408,7 @@ def recover(
     """
     before = Standing.after([last] if last else [])
     found = tails.read_back(spark, ledger, sources, before.seq, rules)
-    ingest = protocol.recovered(before, found)
+    ingest = decisions.recovered(before, found)
     if ingest is not None:
         ledger.record_ingest(spark, ingest)
     return ingest

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakestreams.engine import protocol
 from lakestreams.engine.plans import History, Plan
+from lakestreams.engine.protocol import decisions
 from lakestreams.expectations.events import Closing
 from lakestreams.expectations.tally import Tally
 
-State = protocol.State
+State = decisions.State
 
 
 @dataclass
@@ -75,7 +75,7 @@ class LastCycle:
     @property
     def may_close(self) -> bool:
         """Whether it is open, and all of it is out."""
-        return protocol.may_become(self.state, "closed")
+        return decisions.may_become(self.state, "closed")
 
     def closing(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> Closing:
         """What is told of it if it is closed now; if it was left, what was told then.
@@ -142,8 +142,8 @@ class LastCycle:
         return self.plan, self._tally
 
     def _require_may(self, following: State) -> None:
-        if not protocol.may_become(self.state, following):
-            self._require(*protocol.states_before(following))
+        if not decisions.may_become(self.state, following):
+            self._require(*decisions.states_before(following))
 
     def _require(self, *states: State) -> None:
         if self.state not in states:

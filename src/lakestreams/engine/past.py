@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine import fingerprint as fingerprints
-from lakestreams.engine import pace, protocol, snapshots, state
+from lakestreams.engine import pace, snapshots, state
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.engine.tuning import FEW
 from lakestreams.errors import BronzeTrimmed
@@ -246,7 +247,7 @@ class OfNodes:
             found = self._base(history)
             self.ledger.record_state(self.spark, found)
             after = self.ledger.history(self.spark)
-            if protocol.holds_still(history, after):
+            if decisions.holds_still(history, after):
                 return found
 
     def _base(self, history: History) -> StoredState:
@@ -457,7 +458,7 @@ def tables_before(spark: SparkSession, ledger: Ledger, topology: Topology, histo
 
 
 def _reaches(history: History, stored: StoredState | None) -> bool:
-    return protocol.reaches(history.trim, stored)
+    return decisions.reaches(history.trim, stored)
 
 
 def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:

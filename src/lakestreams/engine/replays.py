@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import protocol, quarantine
+from lakestreams.engine import quarantine
 from lakestreams.engine.fence import translated
 from lakestreams.engine.ingest import HEADERS_TYPE
 from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.repairs import Repair
 from lakestreams.errors import NotInQuarantine
 
@@ -313,7 +314,7 @@ def _append(
         wanted = rows(number, topic)
         if wanted.isEmpty():
             return None
-        application, version = protocol.of_request(number)
+        application, version = decisions.of_request(number)
         table(ledger).append(wanted, f"{ledger.pipeline}/{application}", version)
         mine = (F.col("command") == command) & (F.col("request") == number)
         landed = table(ledger).read(spark).where((F.col("pipeline") == ledger.pipeline) & mine).count()

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import DataType, StructType
 
-from lakestreams.engine import protocol
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
 from lakestreams.engine.lake import INDEXED, OWNER, owned_by
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.protocol import decisions
 from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY, TOMBSTONE
@@ -109,7 +109,7 @@ def publish(
             fenced = ledger.fence(spark, rows)
             table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
         else:
-            application, version = protocol.of_output(sink.name, plan)
+            application, version = decisions.of_output(sink.name, plan)
             table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{application}", version)
     failpoint("publish.after", sink.name)
 

@@ -18,7 +18,6 @@ from lakestreams.engine import (
     ingest,
     kafka_sink,
     orphans,
-    protocol,
     quarantine,
     replays,
     sinks,
@@ -26,6 +25,7 @@ from lakestreams.engine import (
 )
 from lakestreams.engine.lake import require_distinct
 from lakestreams.engine.plans import Range
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig
 from lakestreams.topology.expectations import ForeignKeyExists, Layout
@@ -108,7 +108,7 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
 def sealed(ledger: Ledger, topology: Topology) -> tuple[Table, ...]:
     """The tables that a driver seals when it takes a pipeline over."""
     lake = ledger.lake
-    return protocol.sealed(
+    return decisions.sealed(
         ledger.table,
         (lake.bronze(ledger.pipeline, source.topic) for source in topology.sources),
         (lake.output(sink.name) for sink in topology.sinks),
@@ -192,19 +192,19 @@ def taken_over(
     if plan.fingerprint == configured.whole:
         return plan
     repeats = changed.repeats(spark, ledger, history, plan, configured)
-    if not protocol.is_taken_over(plan, configured.whole, repeats=repeats):
+    if not decisions.is_taken_over(plan, configured.whole, repeats=repeats):
         return plan
     in_doubt = [topic.name for topic in topology.kafka_sinks if cycle.causes(plan, topic)]
     if history.stopped == plan.cycle:
         in_doubt = []  # whoever began it has failed before its first topic
     doubted = bool(in_doubt) and not accept
-    if not protocol.may_take_over(
+    if not decisions.may_take_over(
         is_out=False, in_doubt=doubted
     ):  # a topic does not tell cheaply what it holds of a cycle
         message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
         raise PlanUnderOtherConfig(message, hint=_IN_DOUBT, where=in_doubt[0])
     out = cycle.out_in(spark, ledger, topology, plan)
-    if not protocol.may_take_over(is_out=out is not None, in_doubt=False):
+    if not decisions.may_take_over(is_out=out is not None, in_doubt=False):
         message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
         raise PlanUnderOtherConfig(message, where=out)
     if in_doubt:

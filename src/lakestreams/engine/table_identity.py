@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from lakestreams.engine import commits, event_log, fence, orphans, protocol, quarantine, replays
+from lakestreams.engine import commits, event_log, fence, orphans, quarantine, replays
 from lakestreams.engine.commits import Commit
 from lakestreams.engine.lake import OWNER, Table, owned_by
 from lakestreams.engine.plans import History, KnownTable
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.errors import LakestreamsError, LedgerLost, TableChanged, TableDeleted, TableOwned
 from lakestreams.topology.expectations import ForeignKeyExists
@@ -102,7 +103,7 @@ class Found:
         for one in self.looks:
             sealed = int(one.properties.get(f"{_SEALED}{self.pipeline}", 0))
             files = one.role == "bronze" and bool(one.files)
-            if not protocol.ledger_lost(epoch, sealed, has_records=files):
+            if not decisions.ledger_lost(epoch, sealed, has_records=files):
                 continue
             if sealed > epoch:
                 knows = f"knows only {epoch}" if epoch else "has none of it"
@@ -288,7 +289,7 @@ def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError
         return TableDeleted(f"table {one.table.name} was there when the pipeline last ran, and is missing", **where)
     if known is None:
         return None
-    fault = protocol.table_fault(known, one.table_id, one.version)
+    fault = decisions.table_fault(known, one.table_id, one.version)
     if fault == "replaced":
         message = f"table {one.table.name} is another one than the pipeline wrote to (id {one.table_id}, "
         return TableChanged(f"{message}then {known.table_id})", hint=_put_back(one), **where)

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine import fingerprint, past, protocol, state
+from lakestreams.engine import fingerprint, past, state
 from lakestreams.engine.bronze import row_cycle
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import lost_to_others
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
+from lakestreams.engine.protocol import decisions
 from lakestreams.expectations.rules import dropped
 from lakestreams.flow import dataflow
 from lakestreams.topology.graph import longest_wait_ms, only_looks_up
@@ -122,7 +123,7 @@ class Trimming:
         topics = [source.topic for source in self.topology.sources]
         plans = self.ledger.plans(self.spark, _cycle(history.trim) + 1, topics)
         old = [plan for plan in plans if plan.seq <= seq and plan.cycle <= history.done_cycle]
-        reached = protocol.trim_target([plan.cycle for plan in old], history.done_cycle, to_cycle)
+        reached = decisions.trim_target([plan.cycle for plan in old], history.done_cycle, to_cycle)
         last = next((plan for plan in old if plan.cycle == reached), None)
         if old and (last is None or last.cycle < old[-1].cycle):
             found.notes.append(
@@ -151,14 +152,14 @@ class Trimming:
         if only_looks_up(self.topology.nodes):
             return True
         stands = _cycle(history.state)
-        may = protocol.may_delete(target.cycle, stands)
+        may = decisions.may_delete(target.cycle, stands)
         if not may:
             found.notes.append(f"nothing is deleted yet: the running driver builds on cycle {stands}")
         return may
 
     @staticmethod
     def _unfinished(history: History) -> Plan | None:
-        return history.trim if protocol.unfinished(history) else None
+        return history.trim if decisions.unfinished(history) else None
 
     # --- the base ----------------------------------------------------------------------------------------------------
 
@@ -178,7 +179,7 @@ class Trimming:
         for part in _parts([plan for plan in plans if plan.cycle <= target.cycle]):
             base = self._next(mine, base, part)
             # a driver may have begun to build on the base before
-            if not protocol.may_delete(base.cycle, _cycle(mine.history(self.spark).state)):
+            if not decisions.may_delete(base.cycle, _cycle(mine.history(self.spark).state)):
                 return False
         return _cycle(base) >= target.cycle
 
@@ -331,4 +332,4 @@ def _other(base: StoredState | None) -> str:
     return state.BASES[1] if base is not None and base.slot == state.BASES[0] else state.BASES[0]
 
 
-_cycle: Final = protocol.cycle_of
+_cycle: Final = decisions.cycle_of
