@@ -15,9 +15,11 @@ import pytest
 from tests.engine.harness import facts
 from tests.engine.late import STATEMENTS, Shop, Statement, answers_lost, land
 
-from lakestreams.engine import idempotent_append, table_identity
+from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol.commands import Transaction
 from lakestreams.errors import LakestreamsError
 from lakestreams.testing.small import small
 
@@ -83,7 +85,7 @@ def unnumbered(name: str) -> Patch:
 
 def without_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch's append has the batch's number alone."""
-    monkeypatch.setattr(idempotent_append, "number", lambda _, seq: seq)
+    monkeypatch.setattr(decisions, "of_batch", lambda topic, _, seq: Transaction(f"bronze/{topic}", seq))
 
 
 # --- stories that show it --------------------------------------------------------------------------------------------
@@ -120,10 +122,10 @@ def empty_append(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Fact
     last = bench.ledger().where("kind = 'ingest'").agg({"seq": "max"}).first()
     assert last is not None
     fallen = bench.driver()
-    known = table_identity.known(shop.spark, fallen._ledger, bench.topology, accept=False)
-    fallen._claim(known.history, known)
+    ledger = fallen._ledger
+    ledger = ledger.claim(shop.spark, ledger.history(shop.spark), "fallen", {}, fallen._configured)
     nothing = table.read(shop.spark).where("false")
-    idempotent_append.append_once(shop.spark, fallen._ledger, source.topic, nothing, last[0] + 1)
+    append_once(shop.spark, ledger, source.topic, nothing, last[0] + 1)
     bench.run()
     return facts(bench)
 

@@ -73,14 +73,14 @@ def test_what_the_older_driver_did_up_to_the_claim_is_not_done_again(
     thread = threading.Thread(target=work)
     thread.start()
     assert planned.wait(PATIENCE_S)
-    real = Ledger.claim
+    real = Ledger.append_claim
 
-    def claim(self: Ledger, *args: Any) -> Ledger:
+    def claim(self: Ledger, *args: Any) -> bool:
         go_on.set()
         assert done.wait(PATIENCE_S)
         return real(self, *args)
 
-    monkeypatch.setattr(Ledger, "claim", claim)
+    monkeypatch.setattr(Ledger, "append_claim", claim)
     bench.run()
     thread.join()
     assert not failed

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final
@@ -24,9 +24,9 @@ from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.ingest import Position, Standing
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import ATTEMPTS, Ingest, Range, TopicPartition
+from lakestreams.engine.plans import Ingest, Range, Tail, TopicPartition
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.replays import RECORD, Request
-from lakestreams.engine.tails import Tail
 from lakestreams.expectations.rules import RecordRules, dropped, kept
 from lakestreams.flow.sides import EXPECTATION
 
@@ -99,10 +99,10 @@ class AttemptReader:
         source = source_of(self.topology, request.topic) if request is not None else None
         if request is None or source is None:
             return None
-        found = self._tail(source, before)
-        if not found:
-            return None
-        return self._closed(request, before, max(part.seq for part in found.values()), found)
+        one = decisions.recovered_request(before, request.number, self._tail(source, before))
+        if one is not None:
+            self.ledger.record_ingest(self.spark, one)
+        return one
 
     def _append(self, rows: DataFrame, source: Source, seq: int) -> None:
         """One append; none without rows, which would be a commit for nothing."""
@@ -117,7 +117,7 @@ class AttemptReader:
 
     def _closed(self, request: Request, before: Standing, seq: int, found: Mapping[TopicPartition, Tail]) -> Ingest:
         """Writes the ledger row that closes a request's batch."""
-        made = Ingest(seq, before.seq + 1, _ranges(before, seq, found), request.number, before.mean_bytes)
+        made = decisions.closed_request(before, request.number, found, seq)
         self.ledger.record_ingest(self.spark, made)
         return made
 
@@ -229,26 +229,3 @@ def outlook(spark: SparkSession, ledger: Ledger, topology: Topology, chosen: Dat
         bad = {one["code"]: one["count"] for one in codes if one["code"] is not None}
         found.append(Outlook(topic, records, bad, records - taken))
     return found
-
-
-def _ranges(before: Standing, seq: int, found: Mapping[TopicPartition, Tail]) -> tuple[Range, ...]:
-    """One range a known topic-partition, all of them empty but that of the attempts; stream times as they are now."""
-    ranges = {
-        at: Range(*at, position.offset, position.offset, stream_time_ms=position.stream_time_ms)
-        for at, position in before.positions.items()
-    }
-    for at, tail in found.items():
-        known = ranges.get(at) or Range(*at, 0, 0)
-        ranges[at] = replace(known, stream_time_ms=max(known.stream_time_ms, tail.range.stream_time_ms))
-    if found:
-        at = (next(topic for topic, _ in found), ATTEMPTS)
-        parts = [tail.range for tail in found.values()]
-        whole = reduce(lambda one, other: one.beside(other), parts)
-        ranges[at] = replace(
-            whole,
-            partition=ATTEMPTS,
-            from_offset=before.positions[at].offset if at in before.positions else seq,
-            to_offset=seq + 1,
-            stream_time_ms=max(part.stream_time_ms for part in parts),
-        )
-    return tuple(ranges[at] for at in sorted(ranges))

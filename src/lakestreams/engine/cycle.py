@@ -16,6 +16,7 @@ from lakestreams.engine.fence import translated
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed, Passing
 from lakestreams.engine.plans import Plan
+from lakestreams.engine.protocol import decisions
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.expectations import judging
 from lakestreams.expectations.judging import KINDS, ROWS
@@ -151,7 +152,7 @@ def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) 
     """Where anything of a cycle is out, or may be out; None: nowhere.
 
     Only epochs before the ledger's own may have published it, and nothing of theirs is on its way any more
-    (`starting.stop_older_drivers`). Its outputs are those of this topology: what the cycle
+    (`machines.take_over`). Its outputs are those of this topology: what the cycle
     has given to others is whole there, an output being one commit, or not there at all.
     """
     own = F.col("pipeline") == ledger.pipeline
@@ -246,8 +247,8 @@ class _Publisher:
             failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
                 fenced = self.ledger.fence(self.spark, observed)
-                application = self.plan.application(f"{self.ledger.pipeline}/quarantine")
-                table.append(fenced, application, self.plan.cycle)
+                application, version = decisions.of_output("quarantine", self.plan)
+                table.append(fenced, f"{self.ledger.pipeline}/{application}", version)
             failpoint("quarantine.after")
 
         found = self._counted("quarantine", refused, counts, write, afterwards)

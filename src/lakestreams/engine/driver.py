@@ -42,6 +42,7 @@ from lakestreams.engine import (
 )
 from lakestreams.engine.batch_size import Pace, Resized, in_doubt, mean_of
 from lakestreams.engine.bronze import cut_below
+from lakestreams.engine.claiming import Claiming
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.lake import Lake
@@ -49,6 +50,7 @@ from lakestreams.engine.last_cycle import LastCycle
 from lakestreams.engine.ledger import Ledger, tables_option
 from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.settings import RunSettings
 from lakestreams.engine.tuning import SHUFFLES, Tuning
 from lakestreams.errors import Fenced, LakestreamsError, OffsetsExpired, TopologyInvalid
@@ -182,10 +184,8 @@ class Driver:
             # what was noted before counts: bronze may have more of those topics than the ledger knows
             self._ledger = replace(self._ledger, noted=own.noted.then(history.noted))
             began = history.epoch > 0
-            self._claim(history, known)
-            if began:  # nothing of an older driver comes from here on: what is read now stays true
-                starting.stop_older_drivers(self._spark, self._ledger, self._topology)
-                history = self._ledger.history(self._spark)
+            history = self._take_over(history, known)  # nothing of an older driver comes from here on: it stays true
+            if began:
                 change = self._changed(history)
             if change is not None:
                 done, whole = history.done_cycle, self._configured.whole
@@ -333,7 +333,7 @@ class Driver:
         changed.require_accepted(change, self._topology.name, history.done_cycle, accept=accept)
         return change
 
-    def _claim(self, history: History, known: table_identity.Known) -> None:
+    def _take_over(self, history: History, known: table_identity.Known) -> History:
         options = {
             "max_bad_share": str(self._settings.max_bad_share),
             "accept_data_loss": str(self._settings.accept_data_loss).lower(),
@@ -341,10 +341,15 @@ class Driver:
             **tables_option(known.tables.as_known(self._spark, history)),
             **({"accepted": "\n".join(known.accepted)} if known.accepted else {}),
         }
-        run_id = str(uuid.uuid4())
-        self._ledger = self._ledger.claim(self._spark, history, run_id, options, self._configured)
-        self._summary.epoch = self._ledger.epoch
-        self._tell(Event("claimed", {"epoch": self._ledger.epoch, "fingerprint": self._configured.whole}))
+        run = replace(self._ledger, run_id=str(uuid.uuid4()))
+        unseen = None if self._configured.whole in history.meanings else self._configured
+        taking = Claiming(self._spark, run, options, unseen, self._claimed)
+        return taking.take_over(history, starting.sealed(run, self._topology))
+
+    def _claimed(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._summary.epoch = ledger.epoch
+        self._tell(Event("claimed", {"epoch": ledger.epoch, "fingerprint": self._configured.whole}))
 
     def _expect(self, view: ClusterView, history: History) -> None:
         """Prepares what judges: the partitions are those of now, the rates those of the cycles before."""
@@ -415,10 +420,8 @@ class Driver:
         self._last_cycle = LastCycle.of(self._topology.name, history)
         self._written = stopped.Topics(self._spark, self._ledger, self._topology, history.stopped)
         if history.plan is not None or history.ingest is not None or found is not None:
-            # the newest among them, whatever the plan has taken: it says where bronze stands
             newest = found or history.ingest
-            least = min(history.plan.seq_from if history.plan else 0, newest.seq if newest else 0)
-            self._ingests = self._ledger.ingests(self._spark, least)
+            self._ingests = self._ledger.ingests(self._spark, decisions.oldest_batch(history.plan, newest))
             self._tuning.holds(max(self._standing().mean_bytes.values(), default=0))
         if self._settings.idle_timeout_ms is not None:
             self._arrived = self._ledger.arrivals(self._spark)

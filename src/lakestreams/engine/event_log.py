@@ -20,6 +20,7 @@ from lakestreams.engine.fence import translated
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.pace import EVENTS_EVERY_S
 from lakestreams.engine.plans import Plan
+from lakestreams.engine.protocol import decisions
 from lakestreams.expectations import events
 from lakestreams.expectations.events import Closing
 
@@ -209,5 +210,6 @@ class EventLog:
         failpoint("events.before")
         with translated(self.ledger.pipeline):
             fenced = self.ledger.fence(self.spark, frame)
-            table(self.ledger).append(fenced, f"{self.ledger.pipeline}/events", cycle)
+            application, version = decisions.of_events(cycle)
+            table(self.ledger).append(fenced, f"{self.ledger.pipeline}/{application}", version)
         failpoint("events.after")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine.protocol import commands, decisions
 from lakestreams.errors import Fenced
 from lakestreams.sql import literal
 
@@ -35,7 +36,7 @@ def create(spark: SparkSession, lake: Lake) -> bool:
     return table(lake).create(spark, schema, properties=_PROPERTIES, grows=True, lenient=True)
 
 
-def raise_to(spark: SparkSession, lake: Lake, pipeline: str, role: str, epoch: int, run_id: str) -> None:
+def raise_to(spark: SparkSession, lake: Lake, pipeline: str, role: commands.Role, epoch: int, run_id: str) -> None:
     """From here on whatever an older epoch of the role writes fails.
 
     Args:
@@ -53,7 +54,8 @@ def raise_to(spark: SparkSession, lake: Lake, pipeline: str, role: str, epoch: i
     row = spark.range(0, 1, 1, 1).select(
         *(F.lit(value).alias(name) for name, value in named.items()), F.lit(epoch).cast("bigint").alias("epoch")
     )
-    there.append(row, f"{pipeline}/{role}", epoch)
+    application, version = decisions.of_claim(commands.Turn(role, epoch))
+    there.append(row, f"{pipeline}/{application}", version)
 
 
 def newest(spark: SparkSession, lake: Lake, pipeline: str, role: str) -> int:

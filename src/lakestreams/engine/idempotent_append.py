@@ -1,27 +1,21 @@
 """Appends a batch to bronze exactly once, whatever is tried again.
 
-Each append has a number, and Delta lets one append of a number through. The number is of the driver's epoch first and of the
-batch second: so no driver can take another one's number, and whatever an older driver tries again is below it and is skipped.
-What an older driver has on its way when another takes over is stopped by a seal (`starting.stop_older_drivers`).
+Each append has a number (`decisions.of_batch`), and Delta lets one append of a number through. The number is of the driver's
+epoch first and of the batch second: so no driver can take another one's number, and whatever an older driver tries again is
+below it and is skipped. What an older driver has on its way when another takes over is stopped by a seal (`machines.take_over`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lakestreams.engine.fence import translated
+from lakestreams.engine.protocol import decisions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.engine.ledger import Ledger
-
-_BATCHES_AN_EPOCH: Final = 2**32
-
-
-def number(epoch: int, seq: int) -> int:
-    """The transaction version of a batch's appends: ascends over epochs, and over batches in an epoch."""
-    return epoch * _BATCHES_AN_EPOCH + seq
 
 
 def append_once(spark: SparkSession, ledger: Ledger, topic: str, rows: DataFrame, seq: int) -> bool:
@@ -41,8 +35,9 @@ def append_once(spark: SparkSession, ledger: Ledger, topic: str, rows: DataFrame
         Fenced: if a newer driver runs the pipeline.
     """
     table = ledger.lake.bronze(ledger.pipeline, topic)
+    application, version = decisions.of_batch(topic, ledger.epoch, seq)
     with translated(ledger.pipeline):
-        return table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/bronze/{topic}", number(ledger.epoch, seq))
+        return table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{application}", version)
 
 
-__all__ = ["append_once", "number"]
+__all__ = ["append_once"]

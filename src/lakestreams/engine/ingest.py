@@ -28,9 +28,12 @@ from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.lake import OWNER, Lake, owned_by
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import NO_TIME, Ingest, Range, TopicPartition
+from lakestreams.engine.plans import NO_TIME, Ingest, Tail, TopicPartition
+from lakestreams.engine.plans import Position as Position  # noqa: PLC0414 - as bronze's readers know it
+from lakestreams.engine.plans import Standing as Standing  # noqa: PLC0414
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.side_by_side import side_by_side
-from lakestreams.engine.tails import Tail, Weight
+from lakestreams.engine.tails import Weight
 from lakestreams.engine.tuning import FEW, SHUFFLES
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import RecordRules
@@ -55,14 +58,6 @@ _PROPERTIES = {
 LANE = "_lane"
 MALFORMED_KEY, MALFORMED_VALUE = "MALFORMED_KEY", "MALFORMED_VALUE"
 NO_TIMESTAMP, FUTURE_TIMESTAMP = "NO_TIMESTAMP", "FUTURE_TIMESTAMP"
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a topic-partition stands in bronze."""
-
-    offset: int
-    stream_time_ms: int = NO_TIME
 
 
 @dataclass(frozen=True)
@@ -271,35 +266,6 @@ def _given(number: int) -> Column:
 # --- the batch function ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Standing:
-    """Where bronze stands.
-
-    Attributes:
-        seq: the last batch's number.
-        positions: of every topic-partition.
-        request: the last one that was ingested.
-        mean_bytes: topic to the bytes of a record, as far as it is known.
-    """
-
-    seq: int
-    positions: Mapping[TopicPartition, Position]
-    request: int = 0
-    mean_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
-
-    @classmethod
-    def after(cls, ingests: Sequence[Ingest]) -> Standing:
-        """After these batches, which must reach to the newest."""
-        positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
-        if not ingests:
-            return cls(0, positions)
-        return cls(ingests[-1].seq, positions, ingests[-1].request, ingests[-1].mean_bytes)
-
-    def offset(self, at: TopicPartition) -> int:
-        """Up to where a partition is in bronze."""
-        return self.positions[at].offset if at in self.positions else 0
-
-
 # The batches that this process has closed, by run. A cache only: where the function runs in another process (Spark
 # Connect's worker) the driver reads the ledger. A worker that is started anew in the middle of a run begins at the
 # run's first standing, takes a sequence number that is taken, and stops at the read-back: late, but not wrong.
@@ -452,7 +418,7 @@ def complete(
         if ingest_time_ms is not None and part.ingest_time_ms != ingest_time_ms:
             message = f"batch {seq} of pipeline {ledger.pipeline} was ingested by another worker"
             raise Fenced(message)
-    return Ingest(seq, before.seq + 1, _ranges(before, found, ends), before.request, before.mean_bytes)
+    return decisions.closed(before, found, ends)
 
 
 def recover(
@@ -464,30 +430,10 @@ def recover(
     """
     before = Standing.after([last] if last else [])
     found = tails.read_back(spark, ledger, sources, before.seq, rules)
-    if not found:
-        return None
-    seq = max(part.seq for part in found.values())
-    ingest = Ingest(seq, before.seq + 1, _ranges(before, found, {}), before.request, before.mean_bytes)
-    ledger.record_ingest(spark, ingest)
+    ingest = decisions.recovered(before, found)
+    if ingest is not None:
+        ledger.record_ingest(spark, ingest)
     return ingest
-
-
-def _ranges(
-    before: Standing, found: Mapping[TopicPartition, Tail], ends: Mapping[TopicPartition, int]
-) -> tuple[Range, ...]:
-    """One range a known topic-partition: from where it stood to where it stands now."""
-    ranges = {
-        at: Range(*at, position.offset, position.offset, stream_time_ms=position.stream_time_ms)
-        for at, position in before.positions.items()
-    }
-    for at, part in found.items():
-        start = before.positions[at].offset if at in before.positions else part.range.from_offset
-        ranges[at] = replace(part.range, from_offset=start)
-    for at, end in ends.items():
-        # transaction markers, aborted records and compacted tails leave no row, yet they are read
-        known = ranges.get(at) or Range(*at, end, end)
-        ranges[at] = replace(known, to_offset=max(known.to_offset, end))
-    return tuple(ranges[at] for at in sorted(ranges))
 
 
 def _means(weights: Mapping[str, Weight | None]) -> dict[str, int]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from lakestreams.engine.plans import History, Plan
+from lakestreams.engine.protocol import decisions
 from lakestreams.expectations.events import Closing
 from lakestreams.expectations.tally import Tally
 
-State = Literal["none", "planned", "executed", "left", "closed"]
+State = decisions.State
 
 
 @dataclass
@@ -75,7 +75,7 @@ class LastCycle:
     @property
     def may_close(self) -> bool:
         """Whether it is open, and all of it is out."""
-        return self.state in ("executed", "left")
+        return decisions.may_become(self.state, "closed")
 
     def closing(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> Closing:
         """What is told of it if it is closed now; if it was left, what was told then.
@@ -105,7 +105,7 @@ class LastCycle:
             seconds: wall time of the whole run up to now, by stage.
             now_ms: the time.
         """
-        self._require("none", "closed")
+        self._require_may("planned")
         self.plan, self._open = plan, True
         self._planned_at_ms, self._before = now_ms, dict(seconds)
 
@@ -116,12 +116,12 @@ class LastCycle:
 
     def executed(self, tally: Tally) -> None:
         """All of it is out, and this was counted of it."""
-        self._require("planned")
+        self._require_may("executed")
         self._tally = tally
 
     def left_open(self, closing: Closing) -> None:
         """Its round has ended, and a later one is to close it with this."""
-        self._require("executed")
+        self._require_may("left")
         self._left = closing
 
     def closed(self) -> Plan:
@@ -140,6 +140,10 @@ class LastCycle:
             message = f"cycle {self.number} of {self.pipeline} has not been executed"
             raise RuntimeError(message)
         return self.plan, self._tally
+
+    def _require_may(self, following: State) -> None:
+        if not decisions.may_become(self.state, following):
+            self._require(*decisions.states_before(following))
 
     def _require(self, *states: State) -> None:
         if self.state not in states:

@@ -29,12 +29,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import Row, StructType
 
 from lakestreams.engine import fence
+from lakestreams.engine.claiming import Claiming
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake, Table
 from lakestreams.engine.observed import Observed
@@ -50,6 +51,7 @@ from lakestreams.engine.plans import (
     StoredState,
     TopicPartition,
 )
+from lakestreams.engine.protocol import commands, decisions
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing
 
@@ -73,7 +75,8 @@ SCHEMA = (
 # What of a range is told in the JSON text `details`: numbers that later versions may add to without another schema.
 _TOLD = ("failed", "lateness")
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
-_EPOCH, _MAINTAIN = "epoch", "maintain"  # the roles
+_EPOCH: Final = "epoch"
+_MAINTAIN: Final = "maintain"  # the roles
 _REQUEST, _MEANING, _RESULTS, _FORMER = "request", "meaning", "results", "former"
 _ROWS = "rows"
 _TOPICS, _MEAN_BYTES = "topics", "mean_bytes"
@@ -96,7 +99,7 @@ class Ledger:
     pipeline: str
     epoch: int = 0
     run_id: str = ""
-    role: str = _EPOCH
+    role: commands.Role = _EPOCH
     noted: Noted = field(default_factory=Noted, compare=False)
 
     @property
@@ -132,11 +135,7 @@ class Ledger:
             epoch=epoch,
             ingest=_ingest(rows["ingest"]) if "ingest" in rows else None,
             plan=_plan(rows["plan"], rows.get("taken")) if "plan" in rows else None,
-            done_cycle=max(
-                rows["done"]["cycle"] if "done" in rows else 0,
-                # a plan says that the one before it is done
-                rows["plan"]["cycle"] - 1 if "plan" in rows else 0,
-            ),
+            done_cycle=decisions.done_cycle(*(rows[kind]["cycle"] if kind in rows else 0 for kind in ("done", "plan"))),
             meanings={one["fingerprint"]: one["meaning"] for found in newest for one in found["configured"]},
             state=_state(rows["state"]) if "state" in rows else None,
             base=_state(rows["base"]) if "base" in rows else None,
@@ -285,15 +284,9 @@ class Ledger:
         Raises:
             Fenced: if another driver claimed the same epoch at the same time.
         """
-        mine = replace(self, epoch=history.epoch + 1, run_id=run_id)
-        failpoint("epoch.before")
-        told = mine.append_claim(spark, options, None if configuration.whole in history.meanings else configuration)
-        failpoint("epoch.after")
-        if not told and not mine.is_newest(spark):
-            message = f"another driver took pipeline {self.pipeline} over at the same moment (epoch {mine.epoch})"
-            raise Fenced(message)
-        fence.raise_to(spark, self.lake, self.pipeline, mine.role, mine.epoch, run_id)
-        return mine
+        unseen = None if configuration.whole in history.meanings else configuration
+        claiming = Claiming(spark, replace(self, run_id=run_id), options, unseen)
+        return claiming.claim(commands.Turn(_EPOCH, decisions.next_epoch(history.epoch)))
 
     def claim_maintenance(self, spark: SparkSession, history: History, run_id: str) -> Ledger:
         """Becomes the only maintenance that may write, beside whichever driver there is.
@@ -307,11 +300,7 @@ class Ledger:
             Fenced: if another maintenance claimed the same epoch at the same time.
         """
         last = history.maintenance or fence.newest(spark, self.lake, self.pipeline, _MAINTAIN)
-        mine = replace(self, role=_MAINTAIN, epoch=last + 1, run_id=run_id)
-        if not mine.append_claim(spark, {}, None) and not mine.is_newest(spark):
-            message = f"another maintenance of pipeline {self.pipeline} began at the same moment"
-            raise Fenced(message)
-        fence.raise_to(spark, self.lake, self.pipeline, mine.role, mine.epoch, run_id)
+        mine = Claiming(spark, replace(self, run_id=run_id)).claim(commands.Turn(_MAINTAIN, decisions.next_epoch(last)))
         mine.table.seal(
             spark, f"{self.pipeline}.{_MAINTAIN}", mine.epoch
         )  # an older maintenance writes here what counts
@@ -329,7 +318,8 @@ class Ledger:
             meaning = {_MEANING: config.meaning, _RESULTS: config.results}
             rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=meaning))
         written = self._written(f"{self.role} {self.run_id}")
-        once = self.table.append(written.of(self._frame(spark, rows)), f"{self.pipeline}/{self.role}", self.epoch)
+        application, version = decisions.of_claim(commands.Turn(self.role, self.epoch))
+        once = self.table.append(written.of(self._frame(spark, rows)), f"{self.pipeline}/{application}", version)
         return once and written.counts() == {_ROWS: len(rows)}
 
     def is_newest(self, spark: SparkSession) -> bool:
@@ -347,8 +337,8 @@ class Ledger:
     def record_loss(self, spark: SparkSession, ranges: Iterable[Range], seq: int | None = None, nth: int = 1) -> None:
         """Writes down records that expired unread: the run's nth such row, or of one topic before the batch behind it."""
         parts = list(ranges)
-        application, number = (f"loss/{self.epoch}", nth) if seq is None else (f"loss/{parts[0].topic}", seq)
-        self._append(spark, self._row("loss", ranges=[_as_row(part) for part in parts]), application, number)
+        known = decisions.of_loss(self.epoch, nth) if seq is None else decisions.of_loss_before(parts[0].topic, seq)
+        self._append(spark, self._row("loss", ranges=[_as_row(part) for part in parts]), known)
 
     def record_ingest(self, spark: SparkSession, ingest: Ingest) -> None:
         """Closes a bronze batch, and makes sure that it is this run that does.
@@ -404,7 +394,7 @@ class Ledger:
     def record_taken(self, spark: SparkSession, cycle: int, fingerprint: str) -> None:
         """Says that a cycle, of which nothing is out, is executed under this configuration from now on."""
         failpoint("taken.before")
-        self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), "taken", self.epoch)
+        self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), decisions.of_taken(self.epoch))
         failpoint("taken.after")
 
     def record_accepted(
@@ -428,22 +418,23 @@ class Ledger:
         """
         details = json.dumps({"changes": list(changes)})
         row = self._row("accepted", cycle=cycle, fingerprint=fingerprint, options={_FORMER: former}, details=details)
-        self._append(spark, row, f"accepted/{what}", self.epoch)
+        self._append(spark, row, decisions.of_said(f"accepted/{what}", self.epoch))
         failpoint("accepted.after")
 
     def record_stopped(self, spark: SparkSession, cycle: int) -> None:
         """Says that a cycle has failed before any topic had a record of it."""
-        self._append(spark, self._row("stopped", cycle=cycle), "stopped", self.epoch)
+        self._append(spark, self._row("stopped", cycle=cycle), decisions.of_said("stopped", self.epoch))
 
     def record_publishing(self, spark: SparkSession, cycle: int) -> None:
         """Says that from here on topics may have records of a cycle that was stopped before."""
-        self._append(spark, self._row("publishing", cycle=cycle), "publishing", self.epoch)
+        self._append(spark, self._row("publishing", cycle=cycle), decisions.of_said("publishing", self.epoch))
         failpoint("publishing.after")
 
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
         """Closes a cycle that no plan follows, with what is told of it."""
         failpoint("finish.before")
-        self._append(spark, self._row("done", cycle=cycle, details=_details((), closing)), "done", cycle)
+        row = self._row("done", cycle=cycle, details=_details((), closing))
+        self._append(spark, row, decisions.of_row("done", cycle))
         failpoint("finish.after")
 
     def record_trim(self, spark: SparkSession, whole: Plan, *, done: bool) -> None:
@@ -458,7 +449,7 @@ class Ledger:
         ranges = [_as_row(part) for part in whole.ranges]
         row = self._row(kind, cycle=whole.cycle, seq=whole.seq, seq_from=whole.seq_from, fingerprint="", ranges=ranges,
                         clocks=_clocks(whole))  # fmt: skip
-        self._append(spark, row, kind, whole.cycle)
+        self._append(spark, row, decisions.of_row(kind, whole.cycle))
 
     def record_base(self, spark: SparkSession, state: StoredState) -> None:
         """Says where what the nodes keep lies as of the cycle up to which bronze is trimmed."""
@@ -472,8 +463,7 @@ class Ledger:
         options = {"slot": state.slot, "rows": str(state.rows), "frames": json.dumps(state.frames)}
         options |= {_MARKED: "true"} if state.marked else {}
         row = self._row(kind, cycle=state.cycle, fingerprint=state.fingerprint, options=options)
-        # of its epoch: what was lost, or is of another configuration, is stored anew as of the same cycle
-        self._append(spark, row, f"{kind}/{self.epoch}", state.cycle)
+        self._append(spark, row, decisions.of_stored(kind, self.epoch, state.cycle))
 
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         """The rows, which can be written only while this epoch is the newest."""
@@ -489,23 +479,24 @@ class Ledger:
         """Appends a row of which there is one a number, for all drivers: whether it is this run's."""
         kind = row["kind"]
         written = self._written(f"{kind} {number}")
-        if self._append(spark, row, kind, number, written) and written.counts() == {_ROWS: 1}:
+        sure = self._append(spark, row, decisions.of_row(kind, number), written) and written.counts() == {_ROWS: 1}
+        if sure:
             return True
-        there = self.rows(spark).where((F.col("kind") == kind) & (F.col(column) == number))
-        return [one["run_id"] for one in there.select("run_id").limit(2).collect()] == [self.run_id]
+        found = self.rows(spark).where((F.col("kind") == kind) & (F.col(column) == number))
+        there = [one["run_id"] for one in found.select("run_id").limit(2).collect()]
+        return decisions.is_own(written=False, there=there, mine=[self.run_id])
 
     def _append(
         self,
         spark: SparkSession,
         row: dict[str, Any],
-        application: str,
-        version: int,
+        known: commands.Transaction,
         written: Observed | None = None,
     ) -> bool:
         frame = self._frame(spark, [row])
         frame = self.fence(spark, frame if written is None else written.of(frame))
         with fence.translated(self.pipeline):
-            return self.table.append(frame, f"{self.pipeline}/{application}", version)
+            return self.table.append(frame, f"{self.pipeline}/{known.application}", known.version)
 
     def _row(self, kind: str, **columns: Any) -> dict[str, Any]:
         stamp = time.time_ns() // 1_000_000

@@ -22,6 +22,7 @@ from lakestreams.engine import pace, snapshots, state
 from lakestreams.engine.bronze import planned_rows, row_cycle
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.snapshots import Snapshot
 from lakestreams.engine.tuning import FEW
 from lakestreams.errors import BronzeTrimmed
@@ -246,7 +247,7 @@ class OfNodes:
             found = self._base(history)
             self.ledger.record_state(self.spark, found)
             after = self.ledger.history(self.spark)
-            if (after.trim, after.base) == (history.trim, history.base):
+            if decisions.holds_still(history, after):
                 return found
 
     def _base(self, history: History) -> StoredState:
@@ -457,7 +458,7 @@ def tables_before(spark: SparkSession, ledger: Ledger, topology: Topology, histo
 
 
 def _reaches(history: History, stored: StoredState | None) -> bool:
-    return stored is not None and stored.cycle >= (history.trim.cycle if history.trim is not None else 0)
+    return decisions.reaches(history.trim, stored)
 
 
 def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:

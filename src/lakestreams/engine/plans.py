@@ -5,7 +5,7 @@ Plain Python without Spark. The rows that say them are written and read in `ledg
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,6 +101,52 @@ class Ingest:
 
 
 @dataclass(frozen=True)
+class Position:
+    """Where a topic-partition stands in bronze."""
+
+    offset: int
+    stream_time_ms: int = NO_TIME
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What bronze holds of one topic-partition past a sequence number."""
+
+    range: Range
+    seq: int
+    ingest_time_ms: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where bronze stands.
+
+    Attributes:
+        seq: the last batch's number.
+        positions: of every topic-partition.
+        request: the last one that was ingested.
+        mean_bytes: topic to the bytes of a record, as far as it is known.
+    """
+
+    seq: int
+    positions: Mapping[TopicPartition, Position]
+    request: int = 0
+    mean_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def after(cls, ingests: Sequence[Ingest]) -> Standing:
+        """After these batches, which must reach to the newest."""
+        positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
+        if not ingests:
+            return cls(0, positions)
+        return cls(ingests[-1].seq, positions, ingests[-1].request, ingests[-1].mean_bytes)
+
+    def offset(self, at: TopicPartition) -> int:
+        """Up to where a partition is in bronze."""
+        return self.positions[at].offset if at in self.positions else 0
+
+
+@dataclass(frozen=True)
 class Plan:
     """A cycle, written down before it is processed.
 
@@ -129,10 +175,6 @@ class Plan:
     def of(self, topic: str) -> tuple[Range, ...]:
         """The topic's ranges that hold something."""
         return tuple(part for part in self.ranges if part.topic == topic and part.to_offset > part.from_offset)
-
-    def application(self, name: str) -> str:
-        """The name under which Delta knows its append to a table; who takes it over appends under another one."""
-        return f"{name}/{self.taken_over}" if self.taken_over else name
 
     def records(self, topic: str) -> int:
         """How many bronze rows of a topic it takes."""

@@ -29,6 +29,7 @@ from lakestreams.engine.fence import translated
 from lakestreams.engine.ingest import HEADERS_TYPE
 from lakestreams.engine.lake import Table
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.repairs import Repair
 from lakestreams.errors import NotInQuarantine
 
@@ -313,7 +314,8 @@ def _append(
         wanted = rows(number, topic)
         if wanted.isEmpty():
             return None
-        table(ledger).append(wanted, f"{ledger.pipeline}/replays", number)
+        application, version = decisions.of_request(number)
+        table(ledger).append(wanted, f"{ledger.pipeline}/{application}", version)
         mine = (F.col("command") == command) & (F.col("request") == number)
         landed = table(ledger).read(spark).where((F.col("pipeline") == ledger.pipeline) & mine).count()
         if landed:

@@ -16,6 +16,7 @@ from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.fence import translated
 from lakestreams.engine.lake import INDEXED, OWNER, owned_by
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.protocol import decisions
 from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY, TOMBSTONE
@@ -108,7 +109,8 @@ def publish(
             fenced = ledger.fence(spark, rows)
             table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
         else:
-            table.append(ledger.fence(spark, rows), plan.application(f"{ledger.pipeline}/{sink.name}"), plan.cycle)
+            application, version = decisions.of_output(sink.name, plan)
+            table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{application}", version)
     failpoint("publish.after", sink.name)
 
 

@@ -23,9 +23,9 @@ from lakestreams.engine import (
     sinks,
     topic_identity,
 )
-from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import require_distinct
 from lakestreams.engine.plans import Range
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig
 from lakestreams.topology.expectations import ForeignKeyExists, Layout
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.cluster import ClusterView
     from lakestreams.engine.fingerprint import Configuration
-    from lakestreams.engine.lake import Lake
+    from lakestreams.engine.lake import Lake, Table
     from lakestreams.engine.ledger import Ledger
     from lakestreams.engine.plans import History, Plan, TopicPartition
     from lakestreams.topology.builder import Topology
@@ -105,23 +105,15 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
     return Missing(own, epochs, all(bronze))
 
 
-def stop_older_drivers(spark: SparkSession, ledger: Ledger, topology: Topology) -> None:
-    """Seals every table that a driver appends to or merges into.
-
-    The fence is raised already. A statement of an older driver that began before a table's seal lands before it, or fails;
-    one that begins behind it meets the fence. So whatever is read from here on, no older driver adds to it.
-    """
+def sealed(ledger: Ledger, topology: Topology) -> tuple[Table, ...]:
+    """The tables that a driver seals when it takes a pipeline over."""
     lake = ledger.lake
-    tables = [
+    return decisions.sealed(
         ledger.table,
-        quarantine.table(ledger),
-        event_log.table(ledger),
-        *(lake.bronze(ledger.pipeline, source.topic) for source in topology.sources),
-        *(lake.output(sink.name) for sink in topology.sinks),
-        *(one for one in (orphans.table(ledger), replays.table(ledger)) if one.exists(spark)),
-    ]
-    side_by_side(spark, [partial(one.seal, spark, ledger.pipeline, ledger.epoch) for one in tables])
-    failpoint("sealed.after")
+        (lake.bronze(ledger.pipeline, source.topic) for source in topology.sources),
+        (lake.output(sink.name) for sink in topology.sinks),
+        (one.table(ledger) for one in (quarantine, event_log, orphans, replays)),
+    )
 
 
 def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:
@@ -197,16 +189,22 @@ def taken_over(
     Raises:
         PlanUnderOtherConfig: if something of it is out, or may be.
     """
-    if plan.fingerprint == configured.whole or changed.repeats(spark, ledger, history, plan, configured):
+    if plan.fingerprint == configured.whole:
+        return plan
+    repeats = changed.repeats(spark, ledger, history, plan, configured)
+    if not decisions.is_taken_over(plan, configured.whole, repeats=repeats):
         return plan
     in_doubt = [topic.name for topic in topology.kafka_sinks if cycle.causes(plan, topic)]
     if history.stopped == plan.cycle:
         in_doubt = []  # whoever began it has failed before its first topic
-    if in_doubt and not accept:  # a topic does not tell cheaply what it holds of a cycle
+    doubted = bool(in_doubt) and not accept
+    if not decisions.may_take_over(
+        is_out=False, in_doubt=doubted
+    ):  # a topic does not tell cheaply what it holds of a cycle
         message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
         raise PlanUnderOtherConfig(message, hint=_IN_DOUBT, where=in_doubt[0])
     out = cycle.out_in(spark, ledger, topology, plan)
-    if out is not None:
+    if not decisions.may_take_over(is_out=out is not None, in_doubt=False):
         message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
         raise PlanUnderOtherConfig(message, where=out)
     if in_doubt:

@@ -16,6 +16,7 @@ from lakestreams.engine import commits, event_log, fence, orphans, quarantine, r
 from lakestreams.engine.commits import Commit
 from lakestreams.engine.lake import OWNER, Table, owned_by
 from lakestreams.engine.plans import History, KnownTable
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.errors import LakestreamsError, LedgerLost, TableChanged, TableDeleted, TableOwned
 from lakestreams.topology.expectations import ForeignKeyExists
@@ -101,13 +102,15 @@ class Found:
         """
         for one in self.looks:
             sealed = int(one.properties.get(f"{_SEALED}{self.pipeline}", 0))
+            files = one.role == "bronze" and bool(one.files)
+            if not decisions.ledger_lost(epoch, sealed, has_records=files):
+                continue
             if sealed > epoch:
                 knows = f"knows only {epoch}" if epoch else "has none of it"
                 message = f"epoch {sealed} of {self.pipeline} has written to {one.table.name}, and the ledger {knows}"
                 raise LedgerLost(message)
-            if not epoch and one.role == "bronze" and one.files:
-                message = f"{one.table.name} has records of {self.pipeline}, and the ledger has nothing of it"
-                raise LedgerLost(message)
+            message = f"{one.table.name} has records of {self.pipeline}, and the ledger has nothing of it"
+            raise LedgerLost(message)
 
     def faults(self, spark: SparkSession, history: History) -> list[Fault]:
         """What others have done to the tables since the ledger wrote them down."""
@@ -286,10 +289,11 @@ def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError
         return TableDeleted(f"table {one.table.name} was there when the pipeline last ran, and is missing", **where)
     if known is None:
         return None
-    if one.table_id != known.table_id:
+    fault = decisions.table_fault(known, one.table_id, one.version)
+    if fault == "replaced":
         message = f"table {one.table.name} is another one than the pipeline wrote to (id {one.table_id}, "
         return TableChanged(f"{message}then {known.table_id})", hint=_put_back(one), **where)
-    if one.version < known.version:
+    if fault == "put back":
         message = f"table {one.table.name} has version {one.version}; the pipeline has seen version {known.version}"
         return TableChanged(message, hint=_put_back(one), **where)
     change = commits.changed_by_others(commits.since(spark, one.table, one.commits, known.version), known.version)

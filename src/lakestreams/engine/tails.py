@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.bronze import late
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import LATENESS_MS, Range, TopicPartition
+from lakestreams.engine.plans import LATENESS_MS, Range, Tail, TopicPartition
 from lakestreams.engine.record_sizes import BYTES
 from lakestreams.expectations.rules import BEHIND, RecordRules
 
@@ -33,15 +33,6 @@ if TYPE_CHECKING:
 _TOLD, _ROWS, _BYTES = "told", "rows", "bytes"
 _MOST_PARTITIONS = 64
 """Each is a dozen aggregates over every row: of more the batch is read back."""
-
-
-@dataclass(frozen=True)
-class Tail:
-    """What bronze holds of one topic-partition past a sequence number."""
-
-    range: Range
-    seq: int
-    ingest_time_ms: int
 
 
 @dataclass(frozen=True)
@@ -229,4 +220,4 @@ def _tail(row: Mapping[str, Any], judged: Sequence[Judged]) -> Tail:
     return Tail(part, row["seq"], row["ingest_time_ms"])
 
 
-__all__ = ["Tail", "Telling", "Weight", "read_back"]
+__all__ = ["Telling", "Weight", "read_back"]

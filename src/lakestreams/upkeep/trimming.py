@@ -25,6 +25,7 @@ from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import lost_to_others
 from lakestreams.engine.ledger import Ledger
 from lakestreams.engine.plans import History, Plan, StoredState
+from lakestreams.engine.protocol import decisions
 from lakestreams.expectations.rules import dropped
 from lakestreams.flow import dataflow
 from lakestreams.topology.graph import longest_wait_ms, only_looks_up
@@ -118,11 +119,12 @@ class Trimming:
         seq = self.ledger.ingested_before(self.spark, ingested_before_ms)
         to_cycle = history.done_cycle
         if not only_looks_up(self.topology.nodes):
-            to_cycle = min(to_cycle, history.state.cycle if history.state is not None else 0)
+            to_cycle = min(to_cycle, _cycle(history.state))
         topics = [source.topic for source in self.topology.sources]
         plans = self.ledger.plans(self.spark, _cycle(history.trim) + 1, topics)
         old = [plan for plan in plans if plan.seq <= seq and plan.cycle <= history.done_cycle]
-        last = next((plan for plan in reversed(old) if plan.cycle <= to_cycle), None)
+        reached = decisions.trim_target([plan.cycle for plan in old], history.done_cycle, to_cycle)
+        last = next((plan for plan in old if plan.cycle == reached), None)
         if old and (last is None or last.cycle < old[-1].cycle):
             found.notes.append(
                 f"cycles {to_cycle + 1} to {old[-1].cycle} are not trimmed: what joins and aggregates remember is stored "
@@ -149,14 +151,15 @@ class Trimming:
         """Whether the driver builds on nothing that lies before."""
         if only_looks_up(self.topology.nodes):
             return True
-        stands = history.state.cycle if history.state is not None else 0
-        if stands < target.cycle:
+        stands = _cycle(history.state)
+        may = decisions.may_delete(target.cycle, stands)
+        if not may:
             found.notes.append(f"nothing is deleted yet: the running driver builds on cycle {stands}")
-        return stands >= target.cycle
+        return may
 
     @staticmethod
     def _unfinished(history: History) -> Plan | None:
-        return history.trim if _cycle(history.trim) > _cycle(history.trimmed) else None
+        return history.trim if decisions.unfinished(history) else None
 
     # --- the base ----------------------------------------------------------------------------------------------------
 
@@ -175,8 +178,8 @@ class Trimming:
         plans = mine.plans(self.spark, _cycle(base) + 1, topics)
         for part in _parts([plan for plan in plans if plan.cycle <= target.cycle]):
             base = self._next(mine, base, part)
-            stands = mine.history(self.spark).state  # a driver may have begun to build on the base before
-            if stands is None or stands.cycle < base.cycle:
+            # a driver may have begun to build on the base before
+            if not decisions.may_delete(base.cycle, _cycle(mine.history(self.spark).state)):
                 return False
         return _cycle(base) >= target.cycle
 
@@ -329,5 +332,4 @@ def _other(base: StoredState | None) -> str:
     return state.BASES[1] if base is not None and base.slot == state.BASES[0] else state.BASES[0]
 
 
-def _cycle(one: Plan | StoredState | None) -> int:
-    return one.cycle if one is not None else 0
+_cycle: Final = decisions.cycle_of

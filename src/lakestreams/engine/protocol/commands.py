@@ -1,0 +1,137 @@
+"""What a machine of the protocol asks for: looks and writes, as plain values; and how it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from lakestreams.engine.plans import Plan
+
+Role = Literal["epoch", "maintain"]
+
+LEDGER: Final = "ledger"
+REPLAYS: Final = "replays"
+
+
+class Transaction(NamedTuple):
+    """What Delta knows an append by: it skips one whose version is not above the application's last one."""
+
+    application: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Who writes: the newest epoch of a role is the only one that may."""
+
+    role: Role
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """Look; the answer is what is there. `of` narrows it down; a driver that has sealed says its turn."""
+
+    what: str
+    of: Any = None
+
+
+@dataclass(frozen=True)
+class Append:
+    """Append in one commit. The answer: whether this very statement has surely written the rows.
+
+    Attributes:
+        table: which one.
+        row: what is written, as its writer knows it.
+        transaction: by which Delta knows it.
+        turn: who writes.
+        fenced: the statement fails if a newer epoch of the role is there when it begins.
+        beside: goes on at once; `Wait` waits for it.
+    """
+
+    table: str
+    row: Any
+    transaction: Transaction
+    turn: Turn
+    fenced: bool = True
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class Raise:
+    """From here on every statement fails at its fence that an older epoch of the role begins."""
+
+    turn: Turn
+
+
+@dataclass(frozen=True)
+class Seal:
+    """A change of each table's metadata: statements that are on their way to it fail."""
+
+    tables: tuple[Any, ...]
+    turn: Turn
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """Replace a cache; it fails if anything was committed to the table since it began."""
+
+    table: str
+    cycle: int
+    turn: Turn
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Compute a cycle from what is stored as of `since` and bronze behind it; whether its rules let it be published."""
+
+    plan: Plan
+    since: int
+    turn: Turn
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete from bronze what the cycles up to this one took. The answer: whether all of it."""
+
+    cycle: int
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Until what was appended beside is there. The answer: whether it is ours."""
+
+
+class Stop(Exception):
+    """The machine refuses to go on.
+
+    Attributes:
+        code: of the error that its user sees.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code, self.message = code, message
+
+
+Command = Read | Append | Raise | Seal | Overwrite | Evaluate | Delete | Wait
+_T = TypeVar("_T")
+Steps = Generator[Command, Any, _T]
+
+
+def carry_out(steps: Steps[_T], hands: Callable[[Command], Any]) -> _T:
+    """Runs a machine to its end.
+
+    Args:
+        steps: the machine.
+        hands: does what a command says, and gives the answer.
+    """
+    answer = None
+    while True:
+        try:
+            command = steps.send(answer)
+        except StopIteration as ended:
+            ended_with: _T = ended.value
+            return ended_with
+        answer = hands(command)

@@ -1,0 +1,365 @@
+"""The protocol from top to bottom: a run is `drive`, a maintenance is `trim`, a replay is `request`.
+
+A machine is a generator: it yields commands and is sent their answers. The engine carries `claim` and `take_over` out with Spark
+(`engine.claiming`). `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakestreams.engine import settle
+from lakestreams.engine.plans import History, Ingest, Plan, Range, Standing, StoredState, TopicPartition
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol.commands import (
+    LEDGER,
+    REPLAYS,
+    Append,
+    Delete,
+    Evaluate,
+    Overwrite,
+    Raise,
+    Read,
+    Seal,
+    Steps,
+    Stop,
+    Turn,
+    Wait,
+)
+
+# --- taking over: claim, raise, seal, and only then read ---------------------------------------------------------------
+
+
+def claim(turn: Turn, row: Any = None) -> Steps[None]:
+    """Becomes the only one of a role that may write.
+
+    The ledger decides; the table of epochs is what fences look at.
+    """
+    written = yield Append(
+        LEDGER, (turn.role, turn.epoch, row), decisions.of_claim(turn), turn, decisions.fenced(turn.role)
+    )
+    there = None if written else (yield Read("claim", turn))
+    if not decisions.is_own(written=written, there=there, mine=turn.epoch):
+        message = f"another one of this role claimed epoch {turn.epoch} at the same moment"
+        raise Stop("LS503", message)
+    yield Raise(turn)
+
+
+def take_over(history: History, tables: tuple[Any, ...], row: Any = None) -> Steps[tuple[Turn, History]]:
+    """Takes a pipeline over: whatever is read behind this, no older driver adds to it (decision 0002).
+
+    Args:
+        history: what the ledger said before.
+        tables: those of `sealed`.
+        row: what the claim says besides.
+    """
+    turn = Turn("epoch", decisions.next_epoch(history.epoch))
+    yield from claim(turn, row)
+    if not decisions.is_first(history):
+        yield Seal(tables, turn)
+        history = yield Read(LEDGER, turn)
+    return turn, history
+
+
+# --- a run -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What the machines of a pipeline know from the beginning.
+
+    Attributes:
+        topics, outputs: their tables.
+        fingerprint: of the configuration.
+        remembers: whether nodes keep anything, so that a state is stored.
+    """
+
+    topics: tuple[str, ...]
+    outputs: tuple[str, ...]
+    fingerprint: str = "f"
+    remembers: bool = False
+
+
+@dataclass(frozen=True)
+class At:
+    """How far a driver has come.
+
+    Attributes:
+        plan: the last cycle's.
+        state: how far that one has come.
+        ingests: batches that may hold unplanned rows; the newest says where bronze stands.
+        stored: the cycle as of which what nodes keep is stored.
+        slot: where.
+    """
+
+    plan: Plan | None
+    state: decisions.State
+    ingests: tuple[Ingest, ...]
+    stored: int = 0
+    slot: str = ""
+
+
+def drive(own: Pipeline, rounds: int) -> Steps[At]:
+    """A whole run: takes the pipeline over, closes what a crash left, finishes the open cycle, and goes on."""
+    turn, history = yield from start(own)
+    at = yield from resume(own, turn, history)
+    for _ in range(rounds):
+        if at.state != "planned":
+            at = yield from ingest(own, turn, at)
+            at = yield from cycle(own, turn, at)  # its plan closes the cycle of the round before
+    at = yield from finish(own, turn, at)
+    if at.state == "planned":
+        code, message = "LS402", "a rule fails; the cycle stays open"
+        raise Stop(code, message)
+    return at
+
+
+def start(own: Pipeline) -> Steps[tuple[Turn, History]]:
+    """Looks at every table, then takes the pipeline over."""
+    history = yield Read(LEDGER)
+    looks = yield Read("tables", history.tables)
+    decisions.require_unchanged(history, looks)
+    known = tuple((one.name, one.known) for one in looks)
+    return (yield from take_over(history, decisions.sealed(LEDGER, own.topics, own.outputs), known))
+
+
+def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
+    """Goes on from what is in the tables: closes an unclosed batch, executes an open plan."""
+    newest = yield from recover(turn, history.ingest)
+    batches = yield Read("ingests", decisions.oldest_batch(history.plan, newest))
+    stored = yield from stand(turn, history) if own.remembers else nothing_kept()
+    plan = history.open_plan
+    if plan is None:
+        return At(history.plan, "none" if history.plan is None else "closed", batches, *stored)
+    plan = yield from taken(own, turn, plan)
+    return (yield from execute(own, turn, At(plan, "planned", batches, *stored)))
+
+
+def recover(turn: Turn, last: Ingest | None) -> Steps[Ingest | None]:
+    """Closes a batch that is in bronze and not in the ledger: of new records, or of a replay."""
+    before = Standing.after([last] if last else [])
+    found = yield Read("tail", before.seq)
+    one = decisions.recovered(before, found)
+    if one is None:
+        requests = yield Read("requests")
+        again = yield Read("attempts", before.seq)
+        one = decisions.recovered_request(before, decisions.oldest_request(requests, before.request), again)
+    if one is None:
+        return last
+    yield from record(turn, "ingest", one.seq, one)
+    return one
+
+
+def taken(own: Pipeline, turn: Turn, plan: Plan) -> Steps[Plan]:
+    """An open plan as it is executed now; another configuration than its own says first that it takes it over."""
+    if not decisions.is_taken_over(plan, own.fingerprint, repeats=False):
+        return plan
+    is_out = yield Read("out", plan.cycle)
+    if not decisions.may_take_over(is_out=is_out, in_doubt=False):
+        message = f"cycle {plan.cycle} is partly published under another configuration"
+        raise Stop("LS504", message)
+    yield Append(
+        LEDGER, ("taken", plan.cycle, own.fingerprint), decisions.of_taken(turn.epoch), turn, decisions.fenced("taken")
+    )
+    return replace(plan, fingerprint=own.fingerprint, taken_over=turn.epoch)
+
+
+def ingest(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
+    """Ingests what was asked for from quarantine, a batch a request, then what is new in the topics."""
+    at = yield from ingest_requests(turn, at)
+    ends = yield Read("ends")
+    before = Standing.after(at.ingests)
+    seq = before.seq + 1
+    touched = [topic for topic in own.topics if ends.get((topic, 0), 0) > before.offset((topic, 0))]
+    if not touched:
+        return at
+    for topic in touched:
+        rows = (topic, before.offset((topic, 0)), ends[topic, 0], seq)
+        yield Append(topic, rows, decisions.of_batch(topic, turn.epoch, seq), turn, decisions.fenced("bronze"))
+    found = yield Read("tail", before.seq)
+    one = decisions.closed(before, found, {at: end for at, end in ends.items() if end})
+    # of markers alone bronze has no row: nobody but the ledger knows that they were read (decision 0024)
+    beside = any(part.records for part in one.ranges)
+    if not beside:
+        yield from record(turn, "ingest", one.seq, one)
+    else:
+        row = ("ingest", one.seq, one)
+        yield Append(LEDGER, row, decisions.of_row("ingest", one.seq), turn, decisions.fenced("ingest"), beside=True)
+    return replace(at, ingests=(*at.ingests, one))
+
+
+def ingest_requests(turn: Turn, at: At) -> Steps[At]:
+    """Ingests each request as one batch."""
+    while True:
+        before = Standing.after(at.ingests)
+        requests = yield Read("requests")
+        number = decisions.oldest_request(requests, before.request)
+        if not number:
+            return at
+        topic = yield Read("requested", number)
+        seq = before.seq + 1
+        yield Append(
+            topic, (topic, number, seq), decisions.of_batch(topic, turn.epoch, seq), turn, decisions.fenced("bronze")
+        )
+        found = yield Read("attempts", before.seq)
+        one = decisions.closed_request(before, number, found, seq)
+        yield from record(turn, "ingest", seq, one)
+        at = replace(at, ingests=(*at.ingests, one))
+
+
+def cycle(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
+    """Plans and executes a cycle over what is ingested; its plan closes the one before."""
+    number = at.plan.cycle + 1 if at.plan is not None else 1
+    plan = settle.next_plan(number, own.fingerprint, settle.Backlog(at.plan, at.ingests), {}, {}, _never_cut)
+    if plan is not None:
+        yield from record(turn, "plan", number, plan)
+        ingests = settle.Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
+        at = yield from execute(own, turn, replace(at, plan=plan, state="planned", ingests=ingests))
+    if not (yield Wait()):
+        message = "another driver closed the batch"
+        raise Stop("LS503", message)
+    return at
+
+
+def execute(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
+    """Publishes a plan's results, each table in one commit; nothing of it if a rule says so."""
+    plan = at.plan
+    assert plan is not None  # noqa: S101 - for mypy: who executes has a plan
+    if not (yield Evaluate(plan, at.stored, turn)):
+        return at
+    for table in own.outputs:
+        yield Append(table, (plan, own.fingerprint), decisions.of_output(table, plan), turn, decisions.fenced("output"))
+    return replace(at, state="executed")
+
+
+def finish(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
+    """Closes the last cycle, if all of it is out, and stores what its nodes keep."""
+    if at.plan is None or not decisions.may_become(at.state, "closed"):
+        return at
+    number = at.plan.cycle
+    yield Append(LEDGER, ("done", number, None), decisions.of_row("done", number), turn, decisions.fenced("done"))
+    at = replace(at, state="closed")
+    if not own.remembers:
+        return at
+    slot = "state b" if at.slot == "state a" else "state a"
+    yield Overwrite(slot, number, turn)
+    yield from store(turn, "state", number, slot)
+    return replace(at, stored=number, slot=slot)
+
+
+def store(turn: Turn, kind: str, cycle: int, slot: str) -> Steps[None]:
+    """Says in the ledger where what nodes keep lies from now on."""
+    row = StoredState(cycle, "f", slot, 0, ())
+    yield Append(LEDGER, (kind, cycle, row), decisions.of_stored(kind, turn.epoch, cycle), turn, decisions.fenced(kind))
+
+
+def nothing_kept() -> Steps[tuple[int, str]]:
+    """A pipeline whose nodes keep nothing reads no state."""
+    yield from ()
+    return 0, ""
+
+
+def stand(turn: Turn, history: History) -> Steps[tuple[int, str]]:
+    """What a driver builds on: what was stored last, else the base, which it says before it looks once more."""
+    last = history.state
+    if last is None and history.trim is None:
+        return 0, ""
+    if last is not None and decisions.reaches(history.trim, last) and (yield Read("holds", (last.slot, last.cycle))):
+        return last.cycle, last.slot
+    while True:
+        history = yield Read(LEDGER)
+        base = history.base
+        if history.trim is None:
+            base = StoredState(0, "f", "", 0, ())
+        elif (
+            base is None
+            or not decisions.reaches(history.trim, base)
+            or not (yield Read("holds", (base.slot, base.cycle)))
+        ):
+            message = "what nodes keep is missing, and bronze is trimmed"
+            raise Stop("LS510", message)
+        yield from store(turn, "state", base.cycle, base.slot)
+        after = yield Read(LEDGER)
+        if decisions.holds_still(history, after):
+            return base.cycle, base.slot
+
+
+def _never_cut(*_: object) -> Mapping[TopicPartition, Range]:
+    message = "a plan that drains its topics has no frontier"
+    raise AssertionError(message)
+
+
+def record(turn: Turn, kind: str, number: int, row: Any) -> Steps[None]:
+    """Appends a ledger row of which there is one a number, and makes sure that it is ours: else a newer driver is there."""
+    written = yield Append(LEDGER, (kind, number, row), decisions.of_row(kind, number), turn, decisions.fenced(kind))
+    there = None if written else (yield Read("mine", (kind, number)))
+    if not decisions.is_own(written=written, there=there, mine=True):
+        message = f"another driver wrote {kind} {number}"
+        raise Stop("LS503", message)
+
+
+# --- maintenance and replay ----------------------------------------------------------------------------------------------
+
+
+def trim(own: Pipeline) -> Steps[None]:
+    """Trims bronze beside a running driver: base, `trim` row, deletes, `trimmed` row; a crash is finished by the next one."""
+    history = yield Read(LEDGER)
+    if not (yield from target_of(own, history)) and not decisions.unfinished(history):
+        return
+    turn = Turn("maintain", decisions.next_epoch(history.maintenance))
+    yield from claim(turn)
+    yield Seal(decisions.sealed(LEDGER, (), ()), turn)  # all that counts of it stands there
+    history = yield Read(LEDGER, turn)
+    target = yield from target_of(own, history)
+    if target:
+        if not own.remembers or (yield from based(turn, history, target)):
+            yield Append(
+                LEDGER, ("trim", target, target), decisions.of_row("trim", target), turn, decisions.fenced("trim")
+            )
+        history = yield Read(LEDGER)
+    target = decisions.unfinished(history)
+    if (
+        target
+        and (not own.remembers or decisions.may_delete(target, decisions.cycle_of(history.state)))
+        and (yield Delete(target))
+    ):
+        yield Append(
+            LEDGER, ("trimmed", target, target), decisions.of_row("trimmed", target), turn, decisions.fenced("trimmed")
+        )
+
+
+def target_of(own: Pipeline, history: History) -> Steps[int]:
+    """Up to which cycle may be trimmed what is not yet; 0: nothing."""
+    plans = yield Read("plans", decisions.cycle_of(history.trim))
+    stored = decisions.cycle_of(history.state) if own.remembers else history.done_cycle
+    return decisions.trim_target(plans, history.done_cycle, stored)
+
+
+def based(turn: Turn, history: History, target: int) -> Steps[bool]:
+    """Stores what nodes keep as of the target, before anything is deleted that it is made of; whether that was done."""
+    base = history.base
+    if base is not None and not (yield Read("holds", (base.slot, base.cycle))):
+        base = None
+    if base is None and history.trim is not None:
+        return False
+    yield Read("bronze", (decisions.cycle_of(base), target))
+    slot = "base b" if base is not None and base.slot == "base a" else "base a"
+    yield Overwrite(slot, target, turn)
+    yield from store(turn, "base", target, slot)
+    after = yield Read(LEDGER)  # a driver may have begun to build on the base before
+    return decisions.may_delete(target, decisions.cycle_of(after.state))
+
+
+def request() -> Steps[bool]:
+    """Asks for a new attempt at what is open in quarantine; whether it was this one that did."""
+    number = 0
+    while True:
+        newest = max((yield Read("requests")), default=0)
+        number = max(number, newest) + 1
+        if not (yield Read("open")):
+            return False
+        yield Append(REPLAYS, number, decisions.of_request(number), Turn("epoch", 0), fenced=False)
+        if (yield Read("landed", number)):
+            return True
