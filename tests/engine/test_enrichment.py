@@ -202,7 +202,7 @@ def test_what_a_pipeline_says_of_reading_comes_before_our_own_defaults(
 ) -> None:
     """Options that the ingest sets by itself may be set; they were refused as given twice."""
     # with any of these Kafka's client would not start
-    monkeypatch.setattr(ingest_query, "_READER", dict.fromkeys(ingest_query._READER, "-1"))
+    monkeypatch.setattr(ingest_query, "READER", dict.fromkeys(ingest_query.READER, "-1"))
     bench = Bench(spark, broker, tmp_path, page_views(*fresh_topics(broker, 1)))
     views, _ = (source.topic for source in bench.topology.sources)
     broker.produce(views, at(("alice", "/a", 1), ("bob", "/b", 2)))
@@ -211,7 +211,7 @@ def test_what_a_pipeline_says_of_reading_comes_before_our_own_defaults(
         "kafka.fetch.max.wait.ms": "10",
         "kafka.max.partition.fetch.bytes": "1024",
     }
-    assert own.keys() == ingest_query._READER.keys()
+    assert own.keys() == ingest_query.READER.keys()
     settings = bench.settings()
     settings = replace(settings, kafka={**settings.kafka, **own})
     summary = Driver(spark, bench.topology, bench.lake, settings).run()

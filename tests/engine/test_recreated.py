@@ -173,9 +173,9 @@ def test_a_topic_made_anew_while_a_round_reads_it_gives_no_result(
     driver.run()
     ingest = Driver._ingest
 
-    def late(self: Driver, view: Any) -> None:
+    def late(self: Driver, *given: Any) -> None:
         bench.make_anew(bench.views, 4)
-        ingest(self, view)
+        ingest(self, *given)
 
     bench.broker.produce(bench.views, at(("alice", "/next", 2)))
     monkeypatch.setattr(Driver, "_ingest", late)
