@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker]
 
 MIB = 1 << 20
-BOUND = 2 * MIB  # of ten large records, beside ten times the one that is worked on
 SMALL, LARGE = 100, 100_000
+BOUND = 22 * LARGE + LARGE // 2  # of ten large records, beside twelve times the one that is worked on
 ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
 

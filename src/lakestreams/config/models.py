@@ -287,8 +287,8 @@ class SettingsSpec(Model):
         default=1_000_000, ge=1, description="Records that one ingest takes from Kafka at most."
     )
     max_bytes_per_batch: Size = Field(
-        default=512 << 20,
-        description="Bytes that one ingest takes from Kafka, about, such as 256 MB: fewer records where they are large.",
+        default=256 << 20,
+        description="Bytes that one ingest takes from Kafka, about, such as 256 MB (the default): fewer records where they are large.",
     )
     max_bad_share: float = Field(
         default=0.05, ge=0, le=1, description="The share of unreadable records of a source at which a run stops."

@@ -13,8 +13,9 @@ from typing import Final
 UNLIKELY: Final = 8
 """So many times heavier than those of the batch before, records are looked at first: a backlog may hold others."""
 
-_COPIES: Final = 10
-"""So many times a task holds the record that it works on: at the borders of a plan's stages, in Parquet's writer, read and unread."""
+_COPIES: Final = 12
+"""So many times a process holds a record that it works on, more or less: at the borders of a plan's stages, in Parquet's
+writer, read and unread; of a cycle, and of the next batch beside it."""
 
 _TOO_MANY, _TOO_FEW = 2, 4
 _GROWTH: Final = 8  # records get light more rarely than a few light ones come together
@@ -28,7 +29,7 @@ class Pace:
 
     Attributes:
         most: more they never have (`max_offsets_per_trigger`).
-        most_bytes: what a task is to hold of them, about (`max_bytes_per_batch`): all, and the one it works on ten times.
+        most_bytes: what a task is to hold of them, about (`max_bytes_per_batch`): all, and one twelve times.
         offsets: what they have now.
     """
 

@@ -32,7 +32,7 @@ class RunSettings:
 
     kafka: Mapping[str, str]
     max_offsets_per_trigger: int = 1_000_000
-    max_bytes_per_batch: int = 512 << 20
+    max_bytes_per_batch: int = 256 << 20
     max_bad_share: float = 0.05
     snapshot_every: int = 16
     settling: Settling = "caught_up"
