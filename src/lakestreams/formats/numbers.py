@@ -1,8 +1,8 @@
 """Numbers in columns of strings: as they were written, or the column and the value.
 
 A number that is not whole, Spark's from_json reads into a string by way of a double: `1.10` becomes `1.1`, `1e400` infinity. Only
-a record whose text has such a number outside of quotes, and a string that may be one, is looked at: so most records cost a
-comparison. Of a column's own field the text is taken instead; what stands deeper, or in several ways, is refused.
+a record whose text has such a number outside of quotes, and a string that may be one, is looked at: so most records cost a few
+comparisons. Of a column's own field the text is taken instead; what stands deeper, or in several ways, is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 # No backslash is in the patterns that are part of SQL text (see `leaves`).
 _NUMBER: Final = '(?<![A-Za-z0-9_"+.-])(-?[0-9]+([.][0-9]+)?([eE][-+]?[0-9]+)?)(?![A-Za-z0-9_"+.-])'
-_NOT_WHOLE: Final = '(?<![A-Za-z0-9_"+.-])-?(?:[0-9]+[.eE]|(?<=-)0(?![0-9]))'
+# Of those the ones that a double may write otherwise: with an exponent, from 10^7 on, with many digits, with a zero at the
+# end, small, or -0. It is asked of every record with a string that may be a number, so it is one pass.
+_NOT_PLAIN: Final = (
+    '(?<![A-Za-z0-9_"+.-])-?(?:[0-9]+(?:[.][0-9]+)?[eE]|[0-9]{8,}[.]|[0-9]+[.](?:[0-9]{8}|[0-9]+0(?![0-9]))'
+    "|0[.]0[0-9]|(?<=-)0(?![0-9.]))"
+)
+_LIKE_NUMBER: Final = r'(?s)\A(?:-?[0-9]+(?:[.][0-9]+(?:E-?[0-9]+)?)?|"-?Infinity"|[\[{].*)\z'
 _BLANK: Final = "[ \t\r\n]*"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_ @.:/#-]+\Z")
 _SHOWN: Final = 60  # characters of a value in a message
@@ -54,13 +60,14 @@ def as_written(
     if not strings:
         return parsed
     text = raw.cast("string")
-    loose = _may_be_numbers(
-        [column for field, column in strings if _is_string(field)], [c for f, c in strings if not _is_string(f)]
-    )
-    fixed = F.when(loose & text.rlike(_NOT_WHOLE), _fixed(text, parsed.value, fields, paths))
+    own = [column for field, column in strings if _is_string(field)]
+    nested = [column.isNotNull() for field, column in strings if not _is_string(field)]
+    loose = _any([*_begin_so(own), *nested]) & text.rlike(_NOT_PLAIN)
+    doubt = loose & _any([*(column.rlike(_LIKE_NUMBER) for column in own), *nested])
+    fixed = F.when(doubt, _fixed(text, parsed.value, fields, paths))
     half = F.when(F.contains(text, F.lit(_ESCAPE)) & text.rlike(_HALF), F.lit(_HALVES))
-    error = F.coalesce(parsed.error, half, fixed["e"])
-    return Parsed(F.when(error.isNull(), F.coalesce(fixed["v"], parsed.value)), error)
+    whole = half.isNull() & fixed["e"].isNull()
+    return Parsed(F.when(whole, F.coalesce(fixed["v"], parsed.value)), F.coalesce(parsed.error, half, fixed["e"]))
 
 
 def _is_string(field: Field) -> bool:
@@ -75,13 +82,16 @@ def _has_strings(kind: Kind) -> bool:
     return kind.declared == "string"
 
 
-def _may_be_numbers(own: Sequence[Column], nested: Sequence[Column]) -> Column:
-    """Whether any string may be a number, or an object or a list with one: it begins with one of their signs."""
-    signs = [column.isNotNull() for column in nested]
-    if own:
-        first, last = (own[0], own[0]) if len(own) == 1 else (F.least(*own), F.greatest(*own))
-        signs += [first < ":", last >= "{", *(column.startswith("[") for column in own)]
-    return reduce(or_, (F.coalesce(sign, F.lit(False)) for sign in signs))
+def _begin_so(strings: Sequence[Column]) -> list[Column]:
+    """Whether any string begins with a sign of a number, an object or a list; cheap, and of some others too."""
+    if not strings:
+        return []
+    first, last = (strings[0], strings[0]) if len(strings) == 1 else (F.least(*strings), F.greatest(*strings))
+    return [first < ":", last >= "{", *(column.startswith("[") for column in strings)]
+
+
+def _any(flags: Sequence[Column]) -> Column:
+    return reduce(or_, (F.coalesce(flag, F.lit(False)) for flag in flags))
 
 
 def _fixed(text: Column, value: Column, fields: Sequence[Field], paths: Sequence[Path]) -> Column:
