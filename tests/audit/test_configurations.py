@@ -77,6 +77,7 @@ def test_settings_that_no_result_follows_from_leave_no_cycle_out(
     assert differing(verify(spark, bench.lake, bench.topology)) == {VIEWS: 1, ROWS: 1}
 
 
+@pytest.mark.soak
 def test_only_the_cycles_that_are_asked_for_are_compared(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,9 @@ def _small(spark: SparkSession) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (6, 7))])
-@pytest.mark.parametrize("make", [behind_streams, behind_tables], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [pytest.param(behind_streams, marks=pytest.mark.soak), behind_tables], ids=lambda make: make.__name__
+)
 def test_chains_agree(spark: SparkSession, make: Callable[[], Topology], seed: int) -> None:
     topology = make()
     findings, notes = second_opinion.judge(spark, topology, evaluated(spark, topology, seed))
@@ -214,7 +216,7 @@ def _lookups_see_the_update(patch: pytest.MonkeyPatch) -> None:
         pytest.param(behind_streams, "as_of_behind_window", _ticks_hold_nothing_back, marks=pytest.mark.soak),
         pytest.param(behind_streams, "window_behind_window", _clocks_before_what_they_let_out, marks=pytest.mark.soak),
         pytest.param(behind_streams, "latest_behind_window", _rows_without_places, marks=pytest.mark.soak),
-        (behind_streams, "owners_behind_owners", _details_stay),
+        pytest.param(behind_streams, "owners_behind_owners", _details_stay, marks=pytest.mark.soak),
         pytest.param(behind_tables, "latest_of_joined", _details_stay, marks=pytest.mark.soak),
         pytest.param(behind_tables, "both", _lookups_see_the_update, marks=pytest.mark.soak),
     ],

@@ -104,7 +104,9 @@ def differing(found: Verdict) -> dict[str, int]:
     return {one.what: one.differs for one in found.findings if one.differs}
 
 
-@pytest.mark.parametrize("given", ["before", "after", "never"])
+@pytest.mark.parametrize(
+    "given", ["after", *(pytest.param(one, marks=pytest.mark.soak) for one in ("before", "never"))]
+)
 def test_every_cycle_is_compared_whichever_files_are_given(
     changed: tuple[Bench, dict[str, Pipeline]], given: str
 ) -> None:

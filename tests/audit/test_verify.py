@@ -203,6 +203,7 @@ def test_why_tells_of_each_output_that_lacks_a_record(spark: SparkSession, broke
     assert len(told_of["/b"]) == 2
 
 
+@pytest.mark.soak
 def test_why_says_of_an_open_window_that_a_partner_may_still_come(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_expired_offsets_are_an_error_or_written_down(spark: SparkSession, broke
     assert_ledger_sound(bench)
 
 
+@pytest.mark.soak  # the next test has markers, too
 def test_transactions_aborts_and_a_marker_at_the_end(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     bench = make(spark, broker, tmp_path)
     views, users = (source.topic for source in bench.topology.sources)
@@ -182,6 +183,7 @@ def test_two_topics_that_become_one_table(spark: SparkSession, broker: Broker, t
         starting.require_distinct_tables(bench.lake, topology)
 
 
+@pytest.mark.soak  # test_taken_over has more of it
 def test_a_half_published_cycle_is_not_finished_under_another_configuration(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +224,7 @@ def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(
             probe.view(asked)
 
 
+@pytest.mark.soak  # as in test_changed
 def test_a_change_between_finished_cycles_goes_on_where_it_is_accepted(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -136,6 +136,7 @@ def test_another_rule_behind_a_trim(known: Laid, tmp_path: Path, monkeypatch: py
 # --- which plans are held --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_a_quiet_table_does_not_hold_the_plans_of_a_busy_one(spark: SparkSession, tmp_path: Path) -> None:
     busy = [(f"user{n}", "eu", n) for n in range(5)]
     topics = {"views": [], "quiet": [("ann", "eu", 1)], "busy": busy}

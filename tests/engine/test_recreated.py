@@ -148,6 +148,7 @@ def test_a_running_interval_job_stops_at_a_topic_that_is_made_anew(
         bench.run(accept_change=True)  # the file has other names for its steps
 
 
+@pytest.mark.soak
 def test_a_topic_of_which_nothing_was_read_may_be_made_anew(bench: Secured) -> None:
     users = bench.topology.sources[1].topic
     driver = bench.driver()
@@ -242,6 +243,7 @@ def test_each_ingest_row_tells_which_topic_was_read(bench: Secured) -> None:
 # --- where the admin client does not get through ---------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_a_sign_in_that_fails_is_a_warning_where_sparks_client_gets_through(
     bench: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +262,7 @@ def test_a_sign_in_that_fails_is_a_warning_where_sparks_client_gets_through(
         driver.round()
 
 
+@pytest.mark.soak
 def test_sparks_source_tells_first_offsets_too(bench: Secured) -> None:
     alone = replace(bench, more=ALONE)
     driver = alone.driver(accept_data_loss=True)

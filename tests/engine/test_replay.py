@@ -81,6 +81,7 @@ def results(bench: Bench) -> set[tuple[Any, ...]]:
     return {tuple(row) for row in rows}
 
 
+@pytest.mark.soak  # tests/cli/test_quarantine mends and replays one
 def test_a_mended_record_gives_its_row_once_and_a_table_keeps_what_is_newer(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_the_next_plan_closes_a_cycle_and_without_one_the_next_round(
     assert told == [1, 2, 3, 4]
 
 
+@pytest.mark.soak
 def test_a_cycle_that_was_left_open_is_repeated_and_changes_nothing(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_cycle_that_was_left_open_is_repeated_and_changes_nothing(
     assert [row["cycle"] for row in events.collect()] == [1, 2]
 
 
+@pytest.mark.soak
 def test_a_round_that_fails_closes_the_cycle_that_was_left_open(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +151,7 @@ def test_a_cycle_that_was_not_executed_is_never_closed(
     assert kinds(bench) == ["plan 1", "plan 2", "done 2"]
 
 
+@pytest.mark.soak
 def test_where_a_topic_is_written_no_cycle_is_left_open(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     bench = Bench(spark, broker, tmp_path, enrichment(*fresh_topics(broker)))
     for sink in bench.topology.kafka_sinks:

@@ -112,6 +112,7 @@ def test_the_last_rows_of_topics_that_fall_silent_come_out(
     assert_equal(bench)
 
 
+@pytest.mark.soak  # test_exactly_once has records that wait
 def test_views_wait_for_profiles_and_profiles_amend(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 1)
     builder = StreamsBuilder("races")

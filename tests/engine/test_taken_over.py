@@ -174,6 +174,7 @@ def test_rows_of_one_output_are_found_whichever_it_is(pipeline: Pipeline) -> Non
     assert pipeline.users == ([], BOTH)
 
 
+@pytest.mark.soak
 def test_settings_that_no_result_follows_from_may_change_in_the_middle_of_a_cycle(pipeline: Pipeline) -> None:
     bench = pipeline.made["all"]
     pipeline.arm(f"publish.after/{FIRST}")
@@ -184,6 +185,7 @@ def test_settings_that_no_result_follows_from_may_change_in_the_middle_of_a_cycl
     assert pipeline.users == (BOTH, BOTH)
 
 
+@pytest.mark.soak
 def test_quarantine_of_another_configuration_is_seen(
     spark: SparkSession, broker: Broker, tmp_path: Path, arm: Arm
 ) -> None:
@@ -201,6 +203,7 @@ def test_quarantine_of_another_configuration_is_seen(
     assert bench.quarantine().count() == 1
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("out", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_deletions_of_a_merge_are_seen(
     spark: SparkSession,

@@ -88,7 +88,7 @@ def test_one_batch(frames: Frames, histories: list[History]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("retain", [versioned.retain, versioned.retain_latest])
+@pytest.mark.parametrize("retain", [pytest.param(versioned.retain, marks=pytest.mark.soak), versioned.retain_latest])
 def test_in_pieces(frames: Frames, histories: list[History], retain: Retain) -> None:
     cycles = pieces(histories, SEED, PIECES)
     history = per_task(histories, lambda one: one.history_ms)

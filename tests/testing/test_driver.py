@@ -243,7 +243,7 @@ def test_each_partition_has_a_clock_of_its_own(topology_test_driver):
     assert (pair.cause, pair.contributors) == (3, (("Views", 1, 0), ("Clicks", 1, 0)))
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_a_pair_by_a_re_keyed_record_is_in_the_task_of_its_key(topology_test_driver, partitions):
     """Not in the partition that this record came from: the pair would follow another task's clock."""
     builder = StreamsBuilder("moved")
@@ -340,7 +340,7 @@ def test_what_a_join_holds_is_not_late_behind_it_however_time_goes_on(topology_t
     assert driver.refused() == []
 
 
-@pytest.mark.parametrize("by", ["time", "a record"])
+@pytest.mark.parametrize("by", ["time", pytest.param("a record", marks=pytest.mark.soak)])
 def test_what_comes_out_too_late_is_refused_by_the_record_that_it_is_made_of(topology_test_driver, by):
     driver = topology_test_driver(counted_per_minute())
     driver.pipe("Views", "a", "waits", 0)
