@@ -163,6 +163,7 @@ REPLAYS: Final = (
 )  # fmt: skip
 
 
+@pytest.mark.soak  # not seen whole yet: A1 alone was run on the engine
 @pytest.mark.parametrize("replay", REPLAYS, ids=lambda one: one.mutant)
 def test_a_schedule_of_the_checker_breaks_the_engine_alike(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, replay: Replay
