@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.test_ingest_rows import NOW, SOURCE, Sent, batch
 
 from lakestreams import StreamsBuilder, invariants
@@ -76,7 +77,7 @@ class Place:
     def rows(self, sent: list[Sent], seq: int = SEQ) -> DataFrame:
         return ingest.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW)
 
-    def telling(self, partitions: tuple[int, ...] = (0, 1, 2), seq: int = SEQ) -> tails.Telling:
+    def telling(self, partitions: tuple[int, ...] | None = (0, 1, 2), seq: int = SEQ) -> tails.Telling:
         return tails.Telling(self.ledger, self.source, partitions, self.rules, seq, NOW)
 
     def append(self, telling: tails.Telling, sent: list[Sent], seq: int = SEQ) -> bool:
@@ -134,9 +135,20 @@ def test_rows_of_a_partition_that_was_not_expected_are_read_back(spark: SparkSes
     assert telling.tails() is None
 
 
-def test_of_many_partitions_nothing_is_asked(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("partitions", [(0, 1, 2), tuple(range(65)), None])
+def test_every_append_tells_what_its_records_weigh(
+    spark: SparkSession, tmp_path: Path, partitions: tuple[int, ...] | None
+) -> None:
+    """Of many partitions, or of many rows, it tells nothing else."""
     place = Place(spark, tmp_path)
-    telling = place.telling(partitions=tuple(range(65)))
-    rows = place.rows(records(1))
-    assert telling.of(rows) is rows
-    assert telling.tails() is None
+    telling = place.telling(partitions=partitions)
+    header = F.expr("if(offset % 2 = 0, array(named_struct('key', 'trace', 'value', X'0102')), null)")
+    rows = place.rows(records(1)).withColumn("headers", header)
+    place.bronze.append(place.ledger.fence(spark, telling.of(rows)), "p/bronze", SEQ)
+    assert (telling.tails() is None) == (partitions != (0, 1, 2))
+    kept = place.bronze.read(spark).select("key", "value", "headers").collect()
+    parts = [
+        [row["key"], row["value"], *(part for one in row["headers"] or () for part in (one["key"], one["value"]))]
+        for row in kept
+    ]
+    assert telling.weight() == tails.Weight(60, sum(len(part or "") for own in parts for part in own))
