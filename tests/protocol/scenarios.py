@@ -119,5 +119,7 @@ ASKED_AGAIN: Final = replace(
     ASKED, name="a driver crashes while it ingests what was asked for", left={**ASKED.left, "crashes": 1}, alone=True
 )
 ALL: Final = (TWO_DRIVERS, ROUNDS, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES, FORGOTTEN)
+# Those of which there are so few states that all are tried.
+WHOLE: Final = (ROUNDS, MARKERS, FORGOTTEN)
 # As above, with more of everything: for `make soak`.
 LONG: Final = tuple(replace(one, left={**one.left, "starts": 3, "crashes": 2, "lost": 1, "failures": 1}) for one in ALL)
