@@ -18,8 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.laid import Laid, Record
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import ingest, past, settle, sinks
+from lakestreams.engine import past, settle, sinks
 from lakestreams.engine.lake import Table
+from lakestreams.engine.plans import Ingest, Position, Standing
 from lakestreams.flow import shapes
 from lakestreams.flow import sides as flow_sides
 from lakestreams.joins import fk_table_table, race, stream_stream, stream_versioned_table, unmatched, validity
@@ -403,15 +404,15 @@ def test_a_fault_of_settling_is_found_in_the_plans(
 def test_a_stream_time_that_is_not_carried_on_is_found_in_bronze(spark: SparkSession, tmp_path: Path) -> None:
     """A batch begins with no stream time instead of the one that its partition has reached."""
     topology, topics = windows()
-    real = ingest.Standing.after
+    real = Standing.after
 
-    def forgets(ingests: Sequence[ingest.Ingest]) -> ingest.Standing:
+    def forgets(ingests: Sequence[Ingest]) -> Standing:
         standing = real(ingests)
-        positions = {at: ingest.Position(place.offset, -1) for at, place in standing.positions.items()}
-        return ingest.Standing(standing.seq, positions)
+        positions = {at: Position(place.offset, -1) for at, place in standing.positions.items()}
+        return Standing(standing.seq, positions)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest.Standing, "after", forgets)
+        patch.setattr(Standing, "after", forgets)
         laid = Laid(spark, tmp_path, topology).ingested(topics, BATCHES)
     found = set(laid.planned().published().differing(ask_second=False))
     assert found & {"bronze of Orders, stream time", "bronze of Payments, stream time"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,15 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine import event_log
+from lakestreams.engine.claiming import Claiming
 from lakestreams.engine.driver import Driver
+from lakestreams.engine.fingerprint import Configuration
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import ATTEMPTS
+from lakestreams.engine.plans import ATTEMPTS, History
 from lakestreams.engine.progress import Event, Summary
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol.commands import Turn
 from lakestreams.engine.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from lakestreams.local.broker import Broker
 
 SILVER = "silver.enriched_page_views"
+SOME = Configuration("f", "text", "f")
 # librdkafka takes timestamp 0 for "now", so the scenario's clock begins a second after the epoch
 ZERO = 1_000
 _numbers = itertools.count(1)
@@ -45,6 +50,18 @@ def page_views(
         )
     joined.to_delta(SILVER)
     return builder.build()
+
+
+def claimed(
+    spark: SparkSession,
+    ledger: Ledger,
+    run_id: str,
+    history: History | None = None,
+    configuration: Configuration = SOME,
+) -> Ledger:
+    """The ledger of a run that has claimed the pipeline behind a history, by default as the first one, and sealed nothing."""
+    own = Claiming(spark, replace(ledger, run_id=run_id), {}, configuration)
+    return own.claim(Turn("epoch", decisions.next_epoch((history or History()).epoch)))
 
 
 @dataclass

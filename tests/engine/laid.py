@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.engine.harness import claimed
+
 from lakestreams.audit.verify import verify
 from lakestreams.engine import bronze, fingerprint, ingest, past, settle, sinks
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import History, Plan
+from lakestreams.engine.plans import Plan, Standing
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.flow import dataflow
 
@@ -73,8 +75,8 @@ class Laid:
         self.ledger.create(spark)
         for source in self.topology.sources:
             ingest.create_bronze(spark, self.lake, self.topology.name, source)
-        ledger = Ledger(self.lake, self.topology.name).claim(spark, History(), "laid", {}, self._configuration)
-        standing = ingest.Standing(0, {})
+        ledger = claimed(spark, self.ledger, "laid", configuration=self._configuration)
+        standing = Standing(0, {})
         offsets: dict[tuple[str, int], int] = {}
         for number in range(batches):
             rows = []
@@ -88,7 +90,7 @@ class Laid:
             ingest.BatchWriter(ledger, self.topology.sources, str(self.root), standing)(frame, number)
             # each batch goes on from the ledger alone, as the first one of a run does
             ingest._closed.pop(ledger.run_id, None)
-            standing = ingest.Standing.after(ledger.ingests(spark, 1))
+            standing = Standing.after(ledger.ingests(spark, 1))
         return self
 
     def planned(self) -> Laid:

@@ -210,6 +210,41 @@ def held(monkeypatch: pytest.MonkeyPatch, statement: Statement, how: str, flags:
         go_on.touch()
 
 
+@contextmanager
+def under_way(
+    monkeypatch: pytest.MonkeyPatch, statement: Statement, how: str, flags: Path, work: Callable[[], object]
+) -> Iterator[tuple[list[BaseException], Callable[[], None]]]:
+    """Runs an older driver up to a statement, which is held.
+
+    Yields:
+        What the older driver has raised, and what lets the statement go on and waits for its driver; in the end it does by itself.
+    """
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+
+    def go_on() -> None:
+        (flags / "go-on").touch()
+        thread.join(PATIENCE_S)
+
+    with held(monkeypatch, statement, how, flags) as is_held:
+        thread.start()
+        while not is_held():
+            assert thread.is_alive(), f"{statement} was not made: {raised}"
+            time.sleep(0.05)
+        try:
+            yield raised, go_on
+        finally:
+            go_on()
+    assert not thread.is_alive()
+
+
 def land(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str, statement: Statement, how: str, point: str
 ) -> tuple[dict[str, list[tuple[Any, ...]]], list[BaseException]]:
@@ -220,34 +255,12 @@ def land(
     """
     bench, flags = shop.copy(name), shop.root / f"{name}.flags"
     flags.mkdir()
-    raised: list[BaseException] = []
     older = Driver(shop.spark.newSession(), bench.topology, bench.lake, bench.settings())
-
-    def work() -> None:
-        try:
-            older.run()
-        except BaseException as error:  # noqa: BLE001 - the test looks at it
-            raised.append(error)
-
-    with held(monkeypatch, statement, how, flags) as is_held:
-        thread = threading.Thread(target=work)
-        thread.start()
-        while not is_held():
-            assert thread.is_alive(), f"{statement} was not made: {raised}"
-            time.sleep(0.05)
-
-        def go_on(_: str, __: str) -> None:
-            (flags / "go-on").touch()
-            thread.join(PATIENCE_S)
-
-        with monkeypatch.context() as patched:
-            failpoints.passed.clear()
-            patched.setattr(failpoints, "_act", go_on)
-            patched.setenv(failpoints.VARIABLE, f"{point}:1:land")
-            bench.run()
-        (flags / "go-on").touch()
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
+    with under_way(monkeypatch, statement, how, flags, older.run) as (raised, go_on), monkeypatch.context() as patched:
+        failpoints.passed.clear()
+        patched.setattr(failpoints, "_act", lambda *_: go_on())
+        patched.setenv(failpoints.VARIABLE, f"{point}:1:land")
+        bench.run()
     return facts(bench), raised
 
 

@@ -19,7 +19,7 @@ from lakestreams import Topology
 from lakestreams.engine import ingest
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.plans import TopicPartition
+from lakestreams.engine.plans import Standing, TopicPartition
 from lakestreams.engine.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Rig:
             (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
             (checkpoint / "offsets" / str(self.batches)).write_text(f"v1\n{{}}\n{json.dumps(shown)}\n")
         driver = self.driver
-        standing = ingest.Standing.after(driver._ingests)
+        standing = Standing.after(driver._ingests)
         writer = ingest.BatchWriter(driver._ledger, self.bench.topology.sources, str(checkpoint), standing)
         writer(self._frame(records), self.batches)
         self.batches += 1

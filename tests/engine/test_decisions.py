@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import claimed
 
 from lakestreams.engine import quarantine, replays
 from lakestreams.engine.bronze import row_cycle, within
-from lakestreams.engine.fingerprint import Configuration
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import ATTEMPTS, History, Ingest, Plan, Range
+from lakestreams.engine.plans import ATTEMPTS, Ingest, Plan, Range
 from lakestreams.engine.repairs import Repair
 from lakestreams.engine.replays import Filters, Request, Selection
 from lakestreams.errors import NotInQuarantine
@@ -60,7 +60,7 @@ def ledger(spark: SparkSession, tmp_path: Path) -> Ledger:
     """Of a pipeline with five records in quarantine, one of them refused by two nodes."""
     own = Ledger(Lake(str(tmp_path)), "p")
     own.create(spark)
-    own = own.claim(spark, History(), "run", {}, Configuration("f", "text", "f"))
+    own = claimed(spark, own, "run")
     late = {"code": "LATE", "node": "joined", "ingest_time_ms": 9_000}
     rows = [refused("a", 1), refused("a", 2), refused("a", 3, **late), refused("b", 1), refused("b", 1, **late)]
     put(spark, own, [*rows, refused("b", 7, partition=1, cycle=3), refused("a", 1, pipeline="other")])

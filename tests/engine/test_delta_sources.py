@@ -16,8 +16,8 @@ from lakestreams.cli import status
 from lakestreams.config.compile import load_pipeline
 from lakestreams.engine.delta_source import ROWS_A_VERSION, TableReader, examine, versions
 from lakestreams.engine.failpoints import VARIABLE, FailpointReached
-from lakestreams.engine.ingest import Position, Standing
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.plans import Position, Standing
 from lakestreams.engine.settings import RunSettings
 from lakestreams.errors import (
     ChangeFeedOff,

@@ -19,7 +19,8 @@ from tests.joins.plans import SETTINGS, cost
 from tests.joins.plans import settings as session
 
 from lakestreams import EventTime, Json, Text
-from lakestreams.engine.ingest import Position, bronze_rows, bronze_schema, spread_of
+from lakestreams.engine.ingest import bronze_rows, bronze_schema, spread_of
+from lakestreams.engine.plans import Position
 from lakestreams.engine.tuning import FEW
 from lakestreams.topology.nodes import Source
 

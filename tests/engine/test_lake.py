@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import claimed
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine import sinks
@@ -17,7 +18,7 @@ from lakestreams.engine.fence import fence_rows
 from lakestreams.engine.fingerprint import Configuration
 from lakestreams.engine.lake import Lake, Table, plain, require_distinct
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import History, Plan, Range
+from lakestreams.engine.plans import Plan, Range
 from lakestreams.errors import Fenced, InvalidName, LocationNotWritable, TableNameCollision, TableSchemaMismatch
 from lakestreams.joins.order import LINEAGE_TYPE
 from lakestreams.testing.small import small
@@ -234,10 +235,10 @@ def test_two_drivers_at_once_go_no_further_than_one(spark: SparkSession, tmp_pat
     ledger = Ledger(Lake(str(tmp_path)), "p")
     with small(spark):
         ledger.create(spark)
-        older = ledger.claim(spark, History(), "older", {}, SOME)
+        older = claimed(spark, ledger, "older")
         with pytest.raises(Fenced, match="at the same moment"):
-            ledger.claim(spark, History(), "late", {}, SOME)
-        newer = ledger.claim(spark, ledger.history(spark), "newer", {}, SOME)
+            claimed(spark, ledger, "late")
+        newer = claimed(spark, ledger, "newer", ledger.history(spark))
         with pytest.raises(Fenced):
             older.record_plan(spark, plan)
         # the older driver's plan lands behind the newer one's epoch: its fence has looked before

@@ -9,14 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import Bench, assert_ledger_sound
 from tests.engine.heavy import OUTPUT, letters
 
+from lakestreams.engine import record_sizes
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.tails import Telling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +95,30 @@ def test_records_that_grow_and_shrink_on_the_way_change_the_batches_and_come_onc
     assert batches(bench) == [100, 100, 100, 10, 10, 10, 10, 80, 80, 80, 50]
     assert [event.facts["offsets"] for event in bench.events if event.kind == "resized"] == [10, 80]
     assert_everything_is_there_once(bench, topic, 630)
+
+
+def test_a_topic_is_looked_at_once_also_where_no_append_is_weighed(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on compute that tells no observations: a look in each round would be a second read of Kafka."""
+    looks: list[dict[str, int]] = []
+    sample = record_sizes.sample
+
+    def looked(*given: Any) -> dict[str, int]:
+        looks.append(sample(*given))
+        return looks[-1]
+
+    monkeypatch.setattr(Telling, "weight", lambda _: None)
+    monkeypatch.setattr(record_sizes, "sample", looked)
+    topic = fresh_topic(broker)
+    bench = Bench(spark, broker, tmp_path, letters(topic))
+    for first in (0, 20):
+        broker.produce(topic, records(20, LARGE, first))
+        bench.run(
+            max_bytes_per_batch=28 * MIB
+        )  # in doubt if they may have 1 MiB, and not at eight times what they have
+    assert [list(one) for one in looks] == [[topic]]
+    assert_everything_is_there_once(bench, topic, 40)
 
 
 @pytest.mark.crash

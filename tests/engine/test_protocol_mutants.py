@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.engine.harness import facts
+from tests.engine.harness import claimed, facts
 from tests.engine.late import STATEMENTS, Shop, Statement, answers_lost, land
 
 from lakestreams.engine.idempotent_append import append_once
@@ -123,7 +123,7 @@ def empty_append(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Fact
     assert last is not None
     fallen = bench.driver()
     ledger = fallen._ledger
-    ledger = ledger.claim(shop.spark, ledger.history(shop.spark), "fallen", {}, fallen._configured)
+    ledger = claimed(shop.spark, ledger, "fallen", ledger.history(shop.spark), fallen._configured)
     nothing = table.read(shop.spark).where("false")
     append_once(shop.spark, ledger, source.topic, nothing, last[0] + 1)
     bench.run()

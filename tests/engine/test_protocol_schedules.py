@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +15,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.engine.harness import facts
-from tests.engine.late import BEFORE, PATIENCE_S, PIPELINE, SOURCES, STATEMENTS, LakeBench, Shop, held, land
+from tests.engine.late import BEFORE, PIPELINE, SOURCES, STATEMENTS, LakeBench, Shop, land, under_way
 from tests.engine.test_protocol_mutants import empty_append
 from tests.protocol.mutants import MUTANTS
 
@@ -101,24 +99,13 @@ def first_append_of_a_topic(shop: Shop, _: pytest.MonkeyPatch, name: str) -> Mor
     older.start()
     older.round()
     made(orders_come)
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            older.round()
-        except BaseException as error:  # noqa: BLE001 - the newer driver is what counts
-            raised.append(error)
-
-    with pytest.MonkeyPatch.context() as patched, held(patched, ORDERS, "in flight", root) as is_held:
-        thread = threading.Thread(target=work)
-        thread.start()
-        while not is_held():
-            assert thread.is_alive(), raised
-            time.sleep(0.05)
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        under_way(patched, ORDERS, "in flight", root, older.round) as (_, go_on),
+    ):
         newer = bench.driver()
         newer.start()
-        (root / "go-on").touch()
-        thread.join(PATIENCE_S)
+        go_on()
         with contextlib.suppress(Fenced):  # it reads back what it has not written
             newer.round()
     bench.run()

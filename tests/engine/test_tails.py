@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.engine.harness import claimed
 from tests.engine.test_ingest_rows import NOW, SOURCE, Sent, batch
 
 from lakestreams import StreamsBuilder, invariants
 from lakestreams.engine import ingest, observed, tails
-from lakestreams.engine.fingerprint import Configuration
 from lakestreams.engine.lake import Lake, Table
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import History
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.testing.small import small
 
@@ -67,7 +66,7 @@ class Place:
         self.source, self.rules = judged()
         ledger = Ledger(Lake(str(root)), "p")
         ledger.create(spark)
-        self.ledger = ledger.claim(spark, History(), "run", {}, Configuration("f", "text", "f"))
+        self.ledger = claimed(spark, ledger, "run")
         ingest.create_bronze(spark, ledger.lake, "p", self.source)
 
     @property

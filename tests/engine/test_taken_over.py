@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
+from tests.engine.harness import ZERO, Bench, assert_ledger_sound, claimed, fresh_topics
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.audit.verify import verify
@@ -19,7 +19,6 @@ from lakestreams.engine.fence import translated
 from lakestreams.engine.fingerprint import Configuration
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import History
 from lakestreams.errors import Fenced, PlanUnderOtherConfig
 from lakestreams.testing.small import small
 
@@ -240,7 +239,7 @@ def test_a_statement_that_has_passed_its_fence_is_stopped_by_a_seal(spark: Spark
     lake = Lake(str(tmp_path))
     ledger, table = Ledger(lake, "sealed"), lake.output("silver.sealed")
     ledger.create(spark)
-    older = ledger.claim(spark, History(), "older", {}, SOME)
+    older = claimed(spark, ledger, "older")
     table.create(spark, spark.createDataFrame([], "k int").schema)
     begun = threading.Event()
     found: list[Any] = []
@@ -263,7 +262,7 @@ def test_a_statement_that_has_passed_its_fence_is_stopped_by_a_seal(spark: Spark
     thread.start()
     begun.wait()
     time.sleep(4)
-    newer = ledger.claim(spark, ledger.history(spark), "newer", {}, SOME)
+    newer = claimed(spark, ledger, "newer", ledger.history(spark))
     table.seal(spark, "sealed", newer.epoch)
     thread.join()
     assert [type(one) for one in found] == [Fenced]

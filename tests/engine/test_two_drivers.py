@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
-from tests.engine.late import Statement, held
+from tests.engine.late import Statement, under_way
 
 from lakestreams import StreamsBuilder, Text
 from lakestreams.engine import fence
@@ -144,24 +144,11 @@ def test_a_topics_first_append_in_a_later_batch_than_its_drivers_first_comes_onc
     older.start()
     older.round()
     broker.produce(views, [("ann", "/a", ZERO + 1), ("ben", "/b", ZERO + 2)])
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            older.round()
-        except BaseException as error:  # noqa: BLE001 - it is what is asked for
-            raised.append(error)
-
-    with held(monkeypatch, Statement(both.lake.bronze("page_views", views).name), how, tmp_path) as is_held:
-        thread = threading.Thread(target=work)
-        thread.start()
-        while not is_held():
-            assert thread.is_alive(), raised
-            time.sleep(0.1)
+    first = Statement(both.lake.bronze("page_views", views).name)
+    with under_way(monkeypatch, first, how, tmp_path, older.round) as (raised, go_on):
         newer = both.driver()
         newer.start()
-        (tmp_path / "go-on").touch()
-        thread.join(PATIENCE_S)
+        go_on()
         newer.round()
     assert [type(one) for one in raised] == [Fenced]
     plain.run()

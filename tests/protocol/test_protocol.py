@@ -32,6 +32,7 @@ def test_a_million_states_hold(scenario: Scenario) -> None:
     found = search(scenario, most=most)
     print(found)  # noqa: T201 - what was tried
     assert not found.broken, found
+    assert found.whole == (scenario in scenarios.WHOLE)
     assert found.whole or found.states >= most
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
+from tests.engine.harness import ZERO, Bench, assert_ledger_sound, claimed, facts, fresh_topics, page_views
 from tests.engine.jobs import JOBS, Job, Record
 
 from lakestreams import StreamsBuilder, Text, Topology
@@ -338,7 +338,7 @@ def test_of_a_table_what_is_still_looked_at_stays(
     source = topology.sources[1]
     ledger = Ledger(lake, topology.name)
     ledger.create(spark)
-    ledger = ledger.claim(spark, History(), "run", {}, fingerprint.Configuration("", "", ""))
+    ledger = claimed(spark, ledger, "run", configuration=fingerprint.Configuration("", "", ""))
     (value,) = (one.name for one in source.value.fields)
     (key,) = (one.name for one in source.key.fields)
     rows = [

@@ -22,9 +22,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import ingest, replays, tails
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
-from lakestreams.engine.ingest import Position, Standing
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import Ingest, Range, Tail, TopicPartition
+from lakestreams.engine.plans import Ingest, Position, Range, Standing, Tail, TopicPartition
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.replays import RECORD, Request
 from lakestreams.expectations.rules import RecordRules, dropped, kept

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 UNLIKELY: Final = 8
@@ -31,11 +31,13 @@ class Pace:
         most: more they never have (`max_offsets_per_trigger`).
         most_bytes: what a task is to hold of them, about (`max_bytes_per_batch`): all, and one twelve times.
         offsets: what they have now.
+        means: topic to the bytes of a record, as far as that is known.
     """
 
     most: int
     most_bytes: int
     offsets: int
+    means: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, most: int, most_bytes: int, mean_bytes: float | None) -> Pace:

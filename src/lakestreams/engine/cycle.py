@@ -247,8 +247,7 @@ class _Publisher:
             failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
                 fenced = self.ledger.fence(self.spark, observed)
-                application, version = decisions.of_output("quarantine", self.plan)
-                table.append(fenced, f"{self.ledger.pipeline}/{application}", version)
+                table.append(fenced, *decisions.of_output("quarantine", self.plan).of(self.ledger.pipeline))
             failpoint("quarantine.after")
 
         found = self._counted("quarantine", refused, counts, write, afterwards)

@@ -20,8 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import ingest
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
-from lakestreams.engine.ingest import Position, Standing
-from lakestreams.engine.plans import Ingest, Range, TopicPartition
+from lakestreams.engine.plans import Ingest, Position, Range, Standing, TopicPartition
 from lakestreams.errors import (
     ChangeFeedOff,
     DeltaTableMissing,

@@ -48,7 +48,7 @@ from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.last_cycle import LastCycle
 from lakestreams.engine.ledger import Ledger, tables_option
-from lakestreams.engine.plans import History, Ingest, Plan, Range, TopicPartition
+from lakestreams.engine.plans import History, Ingest, Plan, Range, Standing, TopicPartition
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.settings import RunSettings
@@ -342,8 +342,8 @@ class Driver:
             **({"accepted": "\n".join(known.accepted)} if known.accepted else {}),
         }
         run = replace(self._ledger, run_id=str(uuid.uuid4()))
-        unseen = None if self._configured.whole in history.meanings else self._configured
-        taking = Claiming(self._spark, run, options, unseen, self._claimed)
+        configuration = None if self._configured.whole in history.meanings else self._configured
+        taking = Claiming(self._spark, run, options, configuration, self._claimed)
         return taking.take_over(history, starting.sealed(run, self._topology))
 
     def _claimed(self, ledger: Ledger) -> None:
@@ -497,9 +497,9 @@ class Driver:
         self._arrived |= {part.at: self._now_ms() for part in one.ranges if part.records}
         self._tell(Event("ingested", {"seq": one.seq, "records": sum(part.records for part in one.ranges)}))
 
-    def _standing(self) -> ingest.Standing:
+    def _standing(self) -> Standing:
         """Where bronze stands."""
-        return ingest.Standing.after(self._ingests)
+        return Standing.after(self._ingests)
 
     def _pace(self, positions: Mapping[TopicPartition, int], pending: Mapping[TopicPartition, int]) -> Pace:
         """How many offsets a batch is to have, by what records weigh; if these may be heavy some are looked at.
@@ -521,7 +521,7 @@ class Driver:
                 found = record_sizes.sample(self._spark, options, positions, pending)
                 means |= {topic: max(means.get(topic, 0), mean) for topic, mean in found.items()}
         self._tuning.holds(max([means.get(topic) or largest.get(topic, 0) for topic in lags], default=0))
-        return Pace.of(most, most_bytes, mean_of(lags, means))
+        return replace(Pace.of(most, most_bytes, mean_of(lags, means)), means=means)
 
     def _ingest(self, view: ClusterView, batches: Pace) -> None:
         """Runs ingest queries up to the ends of now, another one whenever records are much heavier or lighter than before."""
@@ -556,6 +556,8 @@ class Driver:
 
     def _ingest_from(self, generation: checkpoint.Generation, view: ClusterView, batches: Pace) -> None:
         topics, standing, positions = self._topics, self._standing(), self._positions()
+        # what was looked at counts where no append is weighed: else each round would look again
+        standing = replace(standing, mean_bytes={**batches.means, **standing.mean_bytes})
         sources = tuple(source for source in self._topology.sources if source.delta is None)
         shuffles = self._spark.conf.get(SHUFFLES)
         folder = str(generation.path)

@@ -210,6 +210,5 @@ class EventLog:
         failpoint("events.before")
         with translated(self.ledger.pipeline):
             fenced = self.ledger.fence(self.spark, frame)
-            application, version = decisions.of_events(cycle)
-            table(self.ledger).append(fenced, f"{self.ledger.pipeline}/{application}", version)
+            table(self.ledger).append(fenced, *decisions.of_events(cycle).of(self.ledger.pipeline))
         failpoint("events.after")

@@ -54,8 +54,7 @@ def raise_to(spark: SparkSession, lake: Lake, pipeline: str, role: commands.Role
     row = spark.range(0, 1, 1, 1).select(
         *(F.lit(value).alias(name) for name, value in named.items()), F.lit(epoch).cast("bigint").alias("epoch")
     )
-    application, version = decisions.of_claim(commands.Turn(role, epoch))
-    there.append(row, f"{pipeline}/{application}", version)
+    there.append(row, *decisions.of_claim(commands.Turn(role, epoch)).of(pipeline))
 
 
 def newest(spark: SparkSession, lake: Lake, pipeline: str, role: str) -> int:

@@ -35,9 +35,9 @@ def append_once(spark: SparkSession, ledger: Ledger, topic: str, rows: DataFrame
         Fenced: if a newer driver runs the pipeline.
     """
     table = ledger.lake.bronze(ledger.pipeline, topic)
-    application, version = decisions.of_batch(topic, ledger.epoch, seq)
     with translated(ledger.pipeline):
-        return table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{application}", version)
+        known = decisions.of_batch(topic, ledger.epoch, seq).of(ledger.pipeline)
+        return table.append(ledger.fence(spark, rows), *known)
 
 
 __all__ = ["append_once"]

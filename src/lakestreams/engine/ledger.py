@@ -75,8 +75,8 @@ SCHEMA = (
 # What of a range is told in the JSON text `details`: numbers that later versions may add to without another schema.
 _TOLD = ("failed", "lateness")
 _PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
-_EPOCH: Final = "epoch"
-_MAINTAIN: Final = "maintain"  # the roles
+_EPOCH: Final = "epoch"  # the role of drivers
+_MAINTAIN: Final = "maintain"
 _REQUEST, _MEANING, _RESULTS, _FORMER = "request", "meaning", "results", "former"
 _ROWS = "rows"
 _TOPICS, _MEAN_BYTES = "topics", "mean_bytes"
@@ -264,30 +264,6 @@ class Ledger:
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
-    def claim(
-        self,
-        spark: SparkSession,
-        history: History,
-        run_id: str,
-        options: Mapping[str, str],
-        configuration: Configuration,
-    ) -> Ledger:
-        """Takes the pipeline over: appends the next epoch and reads back whether it is ours.
-
-        Args:
-            spark: the session.
-            history: what the ledger says now.
-            run_id: an identity that no other run has.
-            options: what the operator said.
-            configuration: of the run; its text is written once a fingerprint.
-
-        Raises:
-            Fenced: if another driver claimed the same epoch at the same time.
-        """
-        unseen = None if configuration.whole in history.meanings else configuration
-        claiming = Claiming(spark, replace(self, run_id=run_id), options, unseen)
-        return claiming.claim(commands.Turn(_EPOCH, decisions.next_epoch(history.epoch)))
-
     def claim_maintenance(self, spark: SparkSession, history: History, run_id: str) -> Ledger:
         """Becomes the only maintenance that may write, beside whichever driver there is.
 
@@ -301,9 +277,8 @@ class Ledger:
         """
         last = history.maintenance or fence.newest(spark, self.lake, self.pipeline, _MAINTAIN)
         mine = Claiming(spark, replace(self, run_id=run_id)).claim(commands.Turn(_MAINTAIN, decisions.next_epoch(last)))
-        mine.table.seal(
-            spark, f"{self.pipeline}.{_MAINTAIN}", mine.epoch
-        )  # an older maintenance writes here what counts
+        # an older maintenance writes here what counts
+        mine.table.seal(spark, f"{self.pipeline}.{_MAINTAIN}", mine.epoch)
         return mine
 
     def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: Configuration | None) -> bool:
@@ -318,8 +293,8 @@ class Ledger:
             meaning = {_MEANING: config.meaning, _RESULTS: config.results}
             rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=meaning))
         written = self._written(f"{self.role} {self.run_id}")
-        application, version = decisions.of_claim(commands.Turn(self.role, self.epoch))
-        once = self.table.append(written.of(self._frame(spark, rows)), f"{self.pipeline}/{application}", version)
+        known = decisions.of_claim(commands.Turn(self.role, self.epoch)).of(self.pipeline)
+        once = self.table.append(written.of(self._frame(spark, rows)), *known)
         return once and written.counts() == {_ROWS: len(rows)}
 
     def is_newest(self, spark: SparkSession) -> bool:
@@ -479,8 +454,7 @@ class Ledger:
         """Appends a row of which there is one a number, for all drivers: whether it is this run's."""
         kind = row["kind"]
         written = self._written(f"{kind} {number}")
-        sure = self._append(spark, row, decisions.of_row(kind, number), written) and written.counts() == {_ROWS: 1}
-        if sure:
+        if self._append(spark, row, decisions.of_row(kind, number), written) and written.counts() == {_ROWS: 1}:
             return True
         found = self.rows(spark).where((F.col("kind") == kind) & (F.col(column) == number))
         there = [one["run_id"] for one in found.select("run_id").limit(2).collect()]
@@ -496,7 +470,7 @@ class Ledger:
         frame = self._frame(spark, [row])
         frame = self.fence(spark, frame if written is None else written.of(frame))
         with fence.translated(self.pipeline):
-            return self.table.append(frame, f"{self.pipeline}/{known.application}", known.version)
+            return self.table.append(frame, *known.of(self.pipeline))
 
     def _row(self, kind: str, **columns: Any) -> dict[str, Any]:
         stamp = time.time_ns() // 1_000_000

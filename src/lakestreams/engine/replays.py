@@ -314,8 +314,7 @@ def _append(
         wanted = rows(number, topic)
         if wanted.isEmpty():
             return None
-        application, version = decisions.of_request(number)
-        table(ledger).append(wanted, f"{ledger.pipeline}/{application}", version)
+        table(ledger).append(wanted, *decisions.of_request(number).of(ledger.pipeline))
         mine = (F.col("command") == command) & (F.col("request") == number)
         landed = table(ledger).read(spark).where((F.col("pipeline") == ledger.pipeline) & mine).count()
         if landed:

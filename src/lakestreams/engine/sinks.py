@@ -109,8 +109,7 @@ def publish(
             fenced = ledger.fence(spark, rows)
             table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
         else:
-            application, version = decisions.of_output(sink.name, plan)
-            table.append(ledger.fence(spark, rows), f"{ledger.pipeline}/{application}", version)
+            table.append(ledger.fence(spark, rows), *decisions.of_output(sink.name, plan).of(ledger.pipeline))
     failpoint("publish.after", sink.name)
 
 

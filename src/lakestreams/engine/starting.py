@@ -197,10 +197,8 @@ def taken_over(
     in_doubt = [topic.name for topic in topology.kafka_sinks if cycle.causes(plan, topic)]
     if history.stopped == plan.cycle:
         in_doubt = []  # whoever began it has failed before its first topic
-    doubted = bool(in_doubt) and not accept
-    if not decisions.may_take_over(
-        is_out=False, in_doubt=doubted
-    ):  # a topic does not tell cheaply what it holds of a cycle
+    # a topic does not tell cheaply what it holds of a cycle
+    if not decisions.may_take_over(is_out=False, in_doubt=bool(in_doubt) and not accept):
         message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
         raise PlanUnderOtherConfig(message, hint=_IN_DOUBT, where=in_doubt[0])
     out = cycle.out_in(spark, ledger, topology, plan)

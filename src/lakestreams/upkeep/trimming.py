@@ -81,7 +81,7 @@ class Trimming:
             Fenced: if another maintenance of the pipeline came after this one.
         """
         history = self.ledger.history(self.spark)
-        found = Trimmed(_cycle(history.trim))
+        found = Trimmed(decisions.cycle_of(history.trim))
         if self._target(history, ingested_before_ms, found) is None and self._unfinished(history) is None:
             return found
         mine = self.ledger.claim_maintenance(self.spark, history, str(uuid.uuid4()))
@@ -95,7 +95,7 @@ class Trimming:
                 failpoint("trim.after")
             history = mine.history(self.spark)
         target = self._unfinished(history)
-        found.cycle = _cycle(history.trim)
+        found.cycle = decisions.cycle_of(history.trim)
         if target is not None and self._allowed(history, target, found) and self._delete(history, target, found):
             failpoint("trimmed.before")
             mine.record_trim(self.spark, target, done=True)
@@ -104,7 +104,7 @@ class Trimming:
     def planned(self, ingested_before_ms: int) -> Trimmed:
         """What `run` would do; changes nothing."""
         history = self.ledger.history(self.spark)
-        found = Trimmed(_cycle(history.trim))
+        found = Trimmed(decisions.cycle_of(history.trim))
         target = self._target(history, ingested_before_ms, found) or self._unfinished(history)
         if target is not None:
             found.cycle = target.cycle
@@ -119,9 +119,9 @@ class Trimming:
         seq = self.ledger.ingested_before(self.spark, ingested_before_ms)
         to_cycle = history.done_cycle
         if not only_looks_up(self.topology.nodes):
-            to_cycle = min(to_cycle, _cycle(history.state))
+            to_cycle = min(to_cycle, decisions.cycle_of(history.state))
         topics = [source.topic for source in self.topology.sources]
-        plans = self.ledger.plans(self.spark, _cycle(history.trim) + 1, topics)
+        plans = self.ledger.plans(self.spark, decisions.cycle_of(history.trim) + 1, topics)
         old = [plan for plan in plans if plan.seq <= seq and plan.cycle <= history.done_cycle]
         reached = decisions.trim_target([plan.cycle for plan in old], history.done_cycle, to_cycle)
         last = next((plan for plan in old if plan.cycle == reached), None)
@@ -151,7 +151,7 @@ class Trimming:
         """Whether the driver builds on nothing that lies before."""
         if only_looks_up(self.topology.nodes):
             return True
-        stands = _cycle(history.state)
+        stands = decisions.cycle_of(history.state)
         may = decisions.may_delete(target.cycle, stands)
         if not may:
             found.notes.append(f"nothing is deleted yet: the running driver builds on cycle {stands}")
@@ -175,13 +175,13 @@ class Trimming:
                 found.notes.append("no more is trimmed: the base is missing, and nothing was stored since")
                 return False
         topics = [source.topic for source in self.topology.sources]
-        plans = mine.plans(self.spark, _cycle(base) + 1, topics)
+        plans = mine.plans(self.spark, decisions.cycle_of(base) + 1, topics)
         for part in _parts([plan for plan in plans if plan.cycle <= target.cycle]):
             base = self._next(mine, base, part)
             # a driver may have begun to build on the base before
-            if not decisions.may_delete(base.cycle, _cycle(mine.history(self.spark).state)):
+            if not decisions.may_delete(base.cycle, decisions.cycle_of(mine.history(self.spark).state)):
                 return False
-        return _cycle(base) >= target.cycle
+        return decisions.cycle_of(base) >= target.cycle
 
     def _saved(self, mine: Ledger, history: History) -> StoredState | None:
         """A base in the place of one that is missing: what the driver has stored, copied while it is valid."""
@@ -330,6 +330,3 @@ def _parts(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
 def _other(base: StoredState | None) -> str:
     """The base's slot that is not valid."""
     return state.BASES[1] if base is not None and base.slot == state.BASES[0] else state.BASES[0]
-
-
-_cycle: Final = decisions.cycle_of

@@ -20,6 +20,10 @@ class Transaction(NamedTuple):
     application: str
     version: int
 
+    def of(self, pipeline: str) -> Transaction:
+        """As a table knows it that several pipelines write to."""
+        return Transaction(f"{pipeline}/{self.application}", self.version)
+
 
 @dataclass(frozen=True)
 class Turn:

@@ -1,7 +1,8 @@
 """The protocol from top to bottom: a run is `drive`, a maintenance is `trim`, a replay is `request`.
 
-A machine is a generator: it yields commands and is sent their answers. The engine carries `claim` and `take_over` out with Spark
-(`engine.claiming`). `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
+A machine is a generator: it yields commands and is sent their answers. The engine carries out `claim` and `take_over` with Spark
+(`engine.claiming`), and asks the decisions of the others in an order of its own. `tests/protocol` runs all of them over tables in
+memory, in every order (decision 0035).
 """
 
 from __future__ import annotations
