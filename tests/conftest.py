@@ -31,15 +31,15 @@ def connect_mode() -> bool:
 def spark() -> Iterator[SparkSession]:
     """The session of this run: two cores, classic or Connect.
 
-    `quick`, though it runs for many minutes: beside the other workers of a run there is no core that the JVM's optimising
-    compiler could use for itself (docs/benchmarks.md).
+    Not `quick`: it runs for many minutes, and from the third cycle on the optimising compiler saves a third of the CPU that a
+    cycle takes, beside another worker, too.
 
     The unions of hundreds of histories that the properties run in one plan leave the usual heap all but full, and the
     JVM then collects garbage more than it works: hence twice as much.
     """
     from lakestreams.local.session import spark_session
 
-    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE, quick=True)
+    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE)
     yield session
     session.stop()
 
