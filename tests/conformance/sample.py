@@ -1,4 +1,4 @@
-"""Which cases stand for all where all would take too long: one of each shape of join in each of its settings."""
+"""Which cases stand for all where all would take too long: one of each shape of join, with as many settings as it has."""
 
 from __future__ import annotations
 
@@ -46,17 +46,14 @@ def runs(case: Case, rules: Rules) -> int:
 
 
 def sample(recorded: Sequence[Case], random: Sequence[Case], rules: Rules, most: int) -> list[Case]:
-    """As few cases as show every pair that cases of at most so many runs have; the engine takes them all.
+    """A case of each shape, of those that the engine takes in at most so many runs.
 
-    Random ones show what no recorded one does. Of each the first that has most settings, then fewest runs; none whose
-    pairs the chosen ones show already.
+    Random ones show the shapes that no recorded one has. Of each shape the first that has most settings, then fewest runs.
     """
-    chosen: list[Case] = []
-    shown: set[Pair] = set()
+    chosen: dict[str, Case] = {}
     for cases in (recorded, random):
-        found = [(case, pairs(case, rules), runs(case, rules)) for case in cases if takes(case)]
-        for case, own, count in sorted(found, key=lambda one: (-len(one[1]), one[2])):
-            if count <= most and not own <= shown:
-                chosen.append(case)
-                shown |= own
-    return chosen
+        found = [(case, len(pairs(case, rules)), runs(case, rules)) for case in cases if takes(case)]
+        for case, _, count in sorted(found, key=lambda one: (-one[1], one[2])):
+            if count <= most:
+                chosen.setdefault(shape_of(case), case)
+    return list(chosen.values())

