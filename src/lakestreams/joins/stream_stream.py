@@ -28,7 +28,7 @@ key comes up or its window may close, where the caller says that the new ones ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,6 @@ from lakestreams.joins.order import (
     TIME,
     VALUE,
     is_new,
-    key_types_differ,
     renumber,
 )
 from lakestreams.joins.windows import (
@@ -84,18 +83,6 @@ if TYPE_CHECKING:
 
 # A record on the doubled side can have pairs in two bins: those of the second are numbered from here on.
 _SECOND_BIN = 1 << 24
-
-
-def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
-    """Whether keys of these types can be equal.
-
-    Args:
-        left_key, right_key: the SQL types of the key's columns, in order.
-
-    Returns:
-        What is wrong, or None.
-    """
-    return key_types_differ(left_key, right_key)
 
 
 def clocked(
