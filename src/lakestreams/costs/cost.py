@@ -85,9 +85,7 @@ def count(topology: Topology, lake: Lake, load: Load) -> Counts:
     """Counts what a load costs.
 
     Args:
-        topology: the pipeline.
         lake: which names its tables.
-        load: what it is to do.
     """
     period_ms = float(load.every_ms)
     per_ms = {topic: share * load.records_per_second / 1_000 for topic, share in _shares(topology, load).items()}
@@ -121,8 +119,6 @@ def _remembered(
     """In which cycle what is remembered is stored anew (0: never), and how many rows a cycle looks at on average.
 
     Args:
-        topology: the pipeline.
-        load: what it is to do.
         new: topic to records a cycle.
         per_ms: topic to records a millisecond.
     """

@@ -96,7 +96,6 @@ def clocked(
 
     Args:
         left, right: as `execute` is given them.
-        join: the options.
         since: the first new cycle.
         hold: keeps a small frame that is read often.
 
@@ -113,7 +112,6 @@ def retain(
 
     Args:
         left, right: all that `execute` was given.
-        join: the options.
         both: what `clocked` has made of them.
 
     Returns:
@@ -148,7 +146,6 @@ def execute(
         left, right: records frames with `task`, the past that `retain` kept and what is new; null keys and values
             among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
             the clocks (`windows.CLOCKS`) where they are known.
-        join: the options.
         since: the first new cycle.
         few: whether the new rows are few beside the past: then their keys are broadcast, and the past is left where it
             is but for these keys and those of the windows that close.
