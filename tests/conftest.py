@@ -74,8 +74,9 @@ def broker() -> Iterator[Broker]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--store-durations`."""
+    """Adds the flags that write files of the tests anew."""
     parser.addoption("--store-durations", action="store_true", help="write tests/durations.json anew")
+    parser.addoption("--store-golden", action="store_true", help="write tests/topology/golden.json anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -99,7 +99,7 @@ def test_entry_points_read_what_dbx_sends_and_its_files_are_there(target: str) -
 
 @pytest.fixture
 def project(tmp_path: Path, shell_wheel: Path) -> Path:
-    init(tmp_path / "mine", Project("mine", jobs=JOBS), shell_wheel)
+    init(tmp_path / "mine", Project("mine", jobs=JOBS, dbx=True), shell_wheel)
     return tmp_path / "mine"
 
 
@@ -203,7 +203,9 @@ def test_dbxs_own_reader_loads_it(tmp_path: Path) -> None:
     installed = subprocess.run([python, *pins], capture_output=True, text=True, check=False)
     assert installed.returncode == 0, installed.stderr
     own = tmp_path / "own.yml"
-    own.write_text(render(Project("my-streams", jobs=("enrichment",)))["conf/deployment.yml"], encoding="utf-8")
+    own.write_text(
+        render(Project("my-streams", jobs=("enrichment",), dbx=True))["conf/deployment.yml"], encoding="utf-8"
+    )
     for file, jobs in (
         (ROOT / "conf" / "deployment.yml", set(workflows("dev"))),
         (own, {"enrichment", "maintenance", "verify"}),

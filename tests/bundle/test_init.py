@@ -15,6 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 from lakestreams.bundle import files
+from lakestreams.bundle.dbx import PLACE
 from lakestreams.bundle.read import load, targets
 from lakestreams.bundle.rules import faults
 from lakestreams.bundle.template import JOBS, OWN, Project, only_used, render, rendered, shipped, whole
@@ -120,11 +121,20 @@ def test_what_cannot_be_a_project_is_refused(tmp_path: Path) -> None:
 
 def test_the_projects_bundle_is_this_one_but_for_the_wheel_and_the_name() -> None:
     """One template: what a user gets is what this repository deploys."""
-    own, theirs = render(OWN), render(Project("lakestreams", OWN.title, exclude=OWN.exclude))
+    own, theirs = render(OWN), render(Project("lakestreams", OWN.title, exclude=OWN.exclude, dbx=True))
     assert own.keys() == theirs.keys()
     for name in own:
         if name.startswith("resources/"):
             assert theirs[name] == own[name].replace("../dist/*.whl", "../wheels/lakestreams-0.1.0-py3-none-any.whl")
+
+
+def test_jobs_for_dbx_are_written_only_on_demand(tmp_path: Path) -> None:
+    init(tmp_path / "a")
+    init(tmp_path / "b", "--dbx")
+    without, beside = texts(tmp_path / "a"), texts(tmp_path / "b")
+    assert beside.keys() - without.keys() == {PLACE}
+    assert [name for name, text in without.items() if "dbx" in text] == []
+    assert f"`{PLACE}`" in beside["README.md"]
 
 
 def test_a_mark_without_a_value_is_a_mistake_of_the_template() -> None:

@@ -16,13 +16,13 @@ import pytest
 import yaml
 from tests.docs.blocks import blocks, topology_of
 from tests.engine.harness import ZERO, Bench, at, fresh_topics
+from tests.topology.checked import outputs_of
 
 import lakestreams
 from lakestreams.bundle.bodies import job_bodies
 from lakestreams.bundle.read import load
 from lakestreams.bundle.template import OWN
 from lakestreams.config.compile import load_pipeline
-from lakestreams.flow import dataflow
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def ready(
 @pytest.mark.broker  # no broker, but a session: not for the fast lane
 def test_the_readmes_topology_binds_to_its_columns(spark: SparkSession) -> None:
     (code,) = [block.text for block in blocks(ROOT / "README.md") if block.language == "python"]
-    outputs = dataflow.require_valid(topology_of(code), spark)
+    outputs = outputs_of(topology_of(code), spark)
     assert {name: frame.columns for name, frame in outputs.items()} == {
         "silver.enriched_page_views": ["user", "page", "region", "event_time_ms", "_lineage"]
     }

@@ -14,13 +14,13 @@ import pytest
 import yaml
 from tests.docs import test_scenario_pages as scenarios
 from tests.docs.blocks import blocks
+from tests.topology.checked import outputs_of
 
 from lakestreams.config import load_pipeline
 from lakestreams.config.load import keys_at, read
 from lakestreams.config.models import PipelineFile, SourcesFile
 from lakestreams.config.reference import _TABLES
 from lakestreams.config.schema import json_schema
-from lakestreams.flow.dataflow import require_valid
 from lakestreams.topology.nodes import Sink
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_every_expression_of_examples_and_ready_pipelines_binds(folder: Path, sp
     ready = [path for path in (ROOT / "conf").glob("*.yml") if path.name not in ("sources.yml", "deployment.yml")]
     for path in [*(folder / f"{name}.yml" for name in NAMES), *ready]:
         topology = load_pipeline(path).topology
-        outputs = require_valid(topology, spark)
+        outputs = outputs_of(topology, spark)
         assert outputs.keys() == {sink.name for sink in topology.outputs}
 
 

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 from tests.docs.blocks import blocks, topology_of
+from tests.topology.checked import outputs_of
 
 from lakestreams import Long, Topology
-from lakestreams.flow.dataflow import RESERVED, require_valid
+from lakestreams.flow.dataflow import RESERVED
 from lakestreams.testing import Result, TopologyTestDriver
 from lakestreams.testing.difference import difference, text_of
 from lakestreams.testing.small import small
@@ -182,7 +183,7 @@ def test_what_goes_in_gives_what_is_shown(story: Story, spark: SparkSession) -> 
         driver = piped(story, spark)
         refused = [(str(one.cause + 1), one.node, one.code) for one in driver.refused()]
         require_equal("refused", REFUSED, [row for one in story.of("") for row in one.rows], refused)
-        for output, frame in require_valid(story.topology, spark).items():
+        for output, frame in outputs_of(story.topology, spark).items():
             results = driver.read(output)
             columns = tuple(name for name in frame.columns if name not in RESERVED)
             for shown in story.of(output):

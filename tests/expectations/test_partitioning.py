@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.joins.test_partitioner import VECTORS, murmur2
 
 from lakestreams import StreamsBuilder, Text
-from lakestreams.expectations import mixture
+from lakestreams.expectations import writers
 from lakestreams.expectations.copartitioning import compare, off_home, pairs, percent, split, written
 from lakestreams.expectations.partitioners import PARTITIONERS, home_partition, key_on_home_partition
 from lakestreams.expectations.partitioning import (
@@ -22,15 +22,14 @@ from lakestreams.expectations.partitioning import (
     PartitionerReport,
     Skew,
     SplitKeys,
-    detect,
     detect_each,
     one_key_one_partition,
     shown,
-    skew,
     skew_each,
     split_keys_each,
 )
 from lakestreams.expectations.rules import Judged, RecordRules
+from lakestreams.expectations.writers import Writers
 from lakestreams.topology.expectations import KeyOnHomePartition
 
 if TYPE_CHECKING:
@@ -353,10 +352,7 @@ def test_pairs_that_agree_and_that_cannot_be_judged(reports):
     assert "unequal counts (3 and 4 partitions)" in counts.message
 
 
-@pytest.mark.slow
-def test_one_topic_alone(rows, topics, reports):
-    own = rows.where("topic = 'mixed-3'").select("partition", "key")
-    assert detect(own, topics.counts["mixed-3"], "mixed-3") == reports["mixed-3"]
+def test_no_topic_is_no_report(rows):
     assert detect_each(rows, {}) == {}
 
 
@@ -403,11 +399,11 @@ def test_skew(rows, topics):
         shares = most / len(records), often / len(records)
         expected[topic] = Skew(len(records), partition, shares[0], readable(key), shares[1])
     assert skew_each(rows) == expected
-    own = rows.where("topic = 'keyless' and key is null").select("partition", "key")
+    own = rows.where("topic = 'keyless' and key is null")
     nulls = Counter(at for at, key in topics.records["keyless"] if key is None)
     partition, most = min(nulls.items(), key=lambda one: (-one[1], one[0]))
-    assert skew(own) == Skew(nulls.total(), partition, most / nulls.total(), None, 0.0)
-    assert skew(own.where("false")) == Skew()
+    assert skew_each(own) == {"keyless": Skew(nulls.total(), partition, most / nulls.total(), None, 0.0)}
+    assert skew_each(own.where("false")) == {}
 
 
 # --- without Spark ---------------------------------------------------------------------------------------------------
@@ -432,31 +428,90 @@ def test_how_many_keys_decide(count):
     """Keys that all lie at home convince once n to the power of their number passes a million."""
     name = frozenset({"crc32"})
     few = next(keys for keys in range(1, 30) if count**keys > 1e6)
-    assert mixture.explain({name: few - 1}, count, PARTITIONERS).shares == {}
-    sure = mixture.explain({name: few}, count, PARTITIONERS)
-    assert sure.shares == pytest.approx({"crc32": 1.0})
-    assert sure.likelihood == pytest.approx(0, abs=1e-3)
-    assert mixture.enough_keys(count) > few
-    assert mixture.enough_keys(1) > 1e9
+    assert writers.find({name: few - 1}, count, PARTITIONERS).shares == {}
+    assert writers.find({name: few}, count, PARTITIONERS) == Writers({"crc32": 1.0}, 0.0)
+    assert writers.enough_keys(count) > few
+    assert writers.enough_keys(1) > 1e9
 
 
-def test_the_likeliest_shares_are_found():
-    """Against a search over all shares of two writers in steps of a hundredth."""
-    import math
+def test_a_page_tells_how_many_keys_decide():
+    told = [
+        next(keys for keys in range(1, 30) if writers.evidence(keys, keys, count) >= writers.EVIDENCE)
+        for count in (2, 4, 16)
+    ]
+    assert told == [20, 10, 5]
+    assert [round(writers.enough_keys(count)) for count in (2, 4, 16)] == [106, 44, 17]
 
-    murmur2_only, crc32_only, both, none = (
-        frozenset(names) for names in (["murmur2"], ["crc32"], PARTITIONERS[:2], [])
+
+def expected(shares: dict[str, float], count: int, places: int) -> dict[frozenset[str], int]:
+    """As many places as these writers make on average; who is none of the two writes anywhere."""
+    found: dict[frozenset[str], float] = defaultdict(float)
+    for writer, share in shares.items():
+        others = [name for name in PARTITIONERS[:2] if name != writer]
+        for bits in range(2 ** len(others)):
+            hit = [name for bit, name in enumerate(others) if bits >> bit & 1]
+            chance = (1 / count) ** len(hit) * (1 - 1 / count) ** (len(others) - len(hit))
+            found[frozenset([*hit, writer]) & set(PARTITIONERS)] += places * share * chance
+    return {homes: round(many) for homes, many in found.items()}
+
+
+@pytest.mark.parametrize("count", [2, 4, 16])
+@pytest.mark.parametrize(
+    "shares",
+    [
+        {"murmur2": 0.6, "crc32": 0.4},
+        {"murmur2": 0.1, "crc32": 0.9},
+        {"murmur2": 0.5, "crc32": 0.3, "others": 0.2},
+        {"murmur2": 0.9, "others": 0.1},
+    ],
+    ids=str,
+)
+def test_the_shares_are_those_of_the_writers(count, shares):
+    found = writers.find(expected(shares, count, 10_000), count, PARTITIONERS)
+    assert found.shares == pytest.approx({name: share for name, share in shares.items() if name != "others"}, abs=1e-3)
+    assert found.unknown == pytest.approx(shares.get("others", 0.0), abs=1e-3)
+
+
+def test_chance_alone_is_no_writer():
+    """Of 400 topics that were written anywhere, none has one, however its keys happen to lie."""
+    rng = random.Random(3)
+    for _ in range(400):
+        count, keys = rng.randint(2, 16), rng.randint(1, 400)
+        places = Counter(frozenset(name for name in PARTITIONERS if rng.random() < 1 / count) for _ in range(keys))
+        assert writers.find(places, count, PARTITIONERS) == Writers({}, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize("number", SETS)
+def test_the_topics_above_are_told_without_spark(topics, number):
+    """What the judgment makes of the topics that are written in this file, their homes computed in plain Python."""
+    for topic in (f"users-{number}", f"views-{number}", f"mixed-{number}"):
+        found = judged(topics, topic)
+        if topic.startswith("mixed"):
+            assert list(found.shares) == ["murmur2", "crc32"]
+            assert found.shares["murmur2"] == pytest.approx(0.6, abs=0.12 if topics.counts[topic] == 2 else 0.07)
+            assert found.unknown == pytest.approx(0.0, abs=0.01)
+        else:
+            assert found == Writers({"crc32" if topic.startswith("users") else "murmur2": 1.0}, 0.0)
+
+
+def test_the_other_topics_are_told_without_spark(topics):
+    found = {topic: judged(topics, topic) for topic in topics.counts if not topic[-1].isdigit()}
+    assert found["go and java"].shares == pytest.approx({"murmur2": 0.75, "fnv1a": 0.25}, abs=0.08)
+    assert found["all three"].shares == pytest.approx({"murmur2": 0.5, "crc32": 0.3, "fnv1a": 0.2}, abs=0.06)
+    assert found["both write all keys"].shares == pytest.approx({"murmur2": 0.5, "crc32": 0.5}, abs=0.05)
+    assert found["many strays"].shares == pytest.approx({"murmur2": 0.9}, abs=0.03)
+    assert found["many strays"].unknown == pytest.approx(0.1, abs=0.03)
+    named = {topic: list(one.shares) for topic, one in found.items()}
+    assert named["fnv1a"] == named["fnv1a of two partitions"] == ["fnv1a"]
+    assert named["fnv1a_reference"] == ["fnv1a_reference"]
+    assert named["enough keys"] == ["crc32"]
+    assert named["a few strays"] == ["murmur2"]
+    assert [named[topic] for topic in ("by sum", "round robin", "few keys", "few mixed keys", "keyless")] == [[]] * 5
+
+
+def judged(topics: Topics, topic: str) -> Writers:
+    count = topics.counts[topic]
+    places = Counter(
+        frozenset(name for name in PARTITIONERS if home(name, key, count) == at) for at, key in topics.places(topic)
     )
-    counts, n = {murmur2_only: 300, crc32_only: 90, both: 130, none: 40}, 4
-    found = mixture.explain(counts, n, PARTITIONERS[:2])
-
-    def likelihood(m: float, c: float) -> float:
-        spread = (1 - m - c) / n
-        whole = {murmur2_only: m + spread, crc32_only: c + spread, both: m + c + spread, none: spread}
-        return sum(count * math.log(whole[homes]) for homes, count in counts.items())
-
-    steps = [(m / 100, c / 100) for m in range(100) for c in range(100 - m)]
-    best = max(steps, key=lambda both: likelihood(*both))
-    assert (found.shares["murmur2"], found.shares["crc32"]) == pytest.approx(best, abs=0.01)
-    assert found.likelihood >= likelihood(*best)
-    assert found.unknown == pytest.approx(1 - sum(found.shares.values()))
+    return writers.find(places, max(2, count), PARTITIONERS)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from tests.topology.checked import outputs_of
 
 from lakestreams import KStream, KTable, StreamsBuilder, Text, agg
 from lakestreams.flow import dataflow
@@ -210,7 +211,7 @@ def test_all_pairings_are_accepted_and_no_output_forbids_nulls(spark: SparkSessi
     for sides in ((True, False), (False, True)):
         shape = Shape(*sides, [kind for kind in KINDS if kind not in NO_KEYS])
         SHAPES[name](shape).to_delta("out")
-        (output,) = dataflow.require_valid(shape.builder.build(), spark).values()
+        (output,) = outputs_of(shape.builder.build(), spark).values()
         own = [field for field in output.schema.fields if field.name not in dataflow.RESERVED]
         assert own
         assert [field.name for field in own if not (field.nullable and allows_nulls(field.dataType))] == []

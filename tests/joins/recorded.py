@@ -18,7 +18,7 @@ from tests.reference.records import TABLE, Record
 from tests.reference.tables import make_table
 
 from lakestreams.joins.order import CONTRIBUTOR_TYPE, ORDER_TYPE
-from lakestreams.joins.validity import TableSide
+from lakestreams.joins.validity import TableSide, live
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,17 +108,17 @@ def between(frame: DataFrame, start: int, end: int) -> DataFrame:
 
 
 def in_pieces(
-    left: DataFrame, right: DataFrame, run: Callable[[TableSide, TableSide, int], DataFrame], retain: Callable[..., Any]
+    left: DataFrame, right: DataFrame, run: Callable[[TableSide, TableSide, int], DataFrame]
 ) -> list[DataFrame]:
     """Two tables' history cut in two: the second piece has a state, changes since, and new ones among them."""
     before = run(*(TableSide(None, between(side, 0, NEW)) for side in (left, right)), 0)
-    after = run(*(cut(side, retain) for side in (left, right)), NEW)
+    after = run(*(cut(side) for side in (left, right)), NEW)
     return [before, after]
 
 
-def cut(rows: DataFrame, retain: Callable[..., Any]) -> TableSide:
-    """A table as the cycles from `NEW` on find it: what was retained at `STATE`, and all changes since."""
-    return TableSide(retain(TableSide(None, between(rows, 0, STATE))), between(rows, STATE, END))
+def cut(rows: DataFrame) -> TableSide:
+    """A table as the cycles from `NEW` on find it: the rows that live at `STATE`, and all changes since."""
+    return TableSide(live(TableSide(None, between(rows, 0, STATE))), between(rows, STATE, END))
 
 
 def text(value: Any) -> Any:

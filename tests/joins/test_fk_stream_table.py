@@ -40,10 +40,10 @@ def test_every_case_cut(spark: SparkSession, how: Any) -> None:
     points = recorded.streams(spark, cases)
     rows = recorded.tables(spark, cases, "right", foreign_key=True)
     old, new = recorded.between(points, 0, recorded.NEW), recorded.between(points, recorded.NEW, recorded.END)
-    table = recorded.cut(rows, fk_stream_table.retain)
+    table = recorded.cut(rows)
     pieces = [
         fk_stream_table.execute(old, TableSide(None, recorded.between(rows, 0, recorded.NEW)), how, 0),
-        fk_stream_table.execute(new, fk_stream_table.prune(new, table), how, recorded.NEW),
+        fk_stream_table.execute(new, table, how, recorded.NEW),
     ]
     recorded.compare(recorded.produced(pieces, cases), cases)
 
@@ -104,19 +104,6 @@ def test_several_points_of_one_record_are_numbered_through(spark: SparkSession) 
     ]
 
 
-# --- state -----------------------------------------------------------------------------------------------------------
-
-
-def test_pruned_is_what_names_no_point(spark: SparkSession) -> None:
-    state = frame(spark, "t", [("a", "x", 1, 1, "p"), ("b", "y", 1, 2, "q"), ("c", "z", 1, 3, None)], extra=FK)
-    past = frame(spark, "t", [("a", "v", 1, 4, "q")], extra=FK)
-    points = frame(spark, "s", [("p", "1", 1, 7)], side=1)
-    kept = fk_stream_table.prune(points, TableSide(state, past))
-    assert kept.state is not None
-    assert [row.k.k for row in kept.state.collect()] == ["a"]
-    assert results(fk_stream_table.execute(points, kept, "inner", 7)) == [], "a past change replaces what is kept"
-
-
 # --- hot keys --------------------------------------------------------------------------------------------------------
 
 UPDATES = 30_000
@@ -153,11 +140,6 @@ def test_the_sides_are_exchanged_once_by_the_stream_key(
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
-
-
-def test_validate_names_both_keys() -> None:
-    assert fk_stream_table.validate(["string"], ["string"]) is None
-    assert fk_stream_table.validate(["string"], ["bigint"]) == "left key (string) against right key (bigint)"
 
 
 def test_explain_says_what_costs() -> None:

@@ -68,7 +68,7 @@ def test_every_case_cut(spark: SparkSession, how: Any) -> None:
         sides = fk_table_table.prune(left, right, since) if since else (left, right)
         return fk_table_table.execute(*sides, how, since)
 
-    found = recorded.produced(recorded.in_pieces(left, right, run, fk_table_table.retain), cases)
+    found = recorded.produced(recorded.in_pieces(left, right, run), cases)
     recorded.compare({number: cached(cases[number], rows) for number, rows in found.items()}, cases)
 
 
@@ -259,11 +259,6 @@ def test_pruning_reads_the_left_state_once_for_itself_and_exchanges_nothing_of_i
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
-
-
-def test_validate_names_both_keys() -> None:
-    assert fk_table_table.validate(["string"], ["string"]) is None
-    assert fk_table_table.validate(["string"], ["bigint"]) == "left key (string) against right key (bigint)"
 
 
 def test_explain_says_what_costs() -> None:

@@ -34,10 +34,10 @@ def test_every_case_cut(spark: SparkSession, how: Any) -> None:
     cases = recorded.cases_of("stream-global", how)
     points, rows = recorded.streams(spark, cases, mapped=True), recorded.tables(spark, cases, "right")
     old, new = recorded.between(points, 0, recorded.NEW), recorded.between(points, recorded.NEW, recorded.END)
-    table = recorded.cut(rows, stream_global.retain)
+    table = recorded.cut(rows)
     pieces = [
         stream_global.execute(old, TableSide(None, recorded.between(rows, 0, recorded.NEW)), how, 0),
-        stream_global.execute(new, stream_global.prune(new, table), how, recorded.NEW),
+        stream_global.execute(new, table, how, recorded.NEW),
     ]
     recorded.compare(recorded.produced(pieces, cases), cases)
 
@@ -73,11 +73,6 @@ def test_the_points_are_never_sorted(spark: SparkSession, tmp_path: Any, how: An
     with plans.settings(spark, plans.SETTINGS | {"spark.sql.autoBroadcastJoinThreshold": "10m"}):
         joined = stream_global.execute(points, TableSide(rows, rows if changed else None), how, 1)
         assert plans.cost(joined) == wanted
-
-
-def test_validate_names_both_keys() -> None:
-    assert stream_global.validate(["string"], ["string"]) is None
-    assert stream_global.validate(["string"], ["bigint"]) == "left key (string) against right key (bigint)"
 
 
 def test_explain_says_what_costs() -> None:

@@ -471,10 +471,5 @@ def test_a_table_too_large_to_broadcast_is_joined_by_a_hash_of_the_key(
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def test_validate_names_both_keys() -> None:
-    assert stream_table.validate(["string"], ["string"]) is None
-    assert stream_table.validate(["string", "int"], ["bigint"]) == "left key (string, int) against right key (bigint)"
-
-
 def test_explain_says_what_costs() -> None:
     assert "stream-table left join, lookup latest" in stream_table.explain("left")

@@ -12,7 +12,7 @@ from tests.joins.rows import frame, results
 
 from lakestreams.joins import table_table
 from lakestreams.joins.order import RECORD_COLUMNS
-from lakestreams.joins.validity import TableSide
+from lakestreams.joins.validity import TableSide, live
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,10 +48,9 @@ def test_every_case_cut(spark: SparkSession, how: Any) -> None:
     left, right = (recorded.tables(spark, cases, side) for side in ("left", "right"))
 
     def run(left: TableSide, right: TableSide, since: int) -> DataFrame:
-        sides = table_table.prune(left, right, since) if since else (left, right)
-        return table_table.execute(*sides, how, since)
+        return table_table.execute(left, right, how, since)
 
-    pieces = recorded.in_pieces(left, right, run, table_table.retain)
+    pieces = recorded.in_pieces(left, right, run)
     recorded.compare(recorded.produced(pieces, cases), cases)
 
 
@@ -175,23 +174,12 @@ def test_a_lookup_into_a_join_sees_the_time_of_its_rows_not_of_its_last_update(s
 # --- state -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_retained_is_the_row_of_each_key(spark: SparkSession) -> None:
+def test_what_lives_on_is_the_row_of_each_key(spark: SparkSession) -> None:
     state = frame(spark, "l", [("a", "1", 1, 1), ("b", "2", 1, 2), ("c", "3", 1, 3)])
     later = frame(spark, "l", [("a", "4", 0, 4), ("b", None, 1, 5), ("d", None, 1, 6), ("e", "5", 1, 7)])
-    kept = table_table.retain(TableSide(state, later))
+    kept = live(TableSide(state, later))
     assert {row.k.k: row.v.l for row in kept.collect()} == {"a": "4", "c": "3", "e": "5"}
-    assert table_table.retain(TableSide(state, None)).count() == 3
-
-
-def test_pruned_are_the_keys_that_nothing_changes(spark: SparkSession) -> None:
-    left = TableSide(frame(spark, "l", [("a", "1", 1, 1), ("b", "2", 1, 2), ("c", "3", 1, 3)]), None)
-    right = TableSide(None, frame(spark, "r", [("c", "4", 1, 4), ("a", "5", 1, 5), ("b", None, 1, 6)]))
-    kept, changed = table_table.prune(left, right, 5)
-    assert kept.state is not None
-    assert changed.changes is not None
-    assert {row.k.k for row in kept.state.collect()} == {"a", "b"}
-    assert {row.k.k for row in changed.changes.collect()} == {"a", "b"}
-    assert table_table.prune(left, TableSide(right.changes, None), 5)[0] is left, "nothing is new: nothing to prune by"
+    assert live(TableSide(state, None)).count() == 3
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------
@@ -218,24 +206,7 @@ def test_one_exchange_and_one_sort(
         )
 
 
-def test_pruning_is_a_broadcast_of_keys(spark: SparkSession, tmp_path: Path) -> None:
-    state = plans.stored(frame(spark, "l", [("a", "1", 1, 1)]), tmp_path / "left")
-    new = plans.stored(frame(spark, "r", [("a", "1", 1, 2)]), tmp_path / "right")
-    with plans.settings(spark, plans.SETTINGS):
-        kept, _ = table_table.prune(TableSide(state, None), TableSide(None, new), 2)
-        assert kept.state is not None
-        cost = plans.cost(kept.state)
-    assert cost == {"Exchange": 1, "BroadcastExchange": 1, "BroadcastHashJoin": 1}, (
-        "the exchange makes the keys distinct"
-    )
-
-
 # --- words -----------------------------------------------------------------------------------------------------------
-
-
-def test_validate_names_both_keys() -> None:
-    assert table_table.validate(["string"], ["string"]) is None
-    assert table_table.validate(["string"], ["bigint"]) == "left key (string) against right key (bigint)"
 
 
 def test_explain_says_what_costs() -> None:

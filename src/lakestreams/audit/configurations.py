@@ -76,10 +76,7 @@ def of(
     """The configurations of some cycles.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
         topology: that is given.
-        history: what the ledger says.
         plans: the cycles, ascending.
         configuration: that is given; by default the newest one with the topology.
     """

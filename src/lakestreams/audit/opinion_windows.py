@@ -104,7 +104,6 @@ def windowed(sides: Sides, node: WindowedJoin, given: DataFrame) -> tuple[DataFr
 
     Args:
         sides: of the topology.
-        node: the join.
         given: what it gave, with `key`.
 
     Returns:

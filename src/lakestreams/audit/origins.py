@@ -79,8 +79,6 @@ def origins(
     """Which records made the rows of a key, of each output that has some.
 
     Args:
-        spark: the session.
-        lake: where the tables are.
         topology: the pipeline, as it ran.
         key: as `has_key` takes it.
         again: evaluates the finished cycles; None: nothing of them is left in bronze.

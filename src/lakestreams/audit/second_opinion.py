@@ -62,8 +62,6 @@ def judge(spark: SparkSession, topology: Topology, evaluation: Evaluation) -> tu
     """Compares what the joins gave with what SQL says.
 
     Args:
-        spark: the session.
-        topology: the pipeline.
         evaluation: what its nodes gave.
 
     Returns:

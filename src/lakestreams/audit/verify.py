@@ -95,8 +95,6 @@ def verify(
     """Recomputes what finished cycles gave, and compares.
 
     Args:
-        spark: the session.
-        lake: where the tables are.
         topology: the pipeline, as it is now; cycles that ran under another configuration are evaluated with that.
         from_cycle, to_cycle: of appended outputs, the cycles to compare; by default all that are finished and not
             trimmed. A merged table is compared as it is after the last finished cycle.

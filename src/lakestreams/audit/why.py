@@ -121,8 +121,6 @@ def why(
     """What became of the records of a key, or of one record.
 
     Args:
-        spark: the session.
-        lake: where the tables are.
         topology: the pipeline, as it ran.
         key: the key's bytes as text, or its columns: of one column what it holds as text, of any a JSON object.
         place: topic, partition and offset.

@@ -53,7 +53,6 @@ def wheel_file(bundle: Bundle, folder: Path, reference: str) -> str | None:
     """The name of the wheel that a relative reference leads to, or None.
 
     Args:
-        bundle: the bundle.
         folder: of the file that the reference stands in.
         reference: such as `../dist/*.whl`: the newest wheel there, or the one that the bundle's artifact will build.
     """

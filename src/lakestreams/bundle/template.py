@@ -3,7 +3,7 @@
 This repository's own databricks.yml, resources/, dashboards/ and conf/deployment.yml are the same template rendered with `OWN`; a
 test compares them, and `scripts/bundle_files.py` writes them anew. A template file is plain text with two marks:
 `@{name}` is a value, which on a line of its own may have several lines; the lines from `@{if name}` to `@{end}` are kept
-if the name is one of the project's jobs or `built`. `${...}` is the bundle's own and stays.
+if the name is one of the project's jobs, `built` or `dbx`. `${...}` is the bundle's own and stays.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Project:
         jobs: which of `JOBS` it has.
         build: the command that builds the wheel, if the bundle's own folder is what it is built from.
         exclude: folders that no job reads.
+        dbx: whether it has the same jobs for dbx, too.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Project:
     jobs: tuple[str, ...] = JOBS
     build: str | None = None
     exclude: tuple[str, ...] = ("tests",)
+    dbx: bool = False
 
     def __post_init__(self) -> None:
         """Refuses a name that folders, scopes or bundles cannot carry, and jobs that there are none of.
@@ -87,15 +89,18 @@ OWN: Final = Project(
     title="lakestreams' jobs",
     build="python3 -m build --wheel",
     exclude=("tests", "bench", "docs", "requirements"),
+    dbx=True,
 )
 """This repository's own bundle."""
 
 
 def render(project: Project) -> dict[str, str]:
-    """The bundle's own files, path to text: databricks.yml, resources/, dashboards/ and conf/deployment.yml."""
+    """The bundle's own files, path to text: databricks.yml, resources/, dashboards/; for dbx conf/deployment.yml."""
     values = _values(project)
     names = ["databricks.yml", *(f"resources/{file}" for file in _resource_files(project)), _DASHBOARD]
     texts = {name: rendered((_TEMPLATE / name).read_text(encoding="utf-8"), values, _kept(project)) for name in names}
+    if not project.dbx:
+        return texts
     with tempfile.TemporaryDirectory() as folder:  # the jobs for dbx are those of the bundle, so it is read
         _write(Path(folder), texts | {f"{part}/.keep": "" for part in project.exclude})
         texts["conf/deployment.yml"] = dbx.deployment_text(Path(folder), project.build)
@@ -176,7 +181,7 @@ def rendered(text: str, values: Mapping[str, str], kept: frozenset[str]) -> str:
 
 
 def _kept(project: Project) -> frozenset[str]:
-    return frozenset({*project.jobs, *(["built"] if project.build else [])})
+    return frozenset({*project.jobs, *(["built"] if project.build else []), *(["dbx"] if project.dbx else [])})
 
 
 def _resource_files(project: Project) -> Iterator[str]:

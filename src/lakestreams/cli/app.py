@@ -396,6 +396,7 @@ def init(
         list[str] | None, typer.Option(help="A job to begin with: enrichment, correlation or fk_join; all by default.")
     ] = None,
     wheel: Annotated[Path | None, typer.Option(metavar="FILE", help="The wheel that the jobs are to run.")] = None,
+    for_dbx: Annotated[bool, typer.Option("--dbx", help="Also conf/deployment.yml, the same jobs for dbx.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Writes a small Databricks bundle of one's own: jobs, pipelines, topics, cases, a notebook.
@@ -405,7 +406,7 @@ def init(
     from lakestreams.cli.init import run  # noqa: PLC0415
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
 
-    return run(Screen(as_json=as_json), folder, tuple(job or ()), wheel)
+    return run(Screen(as_json=as_json), folder, tuple(job or ()), wheel, dbx=for_dbx)
 
 
 @app.command()

@@ -76,7 +76,6 @@ def run(
     """Checks the pipelines and draws the first one, if there is a file for it; returns the exit code.
 
     Args:
-        screen: where to write.
         options: the pipelines and how they are run.
         broker: whether the broker is asked.
         explain: whether the plan is told.

@@ -1,4 +1,4 @@
-"""What `check --explain` tells of a pipeline's cost: commits and files, counted; seconds, where they were measured."""
+"""What `check --explain` tells of a pipeline's cost: commits and files, counted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
 from lakestreams.costs import commits
-from lakestreams.costs.cost import Load, Prediction, Reference, as_dict, predict, reference, remembers
+from lakestreams.costs.cost import Counts, Load, as_dict, count
 from lakestreams.topology.durations import to_text
 
 if TYPE_CHECKING:
@@ -23,30 +23,19 @@ _GOOD_ENOUGH: Final = 0.005
 
 @dataclass(frozen=True)
 class Cost:
-    """What a pipeline costs at a load, and where its seconds come from (None: commits and files alone are known)."""
+    """What a pipeline costs at a load."""
 
     load: Load
-    prediction: Prediction
-    measured: Reference | None
+    counts: Counts
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
-        measured = self.measured
         return {
             "records_per_second": self.load.records_per_second,
             "table_rows": self.load.table_rows,
             "every_seconds": self.load.every_ms / 1_000,
             "runs": "scheduled" if self.load.scheduled else "interval",
-            **as_dict(self.prediction),
-            "measured_on": None
-            if measured is None
-            else {
-                "machine": measured.machine,
-                "date": measured.date,
-                "commit": measured.commit,
-                "median_error": measured.median_error,
-                "worst_error": measured.worst_error,
-            },
+            **as_dict(self.counts),
         }
 
 
@@ -61,14 +50,12 @@ def of(job: Job, index: int, records_per_second: float, table_rows: int) -> Cost
         batch=settings.max_offsets_per_trigger,
         snapshot_every=settings.snapshot_every,
     )
-    known = reference()
-    fitted = None if known is None else known.coefficients.get(remembers(topology))
-    return Cost(load, predict(topology, job.lake, load, fitted), known if fitted is not None else None)
+    return Cost(load, count(topology, job.lake, load))
 
 
 def show(screen: Screen, one: Cost) -> None:
     """Shows it below the tables of the plan."""
-    load, found = one.load, one.prediction
+    load, found = one.load, one.counts
     word = "run" if load.scheduled else "round"
     per_day = found.rounds_per_day
     rows: list[tuple[object, ...]] = [
@@ -84,29 +71,16 @@ def show(screen: Screen, one: Cost) -> None:
 
 def in_words(one: Cost) -> list[str]:
     """What is said below the table."""
-    load, found = one.load, one.prediction
+    load, found = one.load, one.counts
     apart = f"runs every {to_text(load.every_ms)}" if load.scheduled else f"rounds {to_text(load.every_ms)} apart"
-    most = "" if load.scheduled or found.cycle_seconds is not None else "at most "
+    most = "" if load.scheduled else "at most "
     per_day = f"{found.rounds_per_day:,.0f} a day, {found.commits_per_day:,.0f} commits"
     files = f"at least {found.files_per_day:,.0f} data files"
     at = f"{load.records_per_second:,.10g} records/s and {load.table_rows:,} rows a table"
-    lines = [
+    return [
         f"{apart}: {most}{per_day}, {files}",
         f"at {at}: {found.new:,.0f} new records each, beside {found.retained:,.0f} rows of the past",
     ]
-    if one.measured is None:
-        return [*lines, f"cycle time: not known, no cycles of pipelines that remember {found.remembers} were measured"]
-    if found.cycle_seconds is None:
-        lines.append("cycle time: it would not keep up, each round bringing more than the one before")
-    else:
-        late = "" if found.keeps_up else "; it would not keep up"
-        lines.append(f"cycle time: about {found.cycle_seconds:,.1f} s, warm{late}")
-    told = one.measured
-    lines.append(f"  measured on: {told.machine}, commit {told.commit}, {told.date}")
-    lines.append(
-        f"  error on sizes that were not fitted: {told.median_error:.0%} in the middle, {told.worst_error:.0%} at worst"
-    )
-    return lines
 
 
 def _name(name: str) -> str:

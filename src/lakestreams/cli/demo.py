@@ -82,7 +82,6 @@ def run(screen: Screen, keep: Path | None) -> int:
     """Plays the story; returns 0 if every act came out as it should.
 
     Args:
-        screen: where it is shown.
         keep: folder to keep tables, files and logs in; by default they are removed.
     """
     try:

@@ -11,9 +11,9 @@ from lakestreams.cli.screen import Screen
 from lakestreams.jobs import report
 
 
-def run(screen: Screen, folder: Path, jobs: tuple[str, ...], wheel: Path | None) -> int:
+def run(screen: Screen, folder: Path, jobs: tuple[str, ...], wheel: Path | None, *, dbx: bool = False) -> int:
     """Writes the project and says how it goes on; returns the exit code."""
-    project = Project(folder.resolve().name, jobs=jobs or JOBS)
+    project = Project(folder.resolve().name, jobs=jobs or JOBS, dbx=dbx)
     files = init(folder, project, wheel)
     for file in files:
         screen.say(f"  {file.relative_to(folder).as_posix()}")

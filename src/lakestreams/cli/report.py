@@ -15,7 +15,6 @@ def run(screen: Screen, options: RunOptions, *, out: Path, cycles: int, values: 
     """Writes the page of one pipeline; returns the exit code.
 
     Args:
-        screen: where to write.
         options: the pipeline and its lake.
         out: the page's file.
         cycles: of how many of the newest cycles it tells.

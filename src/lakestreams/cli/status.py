@@ -120,8 +120,6 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
     """Where a pipeline stands.
 
     Args:
-        spark: the session.
-        lake: where its tables are.
         name: the pipeline.
         asked: its files, to ask its broker for the topics' ends; None asks none.
     """

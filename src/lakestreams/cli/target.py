@@ -87,7 +87,6 @@ def check(
     Args:
         screen: where to tell it.
         root: the folder of databricks.yml.
-        target: its name.
         variables: of the bundle.
         ask: whether anybody is asked: the workspace, and Kafka.
         broker: whether Kafka is.

@@ -28,7 +28,6 @@ def run_cases(screen: Screen, places: Sequence[Path], name: str | None) -> int:
     """Runs the cases in files and folders; returns the exit code.
 
     Args:
-        screen: where it is shown.
         places: files and folders; by default the folder `tests`.
         name: a part of the names of the cases that are to run, capitals or not.
     """

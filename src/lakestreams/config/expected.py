@@ -74,7 +74,6 @@ def declare_expectations(handle: Handle, spec: Expecting, document: Document, pa
     Args:
         handle: of the source, step or output.
         spec: what the file says.
-        document: the file.
         path: to the source, step or output in it.
     """
     for verb in ("expect", "expect_or_drop", "expect_or_fail"):

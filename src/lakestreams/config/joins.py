@@ -22,7 +22,6 @@ def declare_join(spec: JoinSpec, select: Mapping[str, str] | None, scope: Scope,
         spec: its sides and options.
         select: the columns of its result, if any are given.
         scope: the step.
-        name: the step's name.
     """
     left, right = scope.handle("left", spec.left, STREAM_OR_TABLE), scope.handle("right", spec.right, ANY)
     options: dict[str, Any] = {option: getattr(spec, option) for option in _PLAIN}

@@ -35,7 +35,6 @@ def check_references(
         steps, outputs: what refers to sources and steps.
         topics: the sources.
         left_out: names of sources and steps that have faults of their own.
-        document: the pipeline's file.
     """
     used: list[tuple[str, KeyPath]] = [
         (name, ("steps", step, *key.split("."))) for step, spec in steps.items() for key, name in spec.inputs

@@ -29,7 +29,6 @@ _ALL: Final = frozenset(range(_POINTS + 1))  # the last one stands for whatever 
 _DIGITS: Final = frozenset(map(ord, "0123456789"))
 _WORD: Final = _DIGITS | frozenset(map(ord, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"))
 _WHITE: Final = frozenset(map(ord, " \t\n\x0b\f\r"))
-_ENDS: Final = frozenset((0x0A, 0x0D, 0x85, _POINTS))
 _CLASSES: Final = {"d": _DIGITS, "w": _WORD, "s": _WHITE, "D": _ALL - _DIGITS, "W": _ALL - _WORD, "S": _ALL - _WHITE}
 _SIGNS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _COUNTED: Final = re.compile(r"\{(\d{1,6})(,(\d{0,6}))?\}")

@@ -35,9 +35,7 @@ def declare_step(name: str, spec: StepSpec, document: Document, handles: Mapping
     """The handle of a step; None if a fault is in the way, which is noted in the document.
 
     Args:
-        name: the step's name.
         spec: what the file says of it.
-        document: the file.
         handles: sources and steps that are declared already, by name.
     """
     scope = Scope(document, handles, ("steps", name), spec.verb)

@@ -22,9 +22,7 @@ def declare_topic(
 
     Args:
         builder: collects it.
-        name: the source's name.
         spec: what the file says of it.
-        document: the file.
     """
     handle = _declare(builder, name, spec, document)
     if handle is not None:

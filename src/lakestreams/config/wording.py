@@ -35,7 +35,6 @@ def placed(fault: LakestreamsError, document: Document, path: KeyPath) -> Lakest
 
     Args:
         fault: what the builder, or a handle of it, has to say.
-        document: the file.
         path: to the source, step or output that the fault is about.
     """
     word = re.match(r"\w+", fault.message)

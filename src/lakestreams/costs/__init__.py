@@ -1,1 +1,1 @@
-"""What `check` tells of costs: commits of a round, seconds of a cycle, windows that hold too many cycles of input."""
+"""What `check` counts of costs: commits and files of a round, windows that hold too many cycles of input."""

@@ -78,7 +78,6 @@ def of_round(topology: Topology, lake: Lake, what: Round) -> dict[str, float]:
     """Table to its commits in a round, in the order in which they are first written; no table without one.
 
     Args:
-        topology: the pipeline.
         lake: which names the tables.
         what: the round.
     """
@@ -164,7 +163,6 @@ def quarantines_always(topology: Topology, touched: Collection[str]) -> bool:
     """Whether every cycle asks its steps what they refused, since the counts of a plan cannot tell that it is nothing.
 
     Args:
-        topology: the pipeline.
         touched: names of the sources with news.
     """
     raw = not only_looks_up(topology.nodes)

@@ -23,7 +23,6 @@ def warnings(topology: Topology, cycle_ms: float) -> list[str]:
     """A sentence for each window that holds more than 100 cycles' worth of input.
 
     Args:
-        topology: the pipeline.
         cycle_ms: how much time a cycle brings.
     """
     return [

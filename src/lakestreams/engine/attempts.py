@@ -149,8 +149,6 @@ def superseded(
     Reads the keys of all that bronze holds of the table.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
         source: the table.
         rows: what `read` gives; those without a readable key are quarantined again, whatever came later.
         expectations: of the pipeline: a record that a rule drops is in no table.
@@ -203,9 +201,6 @@ def outlook(spark: SparkSession, ledger: Ledger, topology: Topology, chosen: Dat
     """What would become of records, as far as it can be told before their cycle; nothing is written.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
-        topology: the pipeline.
         chosen: what `replays.chosen` gives.
     """
     now = time.time_ns() // 1_000_000

@@ -27,8 +27,6 @@ def planned_rows(
     """Bronze rows of a source that these plans take.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
         source: whose rows.
         plans: ascending; those left out between them took no records of the source.
         readable: leave out rows with an `error`.
@@ -95,8 +93,6 @@ def cut_below(
     One small aggregation a topic over what is ingested and not planned. Of replayed records no request is cut.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
         stretches: of any topics.
         below: the stream time.
         seq_from: the first ingest batch that can hold their rows.

@@ -42,8 +42,6 @@ def since(spark: SparkSession, ledger: Ledger, history: History, configured: Con
     """What has changed over existing results; None if nothing, or if it was accepted before.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
         history: what it says.
         configured: of this run.
     """

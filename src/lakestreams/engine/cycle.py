@@ -99,10 +99,8 @@ def execute(
     """Publishes a plan's results and quarantine, each table in one commit, topics last.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
         topology: the pipeline, checked.
-        plan: the cycle.
         inputs: what it is evaluated over (see `past`).
         target: where topics are written.
         expecting: judges what is expected.

@@ -77,7 +77,6 @@ class Driver:
 
     Args:
         spark: the session, classic or Connect.
-        topology: the pipeline.
         lake: where its tables live.
         settings: how the run is to go.
         listener: told of everything that happens.

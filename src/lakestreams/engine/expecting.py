@@ -187,7 +187,6 @@ class Expecting:
         Args:
             judged: of the cycle's evaluation.
             counting: what else is to be counted, as rows of `judging`.
-            plan: the cycle.
             tally: what is counted is noted there.
 
         Raises:

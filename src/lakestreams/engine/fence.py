@@ -40,7 +40,6 @@ def raise_to(spark: SparkSession, lake: Lake, pipeline: str, role: commands.Role
     """From here on whatever an older epoch of the role writes fails.
 
     Args:
-        spark: the session.
         lake: where the table lives; it is created if it is missing.
         pipeline: whose tables are written.
         role: what kind of rows of the ledger the epoch is of.

@@ -35,7 +35,6 @@ def require_exact(sink: DeltaSink, rows: DataFrame, table: Table) -> None:
     """Refuses rows of which a partition column would come back with another value.
 
     Args:
-        sink: the output.
         rows: what a cycle writes to it; of a merged one deletions are not written.
         table: where.
 

@@ -22,11 +22,9 @@ def append_once(spark: SparkSession, ledger: Ledger, topic: str, rows: DataFrame
     """Appends a topic's rows of a batch to its bronze table.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
         topic: whose bronze.
         rows: the columns of bronze.
-        seq: the batch's number.
 
     Returns:
         Whether the first attempt went through. Of a later one, what was observed of the rows is not sure.

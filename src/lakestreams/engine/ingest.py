@@ -397,11 +397,9 @@ def complete(
     """What the ledger's row that closes a bronze batch is to say, from what bronze really holds of it.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
         touched: the sources that may have rows of it.
         before: where bronze stood.
-        seq: the batch's number.
         ends: where it ends, as far as that is known.
         ingest_time_ms: of its rows; None: it may have been taken over.
         rules: what is judged of single records.

@@ -46,7 +46,6 @@ class IngestQuery:
     """One run of the query over everything that is in the topics now.
 
     Args:
-        spark: the session.
         pipeline: whose it is.
         settings: Kafka's options, the pace, and whether a loss of records is accepted.
         generation: of the checkpoint.

@@ -99,9 +99,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
     """Writes a cycle's rows to a topic, a task a partition or several.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
-        sink: the output.
         rows: columns `key, value, event_time_ms, _lineage`.
         target: where the topic is.
 
@@ -148,8 +146,6 @@ def records(pipeline: str, sink: KafkaSink, rows: DataFrame, count: int) -> Data
     """The records of a topic.
 
     Args:
-        pipeline: its name.
-        sink: the output.
         rows: columns `key, value, event_time_ms, _lineage`.
         count: how many partitions the topic has.
 

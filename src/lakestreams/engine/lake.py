@@ -249,7 +249,6 @@ class Table:
         """Creates the table unless it is there, and makes sure that its columns are the expected ones.
 
         Args:
-            spark: the session.
             schema: its columns.
             cluster_by, partition_by: how it is laid out.
             properties: Delta's table properties.

@@ -83,7 +83,6 @@ class LastCycle:
         Args:
             run_id: of the run that closes it.
             seconds: wall time of the whole run up to now, by stage.
-            now_ms: the time.
 
         Raises:
             RuntimeError: if it has not been executed, or is not open.
@@ -103,7 +102,6 @@ class LastCycle:
         Args:
             plan: that one.
             seconds: wall time of the whole run up to now, by stage.
-            now_ms: the time.
         """
         self._require_may("planned")
         self.plan, self._open = plan, True

@@ -268,7 +268,6 @@ class Ledger:
         """Becomes the only maintenance that may write, beside whichever driver there is.
 
         Args:
-            spark: the session.
             history: what the ledger says now.
             run_id: an identity that no other run has.
 
@@ -340,8 +339,6 @@ class Ledger:
         """Appends a plan, and makes sure that it is ours: with two drivers, one of them stops here.
 
         Args:
-            spark: the session.
-            plan: the cycle.
             closing: what is told of the cycle before, which this row closes.
 
         Raises:
@@ -384,7 +381,6 @@ class Ledger:
         """Writes down that the operator goes on although something has changed, once a run and thing.
 
         Args:
-            spark: the session.
             cycle: the last finished one.
             fingerprint: of this run's configuration.
             former: of that before, if that is what changed.
@@ -416,7 +412,6 @@ class Ledger:
         """Says up to where bronze is being trimmed, or that this is done.
 
         Args:
-            spark: the session.
             whole: everything that the cycles up to it took, as one plan.
             done: whether everything is deleted that is to be.
         """

@@ -88,7 +88,6 @@ class Passing:
         """What was counted of a node; a job of its own where no write has told.
 
         Args:
-            node: the node.
             written: whether anything was written that is made of its rows.
         """
         told = self._observed[node].counts() if written and node in self._observed else None

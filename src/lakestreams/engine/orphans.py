@@ -42,9 +42,8 @@ def publish(spark: SparkSession, ledger: Ledger, node: str, rows: DataFrame) -> 
     """Lists a cycle's orphans, and takes those off the list that have found their row, or are gone.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
-        node: the join.
+        node: the join's name.
         rows: `k, orphan, foreign_key` and the record columns.
     """
     changes = rows.withColumn(KIND, F.when(F.col(ORPHAN), F.col(KIND)).otherwise(F.lit(TOMBSTONE))).select(

@@ -1,6 +1,6 @@
 """When a driver does what it does not do in every cycle: stores what it remembers, tells the event log.
 
-Pure: the engine asks here with what it has counted, and the cost of a cycle is told with what is expected.
+Pure: the engine asks here with what it has counted, `costs` with what is expected.
 """
 
 from __future__ import annotations

@@ -72,9 +72,6 @@ def examine(spark: SparkSession, lake: Lake, topology: Topology, newest: int = N
     The partition counts are those that the newest batch was read with, so no broker is asked.
 
     Args:
-        spark: the session.
-        lake: where the tables are.
-        topology: the pipeline.
         newest: at most so many records of each topic, the last ones that were ingested, by offsets.
     """
     lake = lake.naming(topology)

@@ -79,9 +79,7 @@ def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str
     """The past as this topology needs it.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
-        topology: the pipeline.
         fingerprint: of what decides what the nodes keep (`fingerprint.of_state`).
         every: the most cycles that may lie behind what is stored.
     """
@@ -345,9 +343,6 @@ def over(
     """The records that some plans take, in one evaluation.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
-        topology: the pipeline.
         plans: ascending, at least one; all after what is retained.
         retained: what the nodes keep of the cycles before.
         retained_rows: about how many rows that is.
@@ -398,10 +393,6 @@ def everything(
     """All that bronze still holds of some finished cycles, in one evaluation; what is trimmed counts as past.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
-        topology: the pipeline.
-        history: what the ledger says.
         plans: those after the cycle of `reach`, ascending, at least one.
     """
     if history.trim is None:
@@ -418,10 +409,6 @@ def reach(spark: SparkSession, ledger: Ledger, topology: Topology, history: Hist
     """The cycle from behind which everything can be evaluated: 0 where nothing is trimmed.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
-        topology: the pipeline.
-        history: what the ledger says.
         meaning: of the configuration (`fingerprint.of_state`), if what was kept must be of that, too.
 
     Raises:

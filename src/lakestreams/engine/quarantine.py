@@ -62,10 +62,6 @@ def rows(
     """What a plan sends to quarantine, or None when its counts already say that there is nothing.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
-        topology: the pipeline.
-        plan: the cycle.
         rejected: what steps had no use for.
     """
     parts = [

@@ -34,7 +34,6 @@ def sample(
     Of none where that fails: what keeps it from reading is told by the query that reads all.
 
     Args:
-        spark: the session.
         options: of Spark's Kafka source.
         positions, ends: what is to be read.
     """

@@ -403,7 +403,6 @@ def supersede(spark: SparkSession, ledger: Ledger, request: Request, refused: Da
     """Writes down that records of a request are not ingested, once each.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
         request: which one.
         refused: columns `topic, partition, offset, reason`.

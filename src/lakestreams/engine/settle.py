@@ -141,7 +141,6 @@ def next_plan(
     """The next cycle, or None if nothing is settled.
 
     Args:
-        cycle: its number.
         fingerprint: of topology and configuration.
         backlog: what is ingested and not planned.
         ends: the topics' ends captured at the run's start; none of a partition that is read to its end.
@@ -258,12 +257,10 @@ def idle_plan(
     timeout. `drain`: as far as that at once, whatever the time.
 
     Args:
-        cycle: its number.
         fingerprint: of topology and configuration.
         plan: the last one, after which nothing is left to plan.
         silence: the rule.
         arrived: when the last records of each topic-partition were ingested, ms.
-        now_ms: the time.
         always: of the settling `event_time`, what the plan before went by: as long as a partition holds others back, the
             frontier alone moves clocks. A record that it holds may go to any task, once it has a new key.
         drain: no record will ever come, says the user.

@@ -92,12 +92,9 @@ def publish(
     """Writes a cycle's rows to an output.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
-        sink: the output.
         rows: as its table has them; of a merged one a row a key (`latest`), deletions of the kind `tombstone`.
         key: what says which row of a merged table it is (`merged_by`).
-        plan: the cycle.
 
     Raises:
         Fenced: if a newer driver runs the pipeline; nothing is written.
@@ -131,7 +128,6 @@ def merged_by(sink: DeltaSink, records: DataFrame) -> list[str]:
     """What says which row of a merged output it is, as SQL paths: a table's key; of a stream the record it is of.
 
     Args:
-        sink: the output.
         records: the records frame that it is made of.
     """
     if is_table(sink.parent):

@@ -54,10 +54,7 @@ def find(
     """The snapshot that is there, if it holds the rows that the source's formats and rules give.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
         source: the table source.
-        expectations: of the topology.
         own: it was written just now, so nobody else has changed it.
     """
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
@@ -91,8 +88,6 @@ def side(
     """What a table source brings into a cycle, about how many rows that is, and how many of them are changes.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
         source: the table source.
         snapshot: where its snapshot stands.
         plans: the plans after the snapshot, ascending, the cycle's own last.

@@ -77,9 +77,6 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
     """Creates what is not there yet, side by side: each is mostly waiting for single-threaded work in the JVM.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
-        topology: the pipeline.
         outputs: output to a frame of its columns.
     """
     lake = ledger.lake
@@ -178,9 +175,7 @@ def taken_over(
     and the ledger says that it is taken over (decision 0002).
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
-        topology: the pipeline.
         plan: the open one.
         history: what the ledger says of configurations before.
         configured: that of this run.

@@ -61,7 +61,6 @@ def store(
     """Writes what the nodes keep into the slot that is not valid, and then says so.
 
     Args:
-        spark: the session.
         ledger: of the running epoch.
         kept: what the nodes keep as of the end of the cycle.
         cycle: the cycle, which is finished.

@@ -183,9 +183,6 @@ def known(spark: SparkSession, ledger: Ledger, topology: Topology, *, accept: bo
     """Looks at a pipeline's tables before anything is created or written, and refuses what others have changed.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
-        topology: the pipeline.
         accept: whether the operator says that changes are meant.
 
     Raises:
@@ -224,9 +221,6 @@ def look(
     """Looks at every table of a pipeline, side by side; writes nothing.
 
     Args:
-        spark: the session.
-        ledger: of the pipeline.
-        topology: the pipeline.
         known: what the ledger says of the tables, by their keys.
     """
     known = known or {}

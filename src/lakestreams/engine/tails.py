@@ -51,7 +51,6 @@ class Telling:
         source: whose rows.
         partitions: those that may have any; None: rows are only weighed, as for many reading back is cheaper.
         rules: what is judged of single records.
-        seq: the batch's number.
         ingest_time_ms: of its rows.
     """
 

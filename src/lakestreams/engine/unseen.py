@@ -45,7 +45,6 @@ def absent(how: Declared, sample: Sequence[tuple[Sequence[bool], str]]) -> list[
     """What to say of the fields that no record of a sample has, although it has others.
 
     Args:
-        how: the format.
         sample: of each record which columns have a value, and its text.
     """
     if len(sample) < LEAST or not any(any(there) for there, _ in sample):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.expectations import mixture
+from lakestreams.expectations import writers
 from lakestreams.expectations.partitioners import PARTITIONERS, home_partition
 from lakestreams.topology.expectations import Partitioner
 
@@ -67,7 +67,7 @@ class PartitionerReport:
         shares: partitioner to the share of places that are home under it; by chance it is 1 / partitions.
         verdict: the partitioner whose share is at least 99 %; `mixed` if there is evidence for one or several, and none
             has that much; `custom` if there is for none of them; `undecided` if there are too few keys to tell.
-        mix: who wrote which share of the places, as estimated (`expectations.mixture`); of a verdict that is `mixed` all
+        mix: who wrote which share of the places, as estimated (`expectations.writers`); of a verdict that is `mixed` all
             from 1 % on, `others` standing for whoever is not told (there may be too few keys for it); else empty.
         judged_by: the partitioner whose home partitions the examples are held against: the verdict, the largest of a
             mix, murmur2 of a `custom` one; None if it is undecided.
@@ -130,17 +130,6 @@ class Skew:
 
 
 # --- which partitioner -----------------------------------------------------------------------------------------------
-
-
-def detect(rows: DataFrame, partitions: int, topic: str = "") -> PartitionerReport:
-    """Which partitioner wrote the records of one topic.
-
-    Args:
-        rows: `partition, key`, a row a record.
-        partitions: how many the topic has.
-        topic: its name, for messages.
-    """
-    return detect_each(rows.withColumn("topic", F.lit(topic)), {topic: partitions})[topic]
 
 
 def detect_each(rows: DataFrame, partitions: Mapping[str, int]) -> dict[str, PartitionerReport]:
@@ -224,12 +213,12 @@ def _verdict(
     """The verdict, the shares of who wrote, and why nothing can be said."""
     if partitions < 2:
         return "undecided", {}, "it has one partition, which is every key's home"
-    found = mixture.explain(places, partitions, PARTITIONERS)
+    found = writers.find(places, partitions, PARTITIONERS)
     known = [name for name in PARTITIONERS if name in found.shares]
     if not known:
         # what lies off every home somebody unknown has put there; but a mix of known ones can look alike in a few keys
         unexplained = places.get(frozenset(), 0) / max(1, sum(places.values()))
-        if keys >= mixture.enough_keys(partitions) and unexplained >= 1 - NAMED_FROM:
+        if keys >= writers.enough_keys(partitions) and unexplained >= 1 - NAMED_FROM:
             return "custom", {}, ""
         return "undecided", {}, f"{_keys(keys)} {'is' if keys == 1 else 'are'} too few for {partitions} partitions"
     largest = max(known, key=found.shares.__getitem__)
@@ -299,15 +288,6 @@ def split_keys_each(rows: DataFrame) -> dict[str, SplitKeys]:
 
 
 # --- skew ------------------------------------------------------------------------------------------------------------
-
-
-def skew(rows: DataFrame) -> Skew:
-    """How unevenly the records of one topic lie.
-
-    Args:
-        rows: `partition, key`, a row a record.
-    """
-    return skew_each(rows.withColumn("topic", F.lit(""))).get("", Skew())
 
 
 def skew_each(rows: DataFrame) -> dict[str, Skew]:

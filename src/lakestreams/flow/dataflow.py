@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
-from lakestreams.errors import InvalidExpression, InvalidName, InvalidOption, LakestreamsError, TopologyInvalid
+from lakestreams.errors import InvalidExpression, InvalidName, InvalidOption, LakestreamsError
 from lakestreams.expectations import judging, outcomes
 from lakestreams.expectations import rules as rules_module
 from lakestreams.expectations.judging import ORPHAN, Dataset
@@ -208,18 +208,6 @@ def _over_nothing(topology: Topology, spark: SparkSession) -> tuple[Results, lis
     }
     walk = _Walk(topology, Inputs(streams, tables, cycle=1), checking=True)
     return walk.results(), walk.faults
-
-
-def require_valid(topology: Topology, spark: SparkSession) -> dict[str, DataFrame]:
-    """As `check`, raising what was found.
-
-    Raises:
-        TopologyInvalid: with every fault.
-    """
-    outputs, faults = check(topology, spark)
-    if faults:
-        raise TopologyInvalid(faults, topology.name)
-    return outputs
 
 
 def _empty(spark: SparkSession, source: Source) -> DataFrame:
@@ -584,4 +572,4 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-__all__ = ["Inputs", "Rejected", "Results", "Scopes", "check", "keys", "require_valid", "run"]
+__all__ = ["Inputs", "Rejected", "Results", "Scopes", "check", "keys", "run"]

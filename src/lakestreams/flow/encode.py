@@ -24,7 +24,6 @@ def encoded(sink: KafkaSink, rows: DataFrame, time: str) -> DataFrame:
     """The rows with their bytes beside them. A stream's null values, which move clocks on their way, are left out.
 
     Args:
-        sink: the output.
         rows: a records frame.
         time: what a value's format calls the result's time (bigint, ms), unless the value has a column of that name.
 

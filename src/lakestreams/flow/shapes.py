@@ -90,7 +90,6 @@ class Shapes(Sides):
         """The kernel's rows: records columns, `rk`, `rv`; with `old` what a table's result was before.
 
         Args:
-            node: the join.
             left, right: its sides, new rows only except for tables that bring their state.
             old: whether a table's readers need the value before.
         """

@@ -16,11 +16,7 @@ _LONG_BYTES = 8
 
 @dataclass(frozen=True)
 class Text:
-    """UTF-8 text as one string column (Kafka's StringSerializer).
-
-    Args:
-        column: the column's name.
-    """
+    """UTF-8 text as one string column (Kafka's StringSerializer)."""
 
     column: str = "value"
 
@@ -53,11 +49,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Long:
-    """Eight bytes, big endian, signed, as one bigint column (Kafka's LongSerializer).
-
-    Args:
-        column: the column's name.
-    """
+    """Eight bytes, big endian, signed, as one bigint column (Kafka's LongSerializer)."""
 
     column: str = "value"
 

@@ -34,7 +34,6 @@ def exactly(parsed: Parsed, fields: Sequence[Field]) -> Parsed:
 
     Args:
         parsed: a struct of the columns with their `physical` types, and what is wrong with the record as a whole.
-        fields: the columns.
     """
     members = [field.member for field in fields]
     if all(not _doubt(member, "v.x") and _value(member.kind, "v.x", count()) == "v.x" for member in members):

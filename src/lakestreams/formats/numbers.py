@@ -53,7 +53,6 @@ def as_written(
         raw: the record's bytes.
         found: the columns as they were read: those of `parsed.value`, where it has no error.
         parsed: the struct of the columns, with strings as from_json gives them, and what is wrong with the record.
-        fields: the columns.
         paths: of each column the names that lead to its field.
     """
     strings = [(field, column) for field, column in zip(fields, found, strict=True) if _has_strings(field.member.kind)]

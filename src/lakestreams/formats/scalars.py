@@ -67,22 +67,14 @@ class _Number:
 
 @dataclass(frozen=True)
 class Int(_Number):
-    """Four bytes, big endian, signed, as one int column (Kafka's IntegerSerializer).
-
-    Args:
-        column: the column's name.
-    """
+    """Four bytes, big endian, signed, as one int column (Kafka's IntegerSerializer)."""
 
     size, type, word = 4, "int", "an int"
 
 
 @dataclass(frozen=True)
 class Short(_Number):
-    """Two bytes, big endian, signed, as one smallint column (Kafka's ShortSerializer).
-
-    Args:
-        column: the column's name.
-    """
+    """Two bytes, big endian, signed, as one smallint column (Kafka's ShortSerializer)."""
 
     size, type, word = 2, "smallint", "a short"
 
@@ -92,9 +84,6 @@ class Uuid:
     """Sixteen bytes as one string column in the usual form, `550e8400-e29b-41d4-a716-446655440000`.
 
     Kafka's UUIDSerializer writes this form as text: `Text` reads that.
-
-    Args:
-        column: the column's name.
     """
 
     column: str = "value"

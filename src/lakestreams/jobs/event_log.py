@@ -17,9 +17,6 @@ def read_events(spark: SparkSession, lake: Lake, pipeline: str, cycles: int) -> 
     """The events of a pipeline's newest cycles.
 
     Args:
-        spark: the session.
-        lake: where its tables are.
-        pipeline: the pipeline's name.
         cycles: of how many.
 
     Returns:
@@ -45,9 +42,6 @@ def read_quarantine(
     """What is in a pipeline's quarantine, by node and reason.
 
     Args:
-        spark: the session.
-        lake: where its tables are.
-        pipeline: the pipeline's name.
         from_cycle: the first cycle whose records count.
         examples: how many of the newest records of each.
         values: whether the examples bring their raw keys and values, or the beginning of long ones; else these are not

@@ -47,7 +47,6 @@ def with_clocks(
 
     Args:
         both: the arms.
-        join: the options.
         since: the first new cycle.
         hold: keeps a small frame that is read wherever the clocks are, so that it is made once.
 

@@ -13,7 +13,6 @@ record can bring several points.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -31,7 +30,6 @@ from lakestreams.joins.order import (
     RIGHT_VALUE,
     UNMATCHED,
     VALUE,
-    key_types_differ,
     renumber,
 )
 from lakestreams.joins.validity import TableSide
@@ -43,34 +41,6 @@ if TYPE_CHECKING:
 
 # Among the events of one record, where its points come: before its table row, or after.
 _POINTS: dict[str, int] = {"none": 1, "left_first": -1, "right_first": 3}
-
-
-def validate(stream_key: Sequence[str], foreign_key: Sequence[str]) -> str | None:
-    """Whether a foreign key of these types can name a stream key.
-
-    Args:
-        stream_key, foreign_key: the SQL types of their columns, in order.
-
-    Returns:
-        What is wrong, or None.
-    """
-    return key_types_differ(stream_key, foreign_key)
-
-
-def retain(table: TableSide) -> DataFrame:
-    """What still matters of the table after these cycles: the row that each key has. Of the stream nothing does."""
-    return validity.live(table)
-
-
-def prune(points: DataFrame, table: TableSide) -> TableSide:
-    """The table, its state without rows that name no point's key.
-
-    Changes stay as they are: one may replace a row of the state. Worth it when the points are few beside the state:
-    their keys are broadcast, the state filtered where it is read.
-    """
-    if table.state is None:
-        return table
-    return TableSide(validity.among(table.state, FOREIGN_KEY, validity.wanted(points, KEY)), table.changes)
 
 
 def execute(

@@ -44,7 +44,6 @@ from lakestreams.joins.order import (
     UNMATCHED,
     VALUE,
     is_new,
-    key_types_differ,
     renumber,
 )
 from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
@@ -56,23 +55,6 @@ if TYPE_CHECKING:
     from lakestreams.topology.nodes import JoinKind, Overlap
 
 _WAS, _GONE, _BEFORE, _ROW = "was", "gone", "before", "row"
-
-
-def validate(foreign_key: Sequence[str], right_key: Sequence[str]) -> str | None:
-    """Whether a foreign key of these types can name a right row.
-
-    Args:
-        foreign_key, right_key: the SQL types of their columns, in order.
-
-    Returns:
-        What is wrong, or None.
-    """
-    return key_types_differ(foreign_key, right_key)
-
-
-def retain(table: TableSide) -> DataFrame:
-    """What still matters of a side after these cycles: the row that each key has."""
-    return validity.live(table)
 
 
 def prune(left: TableSide, right: TableSide, since: int) -> tuple[TableSide, TableSide]:

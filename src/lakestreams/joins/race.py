@@ -102,7 +102,6 @@ def execute(
         points: a records frame of the stream with `task` and `moves`: what `retain` kept, and what is new.
         changes: new versions of the table, with `task` and `moves`.
         state: the table's rows of the past, one a key; or None.
-        join: the options.
         since: the first new cycle.
         counted: counts the records that look out on their way (see `counts`), and gives them as they are.
 
@@ -132,7 +131,6 @@ def counts(join: Race, since: int, wanted: int) -> dict[str, Column]:
     """What is counted of the records that look out, by name: how many came, and what became of them.
 
     Args:
-        join: the options.
         since: the first new cycle.
         wanted: the first cycle whose results are counted.
 

@@ -10,11 +10,9 @@ Plan: the stream-table join's (`lookup`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakestreams.joins import lookup, validity
-from lakestreams.joins.order import KEY, key_types_differ
+from lakestreams.joins import lookup
 from lakestreams.joins.validity import TableSide
 
 if TYPE_CHECKING:
@@ -23,32 +21,6 @@ if TYPE_CHECKING:
     from lakestreams.topology.nodes import JoinKind, Overlap
 
 MAPPED = "mapped"
-
-
-def validate(mapped_key: Sequence[str], table_key: Sequence[str]) -> str | None:
-    """Whether keys of these types can be equal.
-
-    Args:
-        mapped_key, table_key: the SQL types of the key's columns, in order.
-
-    Returns:
-        What is wrong, or None.
-    """
-    return key_types_differ(mapped_key, table_key)
-
-
-def retain(table: TableSide) -> DataFrame:
-    """What still matters of the table after these cycles: the row that each key has. Of the stream nothing does."""
-    return validity.live(table)
-
-
-def prune(points: DataFrame, table: TableSide) -> TableSide:
-    """The part of the table that the points can meet: those of their mapped keys.
-
-    Worth it when the points are few beside the table: the keys are broadcast, the table filtered where it is read.
-    """
-    keys = validity.wanted(points, MAPPED)
-    return table.each(lambda versions: validity.among(versions, KEY, keys))
 
 
 def execute(

@@ -28,7 +28,7 @@ key comes up or its window may close, where the caller says that the new ones ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,6 @@ from lakestreams.joins.order import (
     TIME,
     VALUE,
     is_new,
-    key_types_differ,
     renumber,
 )
 from lakestreams.joins.windows import (
@@ -86,18 +85,6 @@ if TYPE_CHECKING:
 _SECOND_BIN = 1 << 24
 
 
-def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
-    """Whether keys of these types can be equal.
-
-    Args:
-        left_key, right_key: the SQL types of the key's columns, in order.
-
-    Returns:
-        What is wrong, or None.
-    """
-    return key_types_differ(left_key, right_key)
-
-
 def clocked(
     left: DataFrame,
     right: DataFrame,
@@ -109,7 +96,6 @@ def clocked(
 
     Args:
         left, right: as `execute` is given them.
-        join: the options.
         since: the first new cycle.
         hold: keeps a small frame that is read often.
 
@@ -126,7 +112,6 @@ def retain(
 
     Args:
         left, right: all that `execute` was given.
-        join: the options.
         both: what `clocked` has made of them.
 
     Returns:
@@ -161,7 +146,6 @@ def execute(
         left, right: records frames with `task`, the past that `retain` kept and what is new; null keys and values
             among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
             the clocks (`windows.CLOCKS`) where they are known.
-        join: the options.
         since: the first new cycle.
         few: whether the new rows are few beside the past: then their keys are broadcast, and the past is left where it
             is but for these keys and those of the windows that close.

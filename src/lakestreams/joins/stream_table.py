@@ -15,29 +15,16 @@ sort is for the points and versions of those with many (decision 0010).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakestreams.joins import lookup, validity
-from lakestreams.joins.order import KEY, key_types_differ
+from lakestreams.joins.order import KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.joins.validity import TableSide
     from lakestreams.topology.nodes import JoinKind, Overlap
-
-
-def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
-    """Whether keys of these types can be equal.
-
-    Args:
-        left_key, right_key: the SQL types of the key's columns, in order.
-
-    Returns:
-        What is wrong, or None.
-    """
-    return key_types_differ(left_key, right_key)
 
 
 def retain(table: TableSide, points: DataFrame) -> TableSide:

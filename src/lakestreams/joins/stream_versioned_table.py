@@ -46,7 +46,6 @@ from lakestreams.joins.order import (
     UNMATCHED,
     VALUE,
     is_tick,
-    key_types_differ,
     renumber,
 )
 from lakestreams.joins.validity import byte_order, key_type
@@ -62,18 +61,6 @@ AT = "at"
 _POINT, _VERSION, _SPREAD, _BOUND, _TRIGGER = "point", "version", "spread", "bound", "trigger"
 _LATEST, _OPEN, _AS_OF, _LATE, _MET = "latest", "open", "as_of", "late", "met"
 _BUFFER_TIME, _MOVES, _NEEDS, _CARRIES = "_buffer_time", "_moves", "_needs", "_carries"
-
-
-def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
-    """Whether keys of these types can be equal.
-
-    Args:
-        left_key, right_key: the SQL types of the key's columns, in order.
-
-    Returns:
-        What is wrong, or None.
-    """
-    return key_types_differ(left_key, right_key)
 
 
 def retain_points(points: DataFrame, grace_ms: int | Column) -> DataFrame:

@@ -43,7 +43,6 @@ from lakestreams.joins.order import (
     UNMATCHED,
     VALUE,
     is_new,
-    key_types_differ,
     renumber,
 )
 from lakestreams.joins.validity import TableSide
@@ -59,39 +58,6 @@ SEEN_TIME = "seen_ts"
 
 _LEFT, _RIGHT = 0, 1
 _ARM, _L, _R = "arm", "l", "r"
-
-
-def validate(left_key: Sequence[str], right_key: Sequence[str]) -> str | None:
-    """Whether keys of these types can be equal.
-
-    Args:
-        left_key, right_key: the SQL types of the key's columns, in order.
-
-    Returns:
-        What is wrong, or None.
-    """
-    return key_types_differ(left_key, right_key)
-
-
-def retain(table: TableSide) -> DataFrame:
-    """What still matters of a side after these cycles: the row that each key has."""
-    return validity.live(table)
-
-
-def prune(left: TableSide, right: TableSide, since: int) -> tuple[TableSide, TableSide]:
-    """Both sides without the keys that nothing new changes.
-
-    Worth it when the changes are few beside the tables: their keys are broadcast and the tables filtered where they
-    are read, before anything is exchanged.
-    """
-    found = [keys for side in (left, right) if (keys := validity.new_keys(side, since)) is not None]
-    if not found:
-        return left, right
-    keys = found[0] if len(found) == 1 else found[0].union(found[1]).distinct()
-    return (
-        left.each(lambda rows: validity.among(rows, KEY, keys)),
-        right.each(lambda rows: validity.among(rows, KEY, keys)),
-    )
 
 
 def execute(

@@ -29,11 +29,6 @@ from lakestreams.local.cache import Progress, cache_dir, locked, log_dir, tail
 from lakestreams.local.java import find_java
 from lakestreams.local.pins import BROKER_PINS, SPARK_PINS
 
-SPARK_JARS: Final[dict[str, tuple[str, ...]]] = {version: tuple(pins) for version, pins in SPARK_PINS.items()}
-"""By pyspark version: what Spark needs beside its own jars to speak Delta and Kafka (group:artifact:version)."""
-BROKER_JARS: Final[tuple[str, ...]] = tuple(BROKER_PINS)
-"""What a KRaft broker needs to run, found by leaving out jars until it no longer started."""
-
 _SILENCE_S: Final = 90.0
 """Ivy has printed nothing for so long: the network swallows packets, and waiting longer helps nobody."""
 _PROGRESS_EVERY_S: Final = 5.0

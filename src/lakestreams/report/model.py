@@ -274,7 +274,6 @@ def build(
     """Makes the report of a pipeline.
 
     Args:
-        pipeline: its name.
         events: rows of `_lakestreams.events`, in any order: at least `pipeline, cycle, id, sequence, event_type,
             timestamp, origin, details`; `timestamp` as a datetime (naive is UTC) or ms since 1970.
         quarantine: a row a node and code: `node, code, records, first_cycle, last_cycle` and `examples`, rows with

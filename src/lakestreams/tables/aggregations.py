@@ -101,7 +101,6 @@ def validate(types: StructType, grouping: Grouping) -> str | None:
 
     Args:
         types: those of `into`, a field for each part that has values.
-        grouping: the options.
 
     Returns:
         What is wrong, or None.
@@ -124,7 +123,6 @@ def execute(
     Args:
         halves: what enters and leaves (see `changes`), new rows only; of a stream nothing leaves.
         groups: what the groups of the past were, at least those that are touched.
-        grouping: the options.
         since: the first new cycle.
         members: of a table the rows that its groups have (see `changes.members`), where the options look at them.
         with_old: whether the result says in `old` what the row was before.

@@ -69,7 +69,6 @@ def assigned(rows: DataFrame, windows: TimeWindows, *, plural: bool = False) -> 
 
     Args:
         rows: a records frame; times are 0 or later.
-        windows: the windows.
         plural: whether a trigger may have several records: where windows overlap, they are then numbered anew.
     """
     names = rows.schema[KEY].dataType.names  # type: ignore[attr-defined]
@@ -105,7 +104,6 @@ def open_groups(groups: DataFrame, clocks: DataFrame, windows: TimeWindows, task
     Args:
         groups: a groups frame with windows in its key, perhaps with `task`.
         clocks: where the clocks stand (`last_clocks`).
-        windows: the windows.
         tasks: how many there are.
     """
     closes = F.col(KEY)[WINDOW_COLUMNS[1]] + windows.grace_ms

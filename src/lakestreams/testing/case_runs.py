@@ -66,7 +66,6 @@ def run(suites: Sequence[Suite], spark: SparkSession) -> list[Outcome]:
 
     Args:
         suites: the files of cases.
-        spark: a session.
 
     Returns:
         What became of each case, in order.

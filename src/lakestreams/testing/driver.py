@@ -32,7 +32,6 @@ class TopologyTestDriver:
 
     Args:
         topology: any topology.
-        spark: a session.
         partitions: topic to partition count; 1 where not said. Records are piped to a partition by name.
 
     Raises:
@@ -151,8 +150,6 @@ def require_sound(topology: Topology, spark: SparkSession, partitions: Mapping[s
     """Checks a topology as `check` does.
 
     Args:
-        topology: the topology.
-        spark: a session.
         partitions: topic to partition count; 1 where not said.
 
     Raises:

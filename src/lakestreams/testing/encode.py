@@ -37,7 +37,6 @@ def encode(value: Any, how: Format) -> bytes | None:
             names and types are judged when it is read, as a topic's are; a column that is read from another field is
             written there. For `DebeziumJson` it is the row; its update
             is written (pass bytes for any other event).
-        how: the format.
 
     Raises:
         InvalidOption: if the format cannot hold the value; give bytes to pipe what it cannot read.

@@ -72,7 +72,6 @@ class Histories:
 
     Args:
         topology: what they go through.
-        spark: a session.
         partitions: topic to partition count; 1 where not said.
         many: whether there are several histories.
         times, retention: what differs by history (see `Scopes`).

@@ -45,7 +45,6 @@ def as_text(pipeline: str, nodes: Sequence[Node], expected: Callable[[str], Sequ
     """Each node with what feeds it and what it feeds, one sub-topology a connected part.
 
     Args:
-        pipeline: its name.
         nodes: parents before children.
         expected: of a node's name, what is expected of its rows, a line each.
     """

@@ -11,7 +11,7 @@ import hashlib
 import re
 from dataclasses import dataclass, fields
 from types import CellType, CodeType, NoneType
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from lakestreams.errors import InvalidName, InvalidOption
 from lakestreams.topology.durations import Duration, to_ms
@@ -285,10 +285,6 @@ class Layout(Invariant):
     name: ClassVar[str] = "layout"
 
 
-AnyInvariant: TypeAlias = (
-    FanOut | OneOutcomePerLeft | MatchRate | ForeignKeyExists | UniqueKey | NoDuplicateResult | Lateness | TimeSkew
-    | KeyOnHomePartition | OneKeyOnePartition | Skew | Layout
-)  # fmt: skip
 INVARIANTS: Final[dict[str, type[Invariant]]] = {
     kind.name: kind
     for kind in (

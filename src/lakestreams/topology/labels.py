@@ -61,7 +61,6 @@ def lines_of(node: Node, partitions: Mapping[str, int]) -> list[Line]:
     """The lines of a node's box, from above: its name, its kind, the options one looks for, and its count.
 
     Args:
-        node: the node.
         partitions: topic to partition count, of the topics where it is known.
     """
     lines = [_line(node.name, "name"), _line(", ".join(_kind(node)), "kind")]
