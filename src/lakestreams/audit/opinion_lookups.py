@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestreams.topology.nodes import ForeignKeyStreamJoin, StreamGlobalJoin, history_of
+from lakestreams.topology.nodes import ForeignKeyStreamJoin, StreamGlobalJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -161,7 +161,7 @@ def as_of(sides: Sides, node: StreamTableJoin, given: DataFrame) -> tuple[DataFr
         buffer_time = sides.sql(_BUFFER_TIME.format(and_ticks=and_ticks), points=points, **ticks)
         waiting = sides.sql(_WAITING.format(grace=node.grace_ms), points=points)
         asked = sides.sql(_RELEASED, waiting=sides.reached(waiting, buffer_time))
-    text = _AS_OF.format(how=node.how, place=place_of(node), history=history_of(node.right))
+    text = _AS_OF.format(how=node.how, place=place_of(node), history=node.right.history_ms)
     expected = sides.sql(text, asked=asked, puts=puts)
     odd = sides.sql(_ODD, puts=puts)
     found = odd.count()

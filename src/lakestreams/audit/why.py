@@ -34,12 +34,10 @@ from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import key_source, sources_of
 from lakestreams.topology.nodes import (
     Filter,
+    Join,
     StreamGlobalJoin,
     StreamTableJoin,
     WindowedJoin,
-    is_join,
-    kind_of,
-    shape_of,
 )
 
 if TYPE_CHECKING:
@@ -396,9 +394,9 @@ def _lost(node: Node, fate: Fate, done: Sequence[Plan]) -> str:
                 f"has no partner in {node.name}: {node.right.name} had no row of its key while it waited"
             )
         return f"has no partner in {node.name}: {node.right.name} had no row of its key when it came"
-    if is_join(node):
-        return f"has no partner in {node.name}, a {shape_of(node)} join"
-    return f"is not told by {node.name} ({kind_of(node)}): what came of it was replaced before it came out, or waits"
+    if isinstance(node, Join):
+        return f"has no partner in {node.name}, a {node.shape} join"
+    return f"is not told by {node.name} ({node.word}): what came of it was replaced before it came out, or waits"
 
 
 def _unpaired(node: WindowedJoin, fate: Fate, done: Sequence[Plan]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakestreams.topology.expectations import FanOut, OneOutcomePerLeft
 from lakestreams.topology.graph import (
+    is_made,
     is_rekeyed,
     keeps_null_keys,
     lets_out_before,
@@ -26,6 +27,7 @@ from lakestreams.topology.nodes import (
     Filter,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
+    Join,
     Repartition,
     StreamGlobalJoin,
     StreamTableJoin,
@@ -33,10 +35,6 @@ from lakestreams.topology.nodes import (
     TableTableJoin,
     ToTable,
     WindowedJoin,
-    history_of,
-    is_join,
-    is_made,
-    is_table,
 )
 from lakestreams.topology.old_values import quiet_filters, remembers_rows
 
@@ -133,7 +131,7 @@ def frames(topology: Topology) -> list[tuple[str, str]]:
     return [
         (node.name, name)
         for node in topology.nodes
-        for name in (*_kept(node, quiet), *(("outcomes",) if is_join(node) and node.name in counted else ()))
+        for name in (*_kept(node, quiet), *(("outcomes",) if isinstance(node, Join) and node.name in counted else ()))
     ]
 
 
@@ -142,7 +140,7 @@ def _kept(node: Node, quiet: Collection[str]) -> tuple[str, ...]:
     if isinstance(node, WindowedJoin | TableTableJoin | ForeignKeyJoin):
         return ("left", "right")
     if isinstance(node, StreamTableJoin):
-        if history_of(node.right) is not None:
+        if node.right.history_ms is not None:
             return ("versions", "points") if node.grace_ms is not None else ("versions",)
         return ("table", "points") if node.races else ("table",)
     if isinstance(node, StreamGlobalJoin | ForeignKeyStreamJoin | DropAbsentDeletes):
@@ -150,7 +148,7 @@ def _kept(node: Node, quiet: Collection[str]) -> tuple[str, ...]:
     if isinstance(node, Filter):
         return ("table",) if node.name in quiet and remembers_rows(node) else ()
     if isinstance(node, Aggregate):
-        of_table, of_windows = is_table(node.parent), node.windows is not None
+        of_table, of_windows = node.parent.is_table, node.windows is not None
         return ("groups", *(("table",) if of_table else ()), *(("clocks",) if of_windows else ()))
     if isinstance(node, Suppress) and (node.until_ms != 0 or node.max_records is not None):
         return ("buffer", "clocks")
@@ -179,7 +177,7 @@ def _cannot_tell(node: Node, topology: Topology, *, raw: bool) -> bool:
     """The reasons of `quarantine` that depend on more than on how many null keys and late records a plan counted."""
     if lets_out_before(node):
         return False  # what it refuses is looked up first, and written only where there is any
-    of_stream = isinstance(node, Aggregate) and not is_table(node.parent)
+    of_stream = isinstance(node, Aggregate) and not node.parent.is_table
     late = (isinstance(node, WindowedJoin) and node.rules == "strict") or (
         isinstance(node, Aggregate) and node.windows is not None
     )

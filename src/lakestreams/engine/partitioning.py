@@ -16,7 +16,7 @@ from lakestreams.engine.ledger import Ledger
 from lakestreams.expectations import copartitioning, partitioning
 from lakestreams.expectations.copartitioning import Pair
 from lakestreams.expectations.partitioning import PartitionerReport, Skew, SplitKeys
-from lakestreams.topology.nodes import CO_PARTITIONED, Node, Source
+from lakestreams.topology.nodes import Node, Source
 from lakestreams.topology.partitions import pins
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def examine(spark: SparkSession, lake: Lake, topology: Topology, newest: int = N
 
 def meeting(topology: Topology) -> list[tuple[str, str]]:
     """Topics whose records meet by key as they lie in their partitions: left and right of each such join, each pair once."""
-    joins = (node for node in topology.nodes if isinstance(node, CO_PARTITIONED))
+    joins = (node for node in topology.joins if node.co_partitioning is not None)
     found = ((left, right) for join in joins for left in _topics(join.left) for right in _topics(join.right))
     return list(dict.fromkeys((left, right) for left, right in found if left != right))
 

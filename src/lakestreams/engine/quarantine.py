@@ -22,8 +22,15 @@ from lakestreams.engine.plans import Plan, Range
 from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.flow.dataflow import Rejected
 from lakestreams.flow.sides import DETAIL, EXPECTATION, ROW, RULES
-from lakestreams.topology.graph import is_rekeyed, may_delete, passes_null_values, refuses_null_values, sources_of
-from lakestreams.topology.nodes import Aggregate, WindowedJoin, is_made
+from lakestreams.topology.graph import (
+    is_made,
+    is_rekeyed,
+    may_delete,
+    passes_null_values,
+    refuses_null_values,
+    sources_of,
+)
+from lakestreams.topology.nodes import Aggregate, WindowedJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

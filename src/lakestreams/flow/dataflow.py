@@ -74,8 +74,6 @@ from lakestreams.topology.nodes import (
     ToStream,
     ToTable,
     WindowedJoin,
-    is_join,
-    is_table,
 )
 from lakestreams.topology.old_values import quiet_filters
 
@@ -276,7 +274,7 @@ class _Walk:
     def _apart(self, node: Node, frame: DataFrame | TableSide) -> DataFrame | TableSide:
         """What a stateful step gives, out of its plan if another stateful step follows."""
         apart = self._inputs.apart
-        if apart is None or not _is_stateful(node) or node.name not in self._read_again:
+        if apart is None or not node.stateful or node.name not in self._read_again:
             return frame
         return TableSide(None, apart(frame.all())) if isinstance(frame, TableSide) else apart(frame)
 
@@ -310,7 +308,7 @@ class _Walk:
     def _evaluate(self, node: Node) -> DataFrame | TableSide:
         if isinstance(node, Source):
             return self._inputs.streams[node.name] if node.kind == "stream" else self._inputs.tables[node.name]
-        if is_join(node):
+        if isinstance(node, Join):
             return self._join(node)
         parent = self._frames[node.parents[0].name]
         if isinstance(node, Sink):
@@ -375,7 +373,7 @@ class _Walk:
         fields = self._steps.fields(owner, rows, node)
         of_now = rows.where(is_new(self._inputs.wanted) & (F.col(KIND) != TICK))
         dataset = Dataset(node.name, of_now, fields, rules, invariants)
-        if is_join(node) and any(isinstance(one, FanOut | OneOutcomePerLeft) for one in invariants):
+        if isinstance(node, Join) and any(isinstance(one, FanOut | OneOutcomePerLeft) for one in invariants):
             dataset = replace(dataset, outcomes=self._outcomes(node, rows))
         if node.name in self._orphans:
             dataset = replace(dataset, orphans=self._orphans[node.name])
@@ -417,7 +415,7 @@ class _Walk:
     # --- joins -------------------------------------------------------------------------------------------------------
 
     def _join(self, node: Join) -> DataFrame | TableSide:
-        with_old = is_table(node) and self._wants_old(node)
+        with_old = node.is_table and self._wants_old(node)
         left, right = self._frames[node.left.name], self._frames[node.right.name]
         rows = self._shapes.joined(node, left, right, old=with_old)
         if isinstance(node, ForeignKeyJoin):
@@ -430,7 +428,7 @@ class _Walk:
             made[OLD] = F.when(F.col("kind_before").isin(MATCHED, UNMATCHED), before)
         further = [name for name in (OLD, SEEN_TIME) if name in made or (with_old and name in rows.columns)]
         frame = rows.withColumns(made).select(*RECORD_COLUMNS, *further)
-        return TableSide(None, frame) if is_table(node) else frame
+        return TableSide(None, frame) if node.is_table else frame
 
     def _note_orphans(self, node: ForeignKeyJoin, rows: DataFrame) -> DataFrame:
         """Which rows of a left table name a row that is not there; only if it is expected that they do not."""
@@ -482,7 +480,7 @@ class _Walk:
         if expectations.rules_of(node.name) or expectations.invariants_of(node.name):
             rows = self._judge(node, self._inputs.hold(rows))
         self._results.records[node.name] = rows
-        if is_table(node):
+        if node.is_table:
             gone = F.col(VALUE).isNull()
             rows = rows.withColumn(KIND, F.when(gone, F.lit(TOMBSTONE)).otherwise(F.col(KIND)))
         frame = self._silver(node, rows) if isinstance(node, DeltaSink) else self._topic(node, rows)
@@ -495,7 +493,7 @@ class _Walk:
 
     def _silver(self, node: DeltaSink, frame: DataFrame) -> DataFrame:
         value = names(frame, VALUE)
-        if is_table(node):
+        if node.is_table:
             # the key says which row it is, also of a deletion
             own = {name.lower() for name in names(frame, KEY)}
             value = [name for name in value if name.lower() not in own]
@@ -534,15 +532,11 @@ def _reads_old(node: Node) -> bool:
     return isinstance(node, TableTableJoin | ForeignKeyJoin | DropAbsentDeletes | Aggregate)
 
 
-def _is_stateful(node: Node) -> bool:
-    return is_join(node) or isinstance(node, Aggregate | Suppress | ToTable)
-
-
 def _before_stateful(nodes: Sequence[Node]) -> set[str]:
     """The nodes of whose results, however they are reshaped, a stateful one is made."""
     found: set[str] = set()
     for node in reversed(nodes):  # children first
-        if _is_stateful(node) or node.name in found:
+        if node.stateful or node.name in found:
             found.update(parent.name for parent in node.parents)
     return found
 

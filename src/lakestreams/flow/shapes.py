@@ -46,7 +46,6 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
-    history_of,
 )
 from lakestreams.topology.old_values import remembers_rows
 
@@ -69,7 +68,7 @@ def explain(node: Join) -> str:
         times = (node.before_ms, node.after_ms, node.grace_ms)
         return stream_stream.explain(Windowed(node.how, *times, emit=node.emit_unmatched, rules=node.rules))
     if isinstance(node, StreamTableJoin):
-        history = history_of(node.right)
+        history = node.right.history_ms
         if node.races:
             return race.explain(node.how, node.wait_ms, node.amend_ms)
         if history is None:

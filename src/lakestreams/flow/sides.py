@@ -35,7 +35,7 @@ from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOCK, MOVES, PerTask
 from lakestreams.topology.graph import follows_partitions, held_before_ms, key_source, lets_out_before, sources_of
-from lakestreams.topology.nodes import Join, Node, StreamTableJoin, WindowedJoin, history_of
+from lakestreams.topology.nodes import Join, Node, StreamTableJoin, WindowedJoin
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class Sides:
         return max([self._tasks(node), *(self.partitions.get(source.topic, 1) for source in sources_of(node))])
 
     def _history(self, node: Node) -> int | Column | None:
-        own = history_of(node)
+        own = node.history_ms
         if own is None or self.scopes is None or not self.scopes.retention:
             return own
         return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))

@@ -13,6 +13,7 @@ from lakestreams.topology.nodes import (
     FlatMapValues,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
+    Join,
     KafkaSink,
     Map,
     MapValues,
@@ -27,16 +28,11 @@ from lakestreams.topology.nodes import (
     ToStream,
     ToTable,
     WindowedJoin,
-    history_of,
-    is_join,
-    is_made,
-    is_table,
-    windows_of,
 )
 from lakestreams.topology.old_values import quiet_filters
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Join, Node, Overlap
+    from lakestreams.topology.nodes import Node, Overlap
 
 
 def sources_of(node: Node) -> tuple[Source, ...]:
@@ -91,6 +87,11 @@ def is_plural(node: Node) -> bool:
         shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
         return bool(shared) or is_plural(node.left) or is_plural(node.right)
     return is_plural(node.parents[0])
+
+
+def is_made(node: Node) -> bool:
+    """Whether something that waits or gathers lies between the sources and a node: a join, an aggregation, a buffer."""
+    return node.gathers or any(is_made(parent) for parent in node.parents)
 
 
 def follows_partitions(node: Node) -> bool:
@@ -178,7 +179,7 @@ def tells_each_change_once(node: Node, nodes: Sequence[Node]) -> bool:
     if isinstance(node, TableTableJoin | ForeignKeyJoin):
         once = overlap_of(node, nodes) == "none" or (isinstance(node, TableTableJoin) and meet_apart(node))
         return once and all(tells_each_change_once(parent, nodes) for parent in node.parents)
-    passes = is_table(node) and not isinstance(node, Source | Aggregate | ToTable)
+    passes = node.is_table and not isinstance(node, Source | Aggregate | ToTable)
     return not passes or tells_each_change_once(node.parents[0], nodes)
 
 
@@ -202,7 +203,7 @@ def only_looks_up(nodes: Sequence[Node]) -> bool:
 
     def remembers(node: Node) -> bool:
         if isinstance(node, looks_up):
-            return history_of(node.right) is not None or (isinstance(node, StreamTableJoin) and node.waits)
+            return node.right.history_ms is not None or (isinstance(node, StreamTableJoin) and node.waits)
         return not isinstance(node, forgets)
 
     return not any(remembers(node) for node in nodes) and not quiet_filters(nodes)
@@ -284,7 +285,7 @@ def _wait_ms(node: Node) -> int:
         return 0
     if node.until_ms is not None:
         return node.until_ms
-    windows = windows_of(node.parent)
+    windows = node.parent.key_windows
     return windows.size_ms + windows.grace_ms if windows else 0
 
 
@@ -299,7 +300,7 @@ def is_interleaved(join: Join) -> bool:
         return False
     fork = shared[-1].name
     behind = [node for side in (join.left, join.right) for node in upstream(side, fork)]
-    return not any(is_join(node) or isinstance(node, FlatMap | FlatMapValues | Merge) for node in behind)
+    return not any(isinstance(node, Join | FlatMap | FlatMapValues | Merge) for node in behind)
 
 
 def _paths(node: Node, source: str, declared: Mapping[str, int]) -> list[list[int]]:

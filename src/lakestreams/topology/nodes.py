@@ -1,14 +1,17 @@
-"""The nodes of a topology: frozen values, one class a kind, each with the user's name for it.
+"""The nodes of a topology: frozen values, one class per kind, each with the user's name for it.
 
 A node knows its parents, never its children. Functions (mappers, joiners, predicates) are kept as given and are
 evaluated over Spark Columns when the topology is bound to a session.
+
+What depends on a node's kind is a trait: a property or class variable with a default on `Node`. Code elsewhere asks for the
+trait, not for the class, so that a new operator is a new class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from lakestreams.formats.time import EventTime
 
@@ -43,6 +46,8 @@ Changes = Literal["every_change", "latest"]
 EmptyGroup = Literal["keep", "delete"]
 WhenFull = Literal["emit", "shutdown"]
 Settling = Literal["caught_up", "event_time"]
+# What a node's records are: points in time, versions of their key, or versions that every task holds whole.
+Sort = Literal["stream", "table", "global table"]
 
 Projection: TypeAlias = "Mapping[str, Column]"
 Mapper: TypeAlias = "Callable[[Fields], Projection]"
@@ -62,10 +67,71 @@ Reducer: TypeAlias = "Callable[[Fields, Fields], Projection]"
 DAY_MS = 86_400_000
 # Before the name of a Delta source, where other sources have their topic. No topic of Kafka can have a slash.
 DELTA_TOPIC = "delta/"
+STREAM: Final = "stream"
+TABLE: Final = "table"
+GLOBAL: Final = "global table"
 
 
 @dataclass(frozen=True)
-class Source:
+class Node:
+    """Something of a topology that has a name and makes records. Its traits are what others need to know of its kind.
+
+    Attributes:
+        name: the user's name.
+        takes: what each input must make; None: anything.
+        gathers: whether rows wait or are gathered here, so that they no longer come as their partitions do.
+        stateful: whether rows are made of rows of the past.
+    """
+
+    name: str
+
+    takes: ClassVar[Sort | None] = None
+    gathers: ClassVar[bool] = False
+    stateful: ClassVar[bool] = False
+    _word: ClassVar[str] = ""
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The inputs, left before right."""
+        return ()
+
+    @property
+    def word(self) -> str:
+        """The word for the node's kind, as drawings and messages show it."""
+        return self._word
+
+    @property
+    def makes(self) -> Sort:
+        """What the node's records are."""
+        return STREAM
+
+    @property
+    def is_table(self) -> bool:
+        """Whether records are versions of their key rather than points."""
+        return self.makes != STREAM
+
+    @property
+    def history_ms(self) -> int | None:
+        """The history retention of a versioned table; None if it is not versioned.
+
+        It passes through stateless steps and ends at a stateful one (semantics section 7).
+        """
+        return None
+
+    @property
+    def key_windows(self) -> TimeWindows | None:
+        """The windows that a table's keys have, if a windowed aggregation made them and no later step changed the keys."""
+        return None
+
+    def wrong_inputs(self) -> Iterator[str]:
+        """What there is to say of inputs that make something else than the node takes."""
+        for parent in self.parents:
+            if self.takes is not None and parent.makes != self.takes:
+                yield f"{parent.name} is a {parent.makes}; {self.word} takes a {self.takes}"
+
+
+@dataclass(frozen=True)
+class Source(Node):
     """A topic read as a stream (records are points), as a table or as a global table (records are versions).
 
     A Delta table may take the topic's place: it has one partition, whose offsets come from the table's versions
@@ -87,7 +153,6 @@ class Source:
         bronze: what its bronze table is called behind the pipeline's name; None: as the topic.
     """
 
-    name: str
     topic: str
     kind: SourceKind
     key: Format
@@ -103,16 +168,20 @@ class Source:
     bronze: str | None = None
 
     @property
-    def parents(self) -> tuple[Node, ...]:
-        """None: a source is where records come in."""
-        return ()
+    def word(self) -> str:
+        """What it is read as."""
+        return self.kind
+
+    @property
+    def makes(self) -> Sort:
+        """As it is declared."""
+        return GLOBAL if self.kind == "global_table" else self.kind
 
 
 @dataclass(frozen=True)
-class _OneInput:
+class OneInput(Node):
     """What every step, aggregation, buffer and output has: a name, and the node that it reads."""
 
-    name: str
     parent: Node
 
     @property
@@ -122,10 +191,9 @@ class _OneInput:
 
 
 @dataclass(frozen=True)
-class _TwoInputs:
+class TwoInputs(Node):
     """What every join and merge has: a name, and the nodes on its left and on its right."""
 
-    name: str
     left: Node
     right: Node
 
@@ -136,70 +204,186 @@ class _TwoInputs:
 
 
 @dataclass(frozen=True)
-class MapValues(_OneInput):
+class PerRow(OneInput):
+    """A step on one row at a time, of a stream or a table: what comes out is what came in, under its key."""
+
+    @property
+    def makes(self) -> Sort:
+        """As its input."""
+        return self.parent.makes
+
+    @property
+    def history_ms(self) -> int | None:
+        """As its input."""
+        return self.parent.history_ms
+
+    @property
+    def key_windows(self) -> TimeWindows | None:
+        """As its input."""
+        return self.parent.key_windows if self.is_table else None
+
+
+@dataclass(frozen=True)
+class Join(TwoInputs):
+    """A join of any shape.
+
+    Attributes:
+        how: which rows come out though they have met none.
+        sides: what the left input must make, and what the right one.
+        shape: what the sides are, such as `stream-table`; with how they find each other, if not by key.
+        how_choices: the values that `how` can have, as a Literal.
+    """
+
+    how: OuterJoinKind
+
+    sides: ClassVar[tuple[Sort, Sort]]
+    shape: ClassVar[str]
+    how_choices: ClassVar[Any] = JoinKind
+    gathers: ClassVar[bool] = True
+    stateful: ClassVar[bool] = True
+
+    @property
+    def word(self) -> str:
+        """The verb with which it is declared."""
+        return "join" if self.how == "inner" else f"{self.how}_join"
+
+    @property
+    def joiner(self) -> AnyJoiner | None:
+        """Makes a result's value of both sides; None: it has all their columns."""
+        return None
+
+    @property
+    def co_partitioning(self) -> CoPartitioning | None:
+        """What to do if the sides have different partition counts; None: the join does not need equal ones."""
+        return None
+
+    @property
+    def makes(self) -> Sort:
+        """As its left side: looking up in a table leaves a stream a stream."""
+        return self.sides[0]
+
+    def wrong_inputs(self) -> Iterator[str]:
+        """Each side has what it takes."""
+        for side, parent, wanted in zip(("left", "right"), self.parents, self.sides, strict=True):
+            if parent.makes != wanted:
+                found = f"the {side} side of a {self.shape} join is {parent.name}, a {parent.makes}"
+                yield f"{found}; it takes a {wanted}"
+
+
+@dataclass(frozen=True)
+class Sink(OneInput):
+    """An output."""
+
+    @property
+    def makes(self) -> Sort:
+        """A stream's records, or a table's rows."""
+        return TABLE if self.parent.is_table else STREAM
+
+    def wrong_inputs(self) -> Iterator[str]:
+        """A stream or a table."""
+        if self.parent.makes == GLOBAL:
+            yield f"{self.parent.name} is a global table, which every task holds whole; it is no output"
+
+
+@dataclass(frozen=True)
+class MapValues(PerRow):
     """Every record's value becomes the projection's columns; key, time and order stay."""
+
+    _word: ClassVar[str] = "map_values"
 
     mapper: Mapper
 
 
 @dataclass(frozen=True)
-class Filter(_OneInput):
+class Filter(PerRow):
     """Records whose predicate is true stay; of a table, the others become tombstones."""
+
+    _word: ClassVar[str] = "filter"
 
     predicate: Predicate
 
 
 @dataclass(frozen=True)
-class SelectKey(_OneInput):
+class SelectKey(OneInput):
     """A stream gets another key; value, time and order stay (coordinates are the source's)."""
+
+    takes: ClassVar[Sort | None] = STREAM
+    _word: ClassVar[str] = "select_key"
 
     mapper: Mapper
 
 
 @dataclass(frozen=True)
-class DropAbsentDeletes(_OneInput):
+class DropAbsentDeletes(OneInput):
     """A table without the deletions of keys that have no row.
 
     Kafka Streams swallows them where a record cache lies before the table's store and tells them to joins where none
     does (semantics section 8.1), where they can cause tombstones that nobody needs.
     """
 
+    _word: ClassVar[str] = "drop_absent_deletes"
+
+    @property
+    def makes(self) -> Sort:
+        """A table, which each task has its part of."""
+        return TABLE if self.parent.is_table else STREAM
+
+    @property
+    def key_windows(self) -> TimeWindows | None:
+        """As its input."""
+        return self.parent.key_windows if self.is_table else None
+
 
 @dataclass(frozen=True)
-class Map(_OneInput):
+class Map(OneInput):
     """A stream gets another key and another value at once; time and order stay."""
+
+    takes: ClassVar[Sort | None] = STREAM
+    _word: ClassVar[str] = "map"
 
     mapper: PairMapper
 
 
 @dataclass(frozen=True)
-class FlatMapValues(_OneInput):
+class FlatMapValues(OneInput):
     """Each record becomes none, one or several, all with its key, time and order, in the mapper's order."""
+
+    takes: ClassVar[Sort | None] = STREAM
+    _word: ClassVar[str] = "flat_map_values"
 
     mapper: ManyMapper
 
 
 @dataclass(frozen=True)
-class FlatMap(_OneInput):
+class FlatMap(OneInput):
     """Each record becomes none, one or several, each with a key and a value of its own, in the mapper's order."""
+
+    takes: ClassVar[Sort | None] = STREAM
+    _word: ClassVar[str] = "flat_map"
 
     mapper: ManyPairMapper
 
 
 @dataclass(frozen=True)
-class Merge(_TwoInputs):
+class Merge(TwoInputs):
     """The records of two streams of equal columns as one stream."""
+
+    takes: ClassVar[Sort | None] = STREAM
+    _word: ClassVar[str] = "merge"
 
 
 @dataclass(frozen=True)
-class Repartition(_OneInput):
+class Repartition(OneInput):
     """A stream whose tasks are the hash of its key over a count of partitions. Logical: no topic is made."""
+
+    takes: ClassVar[Sort | None] = STREAM
+    _word: ClassVar[str] = "repartition"
 
     partitions: int
 
 
 @dataclass(frozen=True)
-class WindowedJoin(_TwoInputs):
+class WindowedJoin(Join):
     """Two streams' records of one key whose times lie in a window around each other (Kafka's KStream-KStream join).
 
     Attributes:
@@ -210,6 +394,10 @@ class WindowedJoin(_TwoInputs):
         store: what Kafka Streams would keep the window in; of the rules `kafka` only: in an in-memory store a null
             value moves the store's clock.
     """
+
+    sides: ClassVar[tuple[Sort, Sort]] = (STREAM, STREAM)
+    shape: ClassVar[str] = "stream-stream"
+    how_choices: ClassVar[Any] = OuterJoinKind  # joins between equals: both can keep unmatched rows
 
     how: OuterJoinKind
     before_ms: int
@@ -223,7 +411,7 @@ class WindowedJoin(_TwoInputs):
 
 
 @dataclass(frozen=True)
-class StreamTableJoin(_TwoInputs):
+class StreamTableJoin(Join):
     """Each stream record with the table row of its key that is valid at the record (Kafka's KStream-KTable join).
 
     A versioned table (`history_ms` of its source) is looked up as of the record's event time, any other one as of the
@@ -234,6 +422,9 @@ class StreamTableJoin(_TwoInputs):
         wait_ms: how long a record that meets no row waits for one, before it comes out without, or is refused.
         amend_ms: how long a record that came out without a row is put right by one that comes.
     """
+
+    sides: ClassVar[tuple[Sort, Sort]] = (STREAM, TABLE)
+    shape: ClassVar[str] = "stream-table"
 
     how: JoinKind
     joiner: AnyJoiner | None = None
@@ -254,12 +445,15 @@ class StreamTableJoin(_TwoInputs):
 
 
 @dataclass(frozen=True)
-class StreamGlobalJoin(_TwoInputs):
+class StreamGlobalJoin(Join):
     """Each stream record with the global table's row of a key made from it (Kafka's KStream-GlobalKTable join).
 
     Attributes:
         left_on: from the record's fields to the table's key columns, in the table's order.
     """
+
+    sides: ClassVar[tuple[Sort, Sort]] = (STREAM, GLOBAL)
+    shape: ClassVar[str] = "stream-global"
 
     how: JoinKind
     left_on: Mapper
@@ -267,8 +461,12 @@ class StreamGlobalJoin(_TwoInputs):
 
 
 @dataclass(frozen=True)
-class TableTableJoin(_TwoInputs):
+class TableTableJoin(Join):
     """Two tables' rows of one key, kept up to date (Kafka's KTable-KTable join)."""
+
+    sides: ClassVar[tuple[Sort, Sort]] = (TABLE, TABLE)
+    shape: ClassVar[str] = "table-table"
+    how_choices: ClassVar[Any] = OuterJoinKind  # joins between equals: both can keep unmatched rows
 
     how: OuterJoinKind
     joiner: AnyJoiner | None = None
@@ -276,12 +474,15 @@ class TableTableJoin(_TwoInputs):
 
 
 @dataclass(frozen=True)
-class ForeignKeyJoin(_TwoInputs):
+class ForeignKeyJoin(Join):
     """Each row of the left table with the right table's row that it names (Kafka's foreign-key join, KIP-213).
 
     Attributes:
         left_on: from the left row's fields (key and value) to the right table's key columns, in their order.
     """
+
+    sides: ClassVar[tuple[Sort, Sort]] = (TABLE, TABLE)
+    shape: ClassVar[str] = "foreign-key table-table"
 
     how: JoinKind
     left_on: Mapper
@@ -289,12 +490,15 @@ class ForeignKeyJoin(_TwoInputs):
 
 
 @dataclass(frozen=True)
-class ForeignKeyStreamJoin(_TwoInputs):
+class ForeignKeyStreamJoin(Join):
     """Each stream record with every table row that names its key (KIP-955).
 
     Attributes:
         right_on: from the table row's fields (key and value) to the stream's key columns, in their order.
     """
+
+    sides: ClassVar[tuple[Sort, Sort]] = (STREAM, TABLE)
+    shape: ClassVar[str] = "foreign-key stream-table"
 
     how: JoinKind
     right_on: Mapper
@@ -302,13 +506,25 @@ class ForeignKeyStreamJoin(_TwoInputs):
 
 
 @dataclass(frozen=True)
-class ToTable(_OneInput):
+class ToTable(OneInput):
     """A stream read as a table: each record is its key's new row, a null value deletes it (Kafka's `toTable`)."""
+
+    takes: ClassVar[Sort | None] = STREAM
+    stateful: ClassVar[bool] = True
+    _word: ClassVar[str] = "to_table"
+
+    @property
+    def makes(self) -> Sort:
+        """A table."""
+        return TABLE
 
 
 @dataclass(frozen=True)
-class ToStream(_OneInput):
+class ToStream(OneInput):
     """A table's changes as a stream: each new row is a record, each deletion one with a null value."""
+
+    takes: ClassVar[Sort | None] = TABLE
+    _word: ClassVar[str] = "to_stream"
 
 
 @dataclass(frozen=True)
@@ -324,7 +540,7 @@ class TimeWindows:
 
 
 @dataclass(frozen=True)
-class Aggregate(_OneInput):
+class Aggregate(OneInput):
     """A table of one row a group: counts, sums and other aggregates of a stream's records or a table's rows.
 
     Attributes:
@@ -337,6 +553,9 @@ class Aggregate(_OneInput):
         empty: of a table, what a group without rows is: `keep` or `delete`.
     """
 
+    gathers: ClassVar[bool] = True
+    stateful: ClassVar[bool] = True
+
     verb: AggregateVerb
     group: GroupMapper | None = None
     windows: TimeWindows | None = None
@@ -346,9 +565,30 @@ class Aggregate(_OneInput):
     emit: Changes = "every_change"
     empty: EmptyGroup = "keep"
 
+    @property
+    def makes(self) -> Sort:
+        """A table."""
+        return TABLE
+
+    @property
+    def word(self) -> str:
+        """The verb with which it is declared."""
+        return self.verb
+
+    @property
+    def key_windows(self) -> TimeWindows | None:
+        """What each record is counted in."""
+        return self.windows
+
+    def wrong_inputs(self) -> Iterator[str]:
+        """A table's rows are grouped by something, a stream's records by their key."""
+        wanted = TABLE if self.group is not None else STREAM
+        if self.parent.makes != wanted:
+            yield f"{self.parent.name} is a {self.parent.makes}; this {self.word} takes a {wanted}"
+
 
 @dataclass(frozen=True)
-class Suppress(_OneInput):
+class Suppress(OneInput):
     """A table whose updates wait in a buffer, so that only the last one of a while is told (Kafka's `suppress`).
 
     Attributes:
@@ -357,13 +597,28 @@ class Suppress(_OneInput):
         when_full: what happens then: the oldest ones come out early, or the run stops.
     """
 
+    takes: ClassVar[Sort | None] = TABLE
+    gathers: ClassVar[bool] = True
+    stateful: ClassVar[bool] = True
+    _word: ClassVar[str] = "suppress"
+
     until_ms: int | None = None
     max_records: int | None = None
     when_full: WhenFull = "emit"
 
+    @property
+    def makes(self) -> Sort:
+        """A table."""
+        return TABLE
+
+    @property
+    def key_windows(self) -> TimeWindows | None:
+        """As its input."""
+        return self.parent.key_windows
+
 
 @dataclass(frozen=True)
-class DeltaSink(_OneInput):
+class DeltaSink(Sink):
     """A stream or a table written to a Delta table, one commit a cycle.
 
     Attributes:
@@ -374,6 +629,8 @@ class DeltaSink(_OneInput):
         change_feed: whether Delta's change data feed is on.
     """
 
+    _word: ClassVar[str] = "to_delta"
+
     cluster_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     mode: SinkMode = "append"
@@ -381,7 +638,7 @@ class DeltaSink(_OneInput):
 
 
 @dataclass(frozen=True)
-class KafkaSink(_OneInput):
+class KafkaSink(Sink):
     """A stream's records, or a table's changes, written to a Kafka topic at least once.
 
     Attributes:
@@ -389,108 +646,16 @@ class KafkaSink(_OneInput):
         key, value: how the bytes are written; None: a JSON object of all columns.
     """
 
+    _word: ClassVar[str] = "to_kafka"
+
     key: Format | None = None
     value: Format | None = None
 
 
-Join: TypeAlias = (
-    WindowedJoin | StreamTableJoin | StreamGlobalJoin | TableTableJoin | ForeignKeyJoin | ForeignKeyStreamJoin
-)
 Step: TypeAlias = (
     MapValues | Filter | DropAbsentDeletes | SelectKey | Map | FlatMapValues | FlatMap | Merge | Repartition
     | ToTable | ToStream
 )  # fmt: skip
-Sink: TypeAlias = DeltaSink | KafkaSink
-Node: TypeAlias = Source | Step | Join | Aggregate | Suppress | Sink
 
 # What a windowed aggregate's key has behind the group's columns: the window's first ms, and the first one after it.
 WINDOW_COLUMNS = ("window_start_ms", "window_end_ms")
-
-# Joins by the key both sides already have: their tasks must fit (semantics section 9).
-CO_PARTITIONED = (WindowedJoin, StreamTableJoin, TableTableJoin)
-# Joins between equals: only they can keep the unmatched rows of both sides.
-WITH_OUTER = (WindowedJoin, TableTableJoin)
-_WORDS: dict[type[Any], str] = {
-    MapValues: "map_values",
-    Filter: "filter",
-    DropAbsentDeletes: "drop_absent_deletes",
-    SelectKey: "select_key",
-    Map: "map",
-    FlatMapValues: "flat_map_values",
-    FlatMap: "flat_map",
-    Merge: "merge",
-    Repartition: "repartition",
-    ToTable: "to_table",
-    ToStream: "to_stream",
-    Suppress: "suppress",
-    DeltaSink: "to_delta",
-    KafkaSink: "to_kafka",
-}
-_SHAPES: dict[type[Any], str] = {
-    WindowedJoin: "stream-stream",
-    StreamTableJoin: "stream-table",
-    StreamGlobalJoin: "stream-global",
-    TableTableJoin: "table-table",
-    ForeignKeyJoin: "foreign-key table-table",
-    ForeignKeyStreamJoin: "foreign-key stream-table",
-}
-
-
-def is_join(node: Node) -> TypeGuard[Join]:
-    """Whether a node is a join of any shape."""
-    return type(node) in _SHAPES
-
-
-def shape_of(join: Join | type[Join]) -> str:
-    """The name of a join's shape, or of a class of joins, such as `stream-table`."""
-    return _SHAPES[join if isinstance(join, type) else type(join)]
-
-
-def is_table(node: Node) -> bool:
-    """Whether a node's records are versions of their key rather than points."""
-    if isinstance(node, Source):
-        return node.kind != "stream"
-    if isinstance(node, TableTableJoin | ForeignKeyJoin | ToTable | Aggregate | Suppress):
-        return True
-    return isinstance(node, MapValues | Filter | DropAbsentDeletes | DeltaSink | KafkaSink) and is_table(node.parent)
-
-
-def windows_of(node: Node) -> TimeWindows | None:
-    """The windows that a table's keys have, if a windowed aggregation made them and no later step changed the keys."""
-    if isinstance(node, Aggregate):
-        return node.windows
-    passes = isinstance(node, MapValues | Filter | DropAbsentDeletes | Suppress) and is_table(node)
-    return windows_of(node.parents[0]) if passes else None
-
-
-def is_made(node: Node) -> bool:
-    """Whether something that waits or gathers lies between the sources and a node: a join, an aggregation, a buffer."""
-    return is_join(node) or isinstance(node, Aggregate | Suppress) or any(is_made(parent) for parent in node.parents)
-
-
-def is_global(node: Node) -> bool:
-    """Whether a node is a global table, or a step on one."""
-    if isinstance(node, Source):
-        return node.kind == "global_table"
-    return isinstance(node, MapValues | Filter) and is_global(node.parent)
-
-
-def history_of(node: Node) -> int | None:
-    """The history retention of a versioned table in ms; None if it is not versioned.
-
-    Versioned-ness passes through stateless steps and ends at a stateful one (semantics section 7).
-    """
-    if isinstance(node, Source):
-        return node.history_ms
-    return history_of(node.parent) if isinstance(node, MapValues | Filter) else None
-
-
-def kind_of(node: Node) -> str:
-    """The word for a node's kind, as drawings and messages show it."""
-    if isinstance(node, Source):
-        return node.kind
-    if is_join(node):
-        return "join" if node.how == "inner" else f"{node.how}_join"
-    if isinstance(node, Aggregate):
-        return node.verb
-    return _WORDS[type(node)]

@@ -27,9 +27,6 @@ from lakestreams.topology.nodes import (
     TableTableJoin,
     ToStream,
     ToTable,
-    history_of,
-    is_table,
-    windows_of,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +46,7 @@ def quiet_filters(nodes: Sequence[Node]) -> frozenset[str]:
     return frozenset(
         node.name
         for node in nodes
-        if node.name in asking.filters & heard and history_of(node) is None and not _forgets(node)
+        if node.name in asking.filters & heard and node.history_ms is None and not _forgets(node)
     )
 
 
@@ -74,7 +71,7 @@ def _heard(nodes: Sequence[Node]) -> set[str]:
 def _forgets(node: Node) -> bool:
     """Whether rows that were told are too many to keep: windows that come out of a buffer before they close."""
     origin = _origin(node)
-    return isinstance(origin, Suppress) and origin.until_ms is not None and windows_of(origin) is not None
+    return isinstance(origin, Suppress) and origin.until_ms is not None and origin.key_windows is not None
 
 
 def _origin(node: Node) -> Node:
@@ -95,7 +92,7 @@ class _Asking:
     def declare(self, node: Node) -> None:
         """What declaring one node asks of those before it."""
         if isinstance(node, Filter):
-            if is_table(node) and self._ask(node.parent, insists=False):
+            if node.is_table and self._ask(node.parent, insists=False):
                 self.filters.add(node.name)
         elif isinstance(node, TableTableJoin):
             outer = {"inner": (), "left": (node.left,), "outer": node.parents}[node.how]
@@ -119,7 +116,7 @@ class _Asking:
             for parent in node.parents:
                 self._ask(parent, insists=True)
         elif isinstance(node, Source | ToTable | ForeignKeyJoin):
-            if not (insists or node.name in self._stored or history_of(node) is not None):
+            if not (insists or node.name in self._stored or node.history_ms is not None):
                 return False
         elif isinstance(node, Filter):
             if self._ask(node.parent, insists=insists):

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from lakestreams.errors import CoPartitioningRequired, LakestreamsError
 from lakestreams.topology.graph import sources_of
 from lakestreams.topology.nodes import (
-    CO_PARTITIONED,
     Aggregate,
     FlatMap,
+    Join,
     Map,
     Merge,
     Node,
@@ -41,7 +41,7 @@ def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tup
     faults: list[LakestreamsError] = []
     warnings: list[str] = []
     for node in nodes:
-        if not isinstance(node, CO_PARTITIONED) or node.co_partitioning == "off":
+        if not isinstance(node, Join) or node.co_partitioning in (None, "off"):
             continue
         left, right = _counts(node.left, partitions), _counts(node.right, partitions)
         if len({*left.values(), *right.values()}) < 2:
@@ -88,7 +88,7 @@ def pins(node: Node) -> tuple[Pin, ...] | None:
     if isinstance(node, Merge):
         left, right = pins(node.left), pins(node.right)
         return None if left is None or right is None else _once(left, right)
-    if isinstance(node, CO_PARTITIONED):
+    if isinstance(node, Join) and node.co_partitioning is not None:
         right = pins(node.right) if node.co_partitioning == "require" else None
         return _once(pins(node.left) or (), right or ())
     return pins(node.parents[0])
