@@ -81,6 +81,12 @@ class Node:
         takes: what each input must make; None: anything.
         gathers: whether rows wait or are gathered here, so that they no longer come as their partitions do.
         stateful: whether rows are made of rows of the past.
+        makes_key: whether the user's function makes a new key, which may be null.
+        multiplies: whether a row can become any number of rows.
+        passes_nulls: whether a stream's null values go through as they are.
+        null_deletes: whether a null value of the input is a deletion, as a stream becomes a table.
+        tells_deletions: whether a table's deletions come out as a stream's null values.
+        begins_changes: whether a table's changes are made here, and not passed on.
     """
 
     name: str
@@ -88,6 +94,12 @@ class Node:
     takes: ClassVar[Sort | None] = None
     gathers: ClassVar[bool] = False
     stateful: ClassVar[bool] = False
+    makes_key: ClassVar[bool] = False
+    multiplies: ClassVar[bool] = False
+    passes_nulls: ClassVar[bool] = False
+    null_deletes: ClassVar[bool] = False
+    tells_deletions: ClassVar[bool] = False
+    begins_changes: ClassVar[bool] = False
     _word: ClassVar[str] = ""
 
     @property
@@ -123,6 +135,51 @@ class Node:
         """The windows that a table's keys have, if a windowed aggregation made them and no later step changed the keys."""
         return None
 
+    @property
+    def rekeys(self) -> bool:
+        """Whether rows get other tasks than their source's partitions: Kafka Streams would need a repartition topic."""
+        return self.makes_key
+
+    @property
+    def placed_by(self) -> tuple[Node, ...]:
+        """The inputs in whose partitions the rows lie; none if they lie in others."""
+        return () if self.rekeys else self.parents
+
+    @property
+    def triggers(self) -> tuple[Node, ...]:
+        """The inputs whose records can cause rows; a table that is only looked up causes none."""
+        return self.parents
+
+    @property
+    def is_plural(self) -> bool:
+        """Whether one row of an input can cause several rows here."""
+        return self.multiplies
+
+    @property
+    def remembers(self) -> bool:
+        """Whether more must be remembered than the rows of tables as their topics have them."""
+        return False
+
+    @property
+    def waits(self) -> bool:
+        """Whether a row may come out by a record that it is not made of, or by none."""
+        return False
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """How far a clock must pass a record's time, at most, until the node holds nothing of it any more."""
+        return 0
+
+    @property
+    def span(self) -> tuple[str, int] | None:
+        """What holds records for a time, and for how long they matter, ms; None: nothing does."""
+        return None
+
+    @property
+    def least_slack_ms(self) -> int:
+        """How far a record may lie behind the clock without being late, at least, ms."""
+        return 0
+
     def wrong_inputs(self) -> Iterator[str]:
         """What there is to say of inputs that make something else than the node takes."""
         for parent in self.parents:
@@ -152,6 +209,8 @@ class Source(Node):
         ignore_changes: of a Delta table read as a stream, whether its updates and deletes are passed over.
         bronze: what its bronze table is called behind the pipeline's name; None: as the topic.
     """
+
+    begins_changes: ClassVar[bool] = True
 
     topic: str
     kind: SourceKind
@@ -290,6 +349,7 @@ class MapValues(PerRow):
     """Every record's value becomes the projection's columns; key, time and order stay."""
 
     _word: ClassVar[str] = "map_values"
+    passes_nulls: ClassVar[bool] = True
 
     mapper: Mapper
 
@@ -299,6 +359,7 @@ class Filter(PerRow):
     """Records whose predicate is true stay; of a table, the others become tombstones."""
 
     _word: ClassVar[str] = "filter"
+    passes_nulls: ClassVar[bool] = True
 
     predicate: Predicate
 
@@ -309,6 +370,8 @@ class SelectKey(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "select_key"
+    makes_key: ClassVar[bool] = True
+    passes_nulls: ClassVar[bool] = True
 
     mapper: Mapper
 
@@ -333,6 +396,11 @@ class DropAbsentDeletes(OneInput):
         """As its input."""
         return self.parent.key_windows if self.is_table else None
 
+    @property
+    def remembers(self) -> bool:
+        """Which keys have a row."""
+        return True
+
 
 @dataclass(frozen=True)
 class Map(OneInput):
@@ -340,6 +408,7 @@ class Map(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "map"
+    makes_key: ClassVar[bool] = True
 
     mapper: PairMapper
 
@@ -350,6 +419,7 @@ class FlatMapValues(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "flat_map_values"
+    multiplies: ClassVar[bool] = True
 
     mapper: ManyMapper
 
@@ -360,6 +430,8 @@ class FlatMap(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "flat_map"
+    makes_key: ClassVar[bool] = True
+    multiplies: ClassVar[bool] = True
 
     mapper: ManyPairMapper
 
@@ -370,6 +442,7 @@ class Merge(TwoInputs):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "merge"
+    passes_nulls: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -378,8 +451,14 @@ class Repartition(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "repartition"
+    passes_nulls: ClassVar[bool] = True
 
     partitions: int
+
+    @property
+    def rekeys(self) -> bool:
+        """Its tasks are its own."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -398,6 +477,7 @@ class WindowedJoin(Join):
     sides: ClassVar[tuple[Sort, Sort]] = (STREAM, STREAM)
     shape: ClassVar[str] = "stream-stream"
     how_choices: ClassVar[Any] = OuterJoinKind  # joins between equals: both can keep unmatched rows
+    multiplies: ClassVar[bool] = True
 
     how: OuterJoinKind
     before_ms: int
@@ -408,6 +488,31 @@ class WindowedJoin(Join):
     joiner: AnyJoiner | None = None
     co_partitioning: CoPartitioning = "require"
     store: WindowStore = "persistent"
+
+    @property
+    def remembers(self) -> bool:
+        """The records of open windows."""
+        return True
+
+    @property
+    def waits(self) -> bool:
+        """Unmatched rows come out when their windows close."""
+        return self.how != "inner"
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Until its window is closed."""
+        return max(self.before_ms, self.after_ms, 0) + self.grace_ms
+
+    @property
+    def span(self) -> tuple[str, int] | None:
+        """A window and its grace."""
+        return "windows and grace", self.before_ms + self.after_ms + self.grace_ms
+
+    @property
+    def least_slack_ms(self) -> int:
+        """The shorter side of the window, and grace."""
+        return min(self.before_ms, self.after_ms) + self.grace_ms
 
 
 @dataclass(frozen=True)
@@ -443,6 +548,31 @@ class StreamTableJoin(Join):
         """Whether a record's result may come out at another record."""
         return self.grace_ms is not None or self.races
 
+    @property
+    def placed_by(self) -> tuple[Node, ...]:
+        """A row that is waited for brings records out where it lies itself."""
+        return self.parents if self.races else (self.left,)
+
+    @property
+    def triggers(self) -> tuple[Node, ...]:
+        """The table only where records wait for it."""
+        return self.parents if self.waits else (self.left,)
+
+    @property
+    def is_plural(self) -> bool:
+        """A record that waits comes out with others that waited."""
+        return self.waits
+
+    @property
+    def remembers(self) -> bool:
+        """A history, or records that wait."""
+        return self.right.history_ms is not None or self.waits
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """The longest of its waits."""
+        return max(self.grace_ms or 0, self.wait_ms or 0, self.amend_ms or 0)
+
 
 @dataclass(frozen=True)
 class StreamGlobalJoin(Join):
@@ -459,6 +589,21 @@ class StreamGlobalJoin(Join):
     left_on: Mapper
     joiner: AnyJoiner | None = None
 
+    @property
+    def placed_by(self) -> tuple[Node, ...]:
+        """The table is looked up."""
+        return (self.left,)
+
+    @property
+    def triggers(self) -> tuple[Node, ...]:
+        """The table is looked up."""
+        return (self.left,)
+
+    @property
+    def remembers(self) -> bool:
+        """A history."""
+        return self.right.history_ms is not None
+
 
 @dataclass(frozen=True)
 class TableTableJoin(Join):
@@ -472,6 +617,11 @@ class TableTableJoin(Join):
     joiner: AnyJoiner | None = None
     co_partitioning: CoPartitioning = "require"
 
+    @property
+    def remembers(self) -> bool:
+        """The rows of both sides."""
+        return True
+
 
 @dataclass(frozen=True)
 class ForeignKeyJoin(Join):
@@ -483,10 +633,21 @@ class ForeignKeyJoin(Join):
 
     sides: ClassVar[tuple[Sort, Sort]] = (TABLE, TABLE)
     shape: ClassVar[str] = "foreign-key table-table"
+    multiplies: ClassVar[bool] = True
 
     how: JoinKind
     left_on: Mapper
     joiner: AnyJoiner | None = None
+
+    @property
+    def rekeys(self) -> bool:
+        """Rows come by the right side's records as well, which lie elsewhere."""
+        return True
+
+    @property
+    def remembers(self) -> bool:
+        """The rows of both sides."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -499,10 +660,26 @@ class ForeignKeyStreamJoin(Join):
 
     sides: ClassVar[tuple[Sort, Sort]] = (STREAM, TABLE)
     shape: ClassVar[str] = "foreign-key stream-table"
+    multiplies: ClassVar[bool] = True
 
     how: JoinKind
     right_on: Mapper
     joiner: AnyJoiner | None = None
+
+    @property
+    def placed_by(self) -> tuple[Node, ...]:
+        """The table is looked up."""
+        return (self.left,)
+
+    @property
+    def triggers(self) -> tuple[Node, ...]:
+        """The table is looked up."""
+        return (self.left,)
+
+    @property
+    def remembers(self) -> bool:
+        """A history."""
+        return self.right.history_ms is not None
 
 
 @dataclass(frozen=True)
@@ -512,11 +689,18 @@ class ToTable(OneInput):
     takes: ClassVar[Sort | None] = STREAM
     stateful: ClassVar[bool] = True
     _word: ClassVar[str] = "to_table"
+    null_deletes: ClassVar[bool] = True
+    begins_changes: ClassVar[bool] = True
 
     @property
     def makes(self) -> Sort:
         """A table."""
         return TABLE
+
+    @property
+    def remembers(self) -> bool:
+        """Rows of a table that is no topic's."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -525,6 +709,12 @@ class ToStream(OneInput):
 
     takes: ClassVar[Sort | None] = TABLE
     _word: ClassVar[str] = "to_stream"
+    tells_deletions: ClassVar[bool] = True
+
+    @property
+    def remembers(self) -> bool:
+        """Rows of a table that is no topic's."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -555,6 +745,7 @@ class Aggregate(OneInput):
 
     gathers: ClassVar[bool] = True
     stateful: ClassVar[bool] = True
+    begins_changes: ClassVar[bool] = True
 
     verb: AggregateVerb
     group: GroupMapper | None = None
@@ -586,6 +777,31 @@ class Aggregate(OneInput):
         if self.parent.makes != wanted:
             yield f"{self.parent.name} is a {self.parent.makes}; this {self.word} takes a {wanted}"
 
+    @property
+    def rekeys(self) -> bool:
+        """A table's rows get their group's key."""
+        return self.group is not None
+
+    @property
+    def remembers(self) -> bool:
+        """Its groups."""
+        return True
+
+    @property
+    def is_plural(self) -> bool:
+        """The old group and the new one; each window."""
+        return self.group is not None or self.windows is not None
+
+    @property
+    def span(self) -> tuple[str, int] | None:
+        """A window and its grace."""
+        return ("windows and grace", self.windows.size_ms + self.windows.grace_ms) if self.windows is not None else None
+
+    @property
+    def least_slack_ms(self) -> int:
+        """The grace of its windows."""
+        return self.windows.grace_ms if self.windows is not None else 0
+
 
 @dataclass(frozen=True)
 class Suppress(OneInput):
@@ -615,6 +831,34 @@ class Suppress(OneInput):
     def key_windows(self) -> TimeWindows | None:
         """As its input."""
         return self.parent.key_windows
+
+    @property
+    def remembers(self) -> bool:
+        """Its buffer."""
+        return True
+
+    @property
+    def is_plural(self) -> bool:
+        """One record can let out many keys."""
+        return True
+
+    @property
+    def waits(self) -> bool:
+        """Everything in a buffer does."""
+        return True
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Until its time has come, or its window is closed."""
+        if self.until_ms is not None:
+            return self.until_ms
+        windows = self.parent.key_windows
+        return windows.size_ms + windows.grace_ms if windows else 0
+
+    @property
+    def span(self) -> tuple[str, int] | None:
+        """A time; until windows close it is that of their aggregation."""
+        return ("buffers", self.until_ms) if self.until_ms is not None else None
 
 
 @dataclass(frozen=True)
