@@ -17,7 +17,6 @@ from lakestreams.expectations import copartitioning, partitioning
 from lakestreams.expectations.copartitioning import Pair
 from lakestreams.expectations.partitioning import PartitionerReport, Skew, SplitKeys
 from lakestreams.topology.nodes import Node, Source
-from lakestreams.topology.partitions import pins
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +112,7 @@ def meeting(topology: Topology) -> list[tuple[str, str]]:
 
 
 def _topics(node: Node) -> Iterator[str]:
-    return (pin.topic for pin in pins(node) or () if isinstance(pin, Source))
+    return (pin.topic for pin in node.pins() or () if isinstance(pin, Source))
 
 
 def _rows(spark: SparkSession, ledger: Ledger, topic: str, place: _Newest) -> DataFrame:

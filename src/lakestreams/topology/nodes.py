@@ -48,6 +48,9 @@ WhenFull = Literal["emit", "shutdown"]
 Settling = Literal["caught_up", "event_time"]
 # What a node's records are: points in time, versions of their key, or versions that every task holds whole.
 Sort = Literal["stream", "table", "global table"]
+# When a table sends old values: always; if its inputs are asked to as well; if a child insists or rows are stored here;
+# if its input does.
+SendsOld = Literal["always", "with_inputs", "if_stored", "as_input"]
 
 Projection: TypeAlias = "Mapping[str, Column]"
 Mapper: TypeAlias = "Callable[[Fields], Projection]"
@@ -87,6 +90,13 @@ class Node:
         null_deletes: whether a null value of the input is a deletion, as a stream becomes a table.
         tells_deletions: whether a table's deletions come out as a stream's null values.
         begins_changes: whether a table's changes are made here, and not passed on.
+        keeps_rows: whether a table's rows go through one by one, under their keys.
+        passes_lookups: whether a lookup of a table's row is one in its input's store.
+        hears_deletions: whether a table's deletions matter here.
+        passes_deletions: whether they matter if they matter behind.
+        filters: whether rows are left out, so that old values say which deletions are told.
+        sends_old: when a table sends old values to a child that asks for them (decision 0028).
+        reads_old: whether a table's changes are read with the row before.
     """
 
     name: str
@@ -100,6 +110,13 @@ class Node:
     null_deletes: ClassVar[bool] = False
     tells_deletions: ClassVar[bool] = False
     begins_changes: ClassVar[bool] = False
+    keeps_rows: ClassVar[bool] = False
+    passes_lookups: ClassVar[bool] = False
+    hears_deletions: ClassVar[bool] = False
+    passes_deletions: ClassVar[bool] = False
+    filters: ClassVar[bool] = False
+    sends_old: ClassVar[SendsOld] = "always"
+    reads_old: ClassVar[bool] = False
     _word: ClassVar[str] = ""
 
     @property
@@ -180,6 +197,64 @@ class Node:
         """How far a record may lie behind the clock without being late, at least, ms."""
         return 0
 
+    @property
+    def asks_old(self) -> tuple[Node, ...]:
+        """The inputs that must send old values."""
+        return ()
+
+    @property
+    def looks_into(self) -> tuple[Node, ...]:
+        """The inputs in whose stores rows are looked up."""
+        return ()
+
+    @property
+    def tells_old_rows(self) -> bool:
+        """Whether a table's changes say by themselves what the row before was."""
+        return False
+
+    @property
+    def forgets_rows(self) -> bool:
+        """Whether rows that were told are too many to keep."""
+        return False
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names under which the node's kernel keeps what it needs of the past."""
+        return ()
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """Whether records without a key are refused here; `raw`: null keys of the sources come so far."""
+        del raw
+        return False
+
+    def refuses_null_values(self, *, raw: bool) -> bool:
+        """Whether a stream's records without a value are refused here; `raw`: those of the sources come so far."""
+        del raw
+        return False
+
+    @property
+    def refuses_late(self) -> bool:
+        """Whether records are refused that come too late for their windows."""
+        return False
+
+    def pins(self) -> tuple[Pin, ...] | None:
+        """What fixes the partitions of the node's records: sources and repartition steps, each once.
+
+        None after a re-key: Kafka Streams would put a repartition topic there before the next join; and None of a Delta
+        table. A join's result lies where both of its sides lie; where unequal counts are accepted, the left side's.
+        """
+        return None if self.makes_key else self.parents[0].pins()
+
+    @property
+    def task_inputs(self) -> tuple[Node, ...]:
+        """The inputs whose partitions say in how many tasks the node runs."""
+        return self.parents
+
+    def partition_count(self, partitions: Mapping[str, int]) -> int | None:
+        """The node's own partition count: a topic's, or one that the user gave; None: it has none, or it is not known."""
+        del partitions
+        return None
+
     def wrong_inputs(self) -> Iterator[str]:
         """What there is to say of inputs that make something else than the node takes."""
         for parent in self.parents:
@@ -211,6 +286,7 @@ class Source(Node):
     """
 
     begins_changes: ClassVar[bool] = True
+    sends_old: ClassVar[SendsOld] = "if_stored"
 
     topic: str
     kind: SourceKind
@@ -235,6 +311,14 @@ class Source(Node):
     def makes(self) -> Sort:
         """As it is declared."""
         return GLOBAL if self.kind == "global_table" else self.kind
+
+    def pins(self) -> tuple[Pin, ...] | None:
+        """Itself, unless it is a Delta table, which nobody has partitioned by key."""
+        return None if self.delta is not None else (self,)
+
+    def partition_count(self, partitions: Mapping[str, int]) -> int | None:
+        """The topic's."""
+        return partitions.get(self.topic)
 
 
 @dataclass(frozen=True)
@@ -265,6 +349,10 @@ class TwoInputs(Node):
 @dataclass(frozen=True)
 class PerRow(OneInput):
     """A step on one row at a time, of a stream or a table: what comes out is what came in, under its key."""
+
+    keeps_rows: ClassVar[bool] = True
+    passes_lookups: ClassVar[bool] = True
+    passes_deletions: ClassVar[bool] = True
 
     @property
     def makes(self) -> Sort:
@@ -328,10 +416,19 @@ class Join(TwoInputs):
                 found = f"the {side} side of a {self.shape} join is {parent.name}, a {parent.makes}"
                 yield f"{found}; it takes a {wanted}"
 
+    def pins(self) -> tuple[Pin, ...] | None:
+        """The left side's; those of both where both must lie alike."""
+        if self.co_partitioning is None:
+            return self.left.pins()
+        right = self.right.pins() if self.co_partitioning == "require" else None
+        return _once(self.left.pins() or (), right or ())
+
 
 @dataclass(frozen=True)
 class Sink(OneInput):
     """An output."""
+
+    hears_deletions: ClassVar[bool] = True
 
     @property
     def makes(self) -> Sort:
@@ -350,6 +447,7 @@ class MapValues(PerRow):
 
     _word: ClassVar[str] = "map_values"
     passes_nulls: ClassVar[bool] = True
+    sends_old: ClassVar[SendsOld] = "as_input"
 
     mapper: Mapper
 
@@ -360,8 +458,14 @@ class Filter(PerRow):
 
     _word: ClassVar[str] = "filter"
     passes_nulls: ClassVar[bool] = True
+    filters: ClassVar[bool] = True
 
     predicate: Predicate
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The rows before, where it compares with them (`old_values`)."""
+        return ("table",)
 
 
 @dataclass(frozen=True)
@@ -385,6 +489,9 @@ class DropAbsentDeletes(OneInput):
     """
 
     _word: ClassVar[str] = "drop_absent_deletes"
+    keeps_rows: ClassVar[bool] = True
+    passes_lookups: ClassVar[bool] = True
+    reads_old: ClassVar[bool] = True
 
     @property
     def makes(self) -> Sort:
@@ -400,6 +507,16 @@ class DropAbsentDeletes(OneInput):
     def remembers(self) -> bool:
         """Which keys have a row."""
         return True
+
+    @property
+    def asks_old(self) -> tuple[Node, ...]:
+        """Its inputs."""
+        return self.parents
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The table's rows."""
+        return ("table",)
 
 
 @dataclass(frozen=True)
@@ -444,6 +561,11 @@ class Merge(TwoInputs):
     _word: ClassVar[str] = "merge"
     passes_nulls: ClassVar[bool] = True
 
+    def pins(self) -> tuple[Pin, ...] | None:
+        """Those of both inputs, if both have some."""
+        left, right = self.left.pins(), self.right.pins()
+        return None if left is None or right is None else _once(left, right)
+
 
 @dataclass(frozen=True)
 class Repartition(OneInput):
@@ -459,6 +581,15 @@ class Repartition(OneInput):
     def rekeys(self) -> bool:
         """Its tasks are its own."""
         return True
+
+    def pins(self) -> tuple[Pin, ...] | None:
+        """Itself."""
+        return (self,)
+
+    def partition_count(self, partitions: Mapping[str, int]) -> int | None:
+        """As it is declared."""
+        del partitions
+        return self.partitions
 
 
 @dataclass(frozen=True)
@@ -513,6 +644,21 @@ class WindowedJoin(Join):
     def least_slack_ms(self) -> int:
         """The shorter side of the window, and grace."""
         return min(self.before_ms, self.after_ms) + self.grace_ms
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Rows of both sides."""
+        return ("left", "right")
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """Unless an outer join gives them as unmatched ones."""
+        del raw
+        return self.how != "outer"
+
+    @property
+    def refuses_late(self) -> bool:
+        """Under strict rules each record has one fate."""
+        return self.rules == "strict"
 
 
 @dataclass(frozen=True)
@@ -573,6 +719,26 @@ class StreamTableJoin(Join):
         """The longest of its waits."""
         return max(self.grace_ms or 0, self.wait_ms or 0, self.amend_ms or 0)
 
+    @property
+    def looks_into(self) -> tuple[Node, ...]:
+        """The table."""
+        return (self.right,)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The table's rows or versions, and records that wait."""
+        if self.right.history_ms is not None:
+            return ("versions", "points") if self.grace_ms is not None else ("versions",)
+        return ("table", "points") if self.races else ("table",)
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """Unless a left join gives them as unmatched ones."""
+        return raw or self.how == "inner"
+
+    def refuses_null_values(self, *, raw: bool) -> bool:
+        """Of those that come from a source."""
+        return raw
+
 
 @dataclass(frozen=True)
 class StreamGlobalJoin(Join):
@@ -604,6 +770,24 @@ class StreamGlobalJoin(Join):
         """A history."""
         return self.right.history_ms is not None
 
+    @property
+    def task_inputs(self) -> tuple[Node, ...]:
+        """The stream: every task has the table whole."""
+        return (self.left,)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The table's rows."""
+        return ("table",)
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """Of those that come from a source."""
+        return raw
+
+    def refuses_null_values(self, *, raw: bool) -> bool:
+        """Of those that come from a source."""
+        return raw
+
 
 @dataclass(frozen=True)
 class TableTableJoin(Join):
@@ -612,6 +796,9 @@ class TableTableJoin(Join):
     sides: ClassVar[tuple[Sort, Sort]] = (TABLE, TABLE)
     shape: ClassVar[str] = "table-table"
     how_choices: ClassVar[Any] = OuterJoinKind  # joins between equals: both can keep unmatched rows
+    hears_deletions: ClassVar[bool] = True
+    sends_old: ClassVar[SendsOld] = "with_inputs"
+    reads_old: ClassVar[bool] = True
 
     how: OuterJoinKind
     joiner: AnyJoiner | None = None
@@ -620,6 +807,31 @@ class TableTableJoin(Join):
     @property
     def remembers(self) -> bool:
         """The rows of both sides."""
+        return True
+
+    @property
+    def asks_old(self) -> tuple[Node, ...]:
+        """The sides whose unmatched rows come out."""
+        return {"inner": (), "left": (self.left,), "outer": self.parents}[self.how]
+
+    @property
+    def looks_into(self) -> tuple[Node, ...]:
+        """Each side looks into the other one."""
+        return self.parents
+
+    @property
+    def tells_old_rows(self) -> bool:
+        """It has the result before."""
+        return True
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Rows of both sides."""
+        return ("left", "right")
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """A table has none."""
+        del raw
         return True
 
 
@@ -634,6 +846,9 @@ class ForeignKeyJoin(Join):
     sides: ClassVar[tuple[Sort, Sort]] = (TABLE, TABLE)
     shape: ClassVar[str] = "foreign-key table-table"
     multiplies: ClassVar[bool] = True
+    hears_deletions: ClassVar[bool] = True
+    sends_old: ClassVar[SendsOld] = "if_stored"
+    reads_old: ClassVar[bool] = True
 
     how: JoinKind
     left_on: Mapper
@@ -647,6 +862,26 @@ class ForeignKeyJoin(Join):
     @property
     def remembers(self) -> bool:
         """The rows of both sides."""
+        return True
+
+    @property
+    def asks_old(self) -> tuple[Node, ...]:
+        """Its inputs."""
+        return self.parents
+
+    @property
+    def tells_old_rows(self) -> bool:
+        """It has the result before."""
+        return True
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Rows of both sides."""
+        return ("left", "right")
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """A table has none."""
+        del raw
         return True
 
 
@@ -681,6 +916,24 @@ class ForeignKeyStreamJoin(Join):
         """A history."""
         return self.right.history_ms is not None
 
+    @property
+    def looks_into(self) -> tuple[Node, ...]:
+        """The table."""
+        return (self.right,)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The table's rows."""
+        return ("table",)
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """Unless a left join gives them as unmatched ones."""
+        return raw or self.how == "inner"
+
+    def refuses_null_values(self, *, raw: bool) -> bool:
+        """Of those that come from a source."""
+        return raw
+
 
 @dataclass(frozen=True)
 class ToTable(OneInput):
@@ -691,6 +944,7 @@ class ToTable(OneInput):
     _word: ClassVar[str] = "to_table"
     null_deletes: ClassVar[bool] = True
     begins_changes: ClassVar[bool] = True
+    sends_old: ClassVar[SendsOld] = "if_stored"
 
     @property
     def makes(self) -> Sort:
@@ -702,6 +956,11 @@ class ToTable(OneInput):
         """Rows of a table that is no topic's."""
         return True
 
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """A table has none."""
+        del raw
+        return True
+
 
 @dataclass(frozen=True)
 class ToStream(OneInput):
@@ -710,6 +969,7 @@ class ToStream(OneInput):
     takes: ClassVar[Sort | None] = TABLE
     _word: ClassVar[str] = "to_stream"
     tells_deletions: ClassVar[bool] = True
+    hears_deletions: ClassVar[bool] = True
 
     @property
     def remembers(self) -> bool:
@@ -746,6 +1006,7 @@ class Aggregate(OneInput):
     gathers: ClassVar[bool] = True
     stateful: ClassVar[bool] = True
     begins_changes: ClassVar[bool] = True
+    reads_old: ClassVar[bool] = True
 
     verb: AggregateVerb
     group: GroupMapper | None = None
@@ -802,6 +1063,41 @@ class Aggregate(OneInput):
         """The grace of its windows."""
         return self.windows.grace_ms if self.windows is not None else 0
 
+    @property
+    def asks_old(self) -> tuple[Node, ...]:
+        """A table, whose old rows leave their groups."""
+        return self.parents if self.group is not None else ()
+
+    @property
+    def tells_old_rows(self) -> bool:
+        """It has the result before."""
+        return True
+
+    def pins(self) -> tuple[Pin, ...] | None:
+        """A stream's; a table's rows get another key."""
+        return None if self.group is not None else self.parent.pins()
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Groups, a table's rows, and the clocks that windows close by."""
+        of_table, of_windows = self.parent.is_table, self.windows is not None
+        return ("groups", *(("table",) if of_table else ()), *(("clocks",) if of_windows else ()))
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """A table has none."""
+        del raw
+        return True
+
+    def refuses_null_values(self, *, raw: bool) -> bool:
+        """A stream's: there is nothing to aggregate."""
+        del raw
+        return not self.parent.is_table
+
+    @property
+    def refuses_late(self) -> bool:
+        """Where it has windows."""
+        return self.windows is not None
+
 
 @dataclass(frozen=True)
 class Suppress(OneInput):
@@ -817,6 +1113,9 @@ class Suppress(OneInput):
     gathers: ClassVar[bool] = True
     stateful: ClassVar[bool] = True
     _word: ClassVar[str] = "suppress"
+    passes_lookups: ClassVar[bool] = True
+    hears_deletions: ClassVar[bool] = True
+    sends_old: ClassVar[SendsOld] = "as_input"
 
     until_ms: int | None = None
     max_records: int | None = None
@@ -860,6 +1159,31 @@ class Suppress(OneInput):
         """A time; until windows close it is that of their aggregation."""
         return ("buffers", self.until_ms) if self.until_ms is not None else None
 
+    @property
+    def asks_old(self) -> tuple[Node, ...]:
+        """Its inputs."""
+        return self.parents
+
+    @property
+    def tells_old_rows(self) -> bool:
+        """The final row of a window is its first one."""
+        return self.until_ms is None
+
+    @property
+    def forgets_rows(self) -> bool:
+        """Windows that come out before they close."""
+        return self.until_ms is not None and self.key_windows is not None
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """What waits, and the clocks; nothing waits for no time."""
+        return ("buffer", "clocks") if self.until_ms != 0 or self.max_records is not None else ()
+
+    def refuses_null_keys(self, *, raw: bool) -> bool:
+        """A table has none."""
+        del raw
+        return True
+
 
 @dataclass(frozen=True)
 class DeltaSink(Sink):
@@ -895,7 +1219,12 @@ class KafkaSink(Sink):
     key: Format | None = None
     value: Format | None = None
 
+    def partition_count(self, partitions: Mapping[str, int]) -> int | None:
+        """The topic's."""
+        return partitions.get(self.name)
 
+
+Pin: TypeAlias = Source | Repartition
 Step: TypeAlias = (
     MapValues | Filter | DropAbsentDeletes | SelectKey | Map | FlatMapValues | FlatMap | Merge | Repartition
     | ToTable | ToStream
@@ -903,3 +1232,7 @@ Step: TypeAlias = (
 
 # What a windowed aggregate's key has behind the group's columns: the window's first ms, and the first one after it.
 WINDOW_COLUMNS = ("window_start_ms", "window_end_ms")
+
+
+def _once(left: Sequence[Pin], right: Sequence[Pin]) -> tuple[Pin, ...]:
+    return tuple({pin.name: pin for pin in (*left, *right)}.values())
