@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.audit.opinion_sides import Sides
-    from lakestreams.topology.nodes import StreamTableJoin
+    from lakestreams.topology.nodes import Join, StreamTableJoin
 
 _LATEST = """
 with versions as (
@@ -123,7 +123,7 @@ from judged where {amends} and not meets and not met_waiting and behind.at >= gi
 """
 
 
-def latest(sides: Sides, node: StreamTableJoin | StreamGlobalJoin | ForeignKeyStreamJoin) -> DataFrame:
+def latest(sides: Sides, node: Join) -> DataFrame:
     """What a lookup of the newest rows must give."""
     mapped = node.left_on if isinstance(node, StreamGlobalJoin) else None
     named = node.right_on if isinstance(node, ForeignKeyStreamJoin) else None
@@ -134,11 +134,9 @@ def latest(sides: Sides, node: StreamTableJoin | StreamGlobalJoin | ForeignKeySt
     )
 
 
-def place_of(node: StreamTableJoin | StreamGlobalJoin | ForeignKeyStreamJoin) -> str:
+def place_of(node: Join) -> str:
     """The place of a point among its trigger's rows, as SQL; null where a row may come out elsewhere, or be one of several."""
-    if isinstance(node, ForeignKeyStreamJoin) or (not isinstance(node, StreamGlobalJoin) and node.waits):
-        return "null"
-    return "at.n"
+    return "null" if node.multiplies or node.waits else "at.n"
 
 
 def as_of(sides: Sides, node: StreamTableJoin, given: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:

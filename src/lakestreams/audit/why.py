@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
     from lakestreams.formats.base import Format
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node, Source
+    from lakestreams.topology.nodes import Node, Sink, Source
 
 _MOST = 100  # records of a key that are told, the newest ones
 _MOST_RESULTS = 20
@@ -194,7 +194,7 @@ def _is_joined(row: dict[str, Any]) -> bool:
     return row[LINEAGE]["kind"] in (MATCHED, AMENDED, UNMATCHED)
 
 
-def _lacking(topology: Topology, fate: Fate) -> list[DeltaSink | KafkaSink]:
+def _lacking(topology: Topology, fate: Fate) -> list[Sink]:
     """The outputs that its topic can cause rows of, and that have none of it; of aggregates' rows that cannot be said."""
     there = {row["output"] for row in fate.results}
     return [

@@ -323,8 +323,7 @@ class Sides:
 
 def _follows_partitions(node: WindowedJoin | StreamTableJoin, parent: Node) -> bool:
     """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
-    strict = not isinstance(node, WindowedJoin) or node.rules == "strict"
-    return strict and follows_partitions(parent)
+    return node.follows_strictly and follows_partitions(parent)
 
 
 def types(rows: DataFrame, column: str) -> list[str]:

@@ -95,6 +95,8 @@ class Node:
         hears_deletions: whether a table's deletions matter here.
         passes_deletions: whether they matter if they matter behind.
         filters: whether rows are left out, so that old values say which deletions are told.
+        condenses: whether rows name only the records that brought them about, not all that they are made of.
+        one_of_one: whether each row of the input becomes one row, no less and no more.
         sends_old: when a table sends old values to a child that asks for them (decision 0028).
         reads_old: whether a table's changes are read with the row before.
     """
@@ -117,6 +119,8 @@ class Node:
     filters: ClassVar[bool] = False
     sends_old: ClassVar[SendsOld] = "always"
     reads_old: ClassVar[bool] = False
+    condenses: ClassVar[bool] = False
+    one_of_one: ClassVar[bool] = False
     _word: ClassVar[str] = ""
 
     @property
@@ -395,6 +399,16 @@ class Join(TwoInputs):
         return "join" if self.how == "inner" else f"{self.how}_join"
 
     @property
+    def reach_ms(self) -> int:
+        """How far apart in time two records that meet can be, at most; 0 where times do not decide it."""
+        return 0
+
+    @property
+    def follows_strictly(self) -> bool:
+        """Whether a side's clock is its partition's stream time where no join made its rows."""
+        return True
+
+    @property
     def joiner(self) -> AnyJoiner | None:
         """Makes a result's value of both sides; None: it has all their columns."""
         return None
@@ -448,6 +462,7 @@ class MapValues(PerRow):
     _word: ClassVar[str] = "map_values"
     passes_nulls: ClassVar[bool] = True
     sends_old: ClassVar[SendsOld] = "as_input"
+    one_of_one: ClassVar[bool] = True
 
     mapper: Mapper
 
@@ -476,6 +491,7 @@ class SelectKey(OneInput):
     _word: ClassVar[str] = "select_key"
     makes_key: ClassVar[bool] = True
     passes_nulls: ClassVar[bool] = True
+    one_of_one: ClassVar[bool] = True
 
     mapper: Mapper
 
@@ -574,6 +590,7 @@ class Repartition(OneInput):
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "repartition"
     passes_nulls: ClassVar[bool] = True
+    one_of_one: ClassVar[bool] = True
 
     partitions: int
 
@@ -658,6 +675,16 @@ class WindowedJoin(Join):
     @property
     def refuses_late(self) -> bool:
         """Under strict rules each record has one fate."""
+        return self.rules == "strict"
+
+    @property
+    def reach_ms(self) -> int:
+        """The whole window."""
+        return self.before_ms + self.after_ms
+
+    @property
+    def follows_strictly(self) -> bool:
+        """Kafka Streams' rules have a clock of their own."""
         return self.rules == "strict"
 
 
@@ -1007,6 +1034,7 @@ class Aggregate(OneInput):
     stateful: ClassVar[bool] = True
     begins_changes: ClassVar[bool] = True
     reads_old: ClassVar[bool] = True
+    condenses: ClassVar[bool] = True
 
     verb: AggregateVerb
     group: GroupMapper | None = None
@@ -1116,6 +1144,7 @@ class Suppress(OneInput):
     passes_lookups: ClassVar[bool] = True
     hears_deletions: ClassVar[bool] = True
     sends_old: ClassVar[SendsOld] = "as_input"
+    condenses: ClassVar[bool] = True
 
     until_ms: int | None = None
     max_records: int | None = None
