@@ -22,8 +22,7 @@ from lakestreams.flow import sides
 from lakestreams.joins import lookup, order, table_table, validity
 from lakestreams.joins.validity import TableSide
 from lakestreams.testing.small import small
-from lakestreams.topology.graph import upstream
-from lakestreams.topology.nodes import is_made
+from lakestreams.topology.graph import is_made, upstream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,7 @@ from lakestreams.flow import dataflow
 from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.testing.small import small
-from lakestreams.topology.nodes import is_join
+from lakestreams.topology.nodes import Join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,7 +150,7 @@ def evaluated(spark: SparkSession, topology: Topology, seed: int) -> second_opin
 
 
 def joins(topology: Topology) -> set[str]:
-    return {node.name for node in topology.nodes if is_join(node)}
+    return {node.name for node in topology.nodes if isinstance(node, Join)}
 
 
 @pytest.mark.soak

@@ -23,7 +23,7 @@ from lakestreams.engine.plans import Plan, Range
 from lakestreams.flow import dataflow
 from lakestreams.flow.sides import EXPECTATION
 from lakestreams.joins.validity import TableSide
-from lakestreams.topology.nodes import is_join
+from lakestreams.topology.nodes import Join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -174,7 +174,7 @@ def test_nodes_keep_the_frames_that_are_predicted_and_refuse_what_is_predicted(s
         asked.add(possible)
         every = {one.name for one in topology.sources}
         assert commits.quarantines_always(topology, every) == possible, topology.name
-        assert any(is_join(node) for node in topology.nodes) or kept
+        assert any(isinstance(node, Join) for node in topology.nodes) or kept
     assert asked == {True, False}
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import Bench
 
 from lakestreams import Topology
-from lakestreams.topology.nodes import Node, Source, is_table
+from lakestreams.topology.nodes import Node, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,4 +148,4 @@ def _changed(topology: Topology, change: Callable[[Node], Node]) -> Topology:
     return replace(topology, nodes=tuple(copy(node) for node in topology.nodes))
 
 
-__all__ = ["Piped", "Stream", "is_table", "pieces", "renamed", "together"]
+__all__ = ["Piped", "Stream", "pieces", "renamed", "together"]

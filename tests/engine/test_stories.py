@@ -23,7 +23,7 @@ from lakestreams import Topology
 from lakestreams.formats import Long, Text
 from lakestreams.testing import TopologyTestDriver
 from lakestreams.testing.small import small
-from lakestreams.topology.nodes import DeltaSink, KafkaSink, Source, is_table
+from lakestreams.topology.nodes import DeltaSink, KafkaSink, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,7 +173,7 @@ def ads_logins_and_page_views() -> Topology:
     for prefix, topology in topologies.items():
         *others, sink = topology.nodes
         assert isinstance(sink, DeltaSink)
-        if is_table(sink):
+        if sink.is_table:
             both = replace(sink, mode="changes"), replace(sink, name="held", mode="merge")
             topologies[prefix] = replace(topology, nodes=(*others, *both))
     return together("stories", topologies, lambda _, source: f"{source.topic}-{source.kind}")

@@ -10,7 +10,7 @@ import pytest
 from lakestreams import Json, KGroupedStream, KGroupedTable, KTable, StreamsBuilder, Text, TimeWindowedKStream, agg
 from lakestreams.errors import InvalidDuration, TopologyInvalid
 from lakestreams.topology.graph import is_plural, key_source, meet_apart, overlap_of, takes_null_values
-from lakestreams.topology.nodes import Aggregate, SelectKey, Suppress, TimeWindows, ToTable, is_table, windows_of
+from lakestreams.topology.nodes import Aggregate, SelectKey, Suppress, TimeWindows, ToTable
 
 VALUE = Json("region string, n int")
 
@@ -36,14 +36,14 @@ def test_what_the_words_make() -> None:
     assert counted.node == Aggregate(counted.name, grouped.node, "count", windows=TimeWindows(60_000, 10_000, 5_000))
     final = counted.suppress("window_closes")
     assert final.node == Suppress(f"{counted.name}_suppress", counted.node)
-    assert windows_of(final.node) == TimeWindows(60_000, 10_000, 5_000)
+    assert final.node.key_windows == TimeWindows(60_000, 10_000, 5_000)
     by_region = table(builder).group_by(["region", "n"])
     assert isinstance(by_region, KGroupedTable)
     total = by_region.aggregate(lambda one: {"all": agg.sum(one.n)}, empty="delete", emit="latest")
     assert (total.node.empty, total.node.emit, total.node.verb) == ("delete", "latest", "aggregate")
-    assert all(is_table(one.node) for one in (counted, final, total))
-    assert not is_table(total.to_stream().node)
-    assert windows_of(total.node) is None
+    assert all(one.node.is_table for one in (counted, final, total))
+    assert not total.to_stream().node.is_table
+    assert total.node.key_windows is None
 
 
 def test_what_follows_for_keys_and_rows() -> None:

@@ -348,7 +348,7 @@ def test_tables_differ_from_streams_in_shape_and_line() -> None:
     assert [path for _, path in box_paths(drawing, "per_region")] == ["body table", "inner", "inner"]
     edges = [path.get("class") for path in ET.fromstring(drawing).iter(f"{SVG}path") if "edge" in path.get("class", "")]
     of_parts = edges[:-2]  # the last two are the legend's
-    from_tables = sum(svg.is_table(parent) for node in every_role().nodes for parent in node.parents)
+    from_tables = sum(parent.is_table for node in every_role().nodes for parent in node.parents)
     assert of_parts.count("edge table") == from_tables > 0
     assert ".edge.table { stroke-dasharray" in drawing
     assert ".body.table { stroke-dasharray" in drawing

@@ -12,6 +12,7 @@ from lakestreams import GlobalKTable, KStream, KTable
 from lakestreams.topology.joining import ByName, ForeignKey
 from lakestreams.topology.nodes import (
     DAY_MS,
+    GLOBAL,
     DeltaSink,
     Filter,
     FlatMap,
@@ -28,10 +29,6 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
-    history_of,
-    is_global,
-    is_table,
-    shape_of,
 )
 
 
@@ -121,7 +118,7 @@ def test_a_join_is_the_node_of_its_sides_and_options(case: str, verb: str) -> No
     assert joined.name == f"{left.name}_{verb}_{right.name}"
     assert settings(joined.node) == expected
     assert type(joined) is type(left)
-    assert is_table(joined.node) is isinstance(left, KTable)
+    assert joined.node.is_table is isinstance(left, KTable)
     joined.to_delta("out")
     assert sources.builder.build().joins == (joined.node,)
     # options that are not given may as well be None, as programs pass them
@@ -132,7 +129,7 @@ def test_a_join_is_the_node_of_its_sides_and_options(case: str, verb: str) -> No
 
 
 def test_the_six_shapes_have_names() -> None:
-    shapes = {row[4]: shape_of(row[4]) for row in JOINS.values()}
+    shapes = {row[4]: row[4].shape for row in JOINS.values()}
     assert sorted(shapes.values()) == [
         "foreign-key stream-table", "foreign-key table-table", "stream-global", "stream-stream", "stream-table",
         "table-table",
@@ -181,10 +178,10 @@ def test_steps_of_tables_stay_tables_of_their_kind() -> None:
     for table in (sources.users, sources.versioned, sources.regions):
         step = table.map_values(function).filter(function)
         assert type(step) is type(table)
-        assert is_table(step.node)
-        assert is_global(step.node) is isinstance(table, GlobalKTable)
-        assert history_of(step.node) == history_of(table.node)
-    assert history_of(sources.versioned.join(sources.users).node) is None, "a join's result is not versioned"
+        assert step.node.is_table
+        assert (step.node.makes == GLOBAL) is isinstance(table, GlobalKTable)
+        assert step.node.history_ms == table.node.history_ms
+    assert sources.versioned.join(sources.users).node.history_ms is None, "a join's result is not versioned"
 
 
 # --- sources and outputs ---------------------------------------------------------------------------------------------
@@ -199,7 +196,7 @@ def test_a_versioned_table_keeps_its_history() -> None:
     assert source.history_ms is None
     assert builder.table("B", **formats, as_of=True).node.history_ms == DAY_MS  # type: ignore[union-attr]
     assert builder.table("C", **formats, as_of=True, history="0 s").node.history_ms == 0  # type: ignore[union-attr]
-    assert history_of(declared().versioned.node) == 3_600_000
+    assert declared().versioned.node.history_ms == 3_600_000
 
 
 def test_a_global_table_is_a_source_of_its_kind() -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestreams.topology.nodes import ForeignKeyStreamJoin, StreamGlobalJoin, history_of
+from lakestreams.topology.nodes import ForeignKeyStreamJoin, StreamGlobalJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.audit.opinion_sides import Sides
-    from lakestreams.topology.nodes import StreamTableJoin
+    from lakestreams.topology.nodes import Join, StreamTableJoin
 
 _LATEST = """
 with versions as (
@@ -123,7 +123,7 @@ from judged where {amends} and not meets and not met_waiting and behind.at >= gi
 """
 
 
-def latest(sides: Sides, node: StreamTableJoin | StreamGlobalJoin | ForeignKeyStreamJoin) -> DataFrame:
+def latest(sides: Sides, node: Join) -> DataFrame:
     """What a lookup of the newest rows must give."""
     mapped = node.left_on if isinstance(node, StreamGlobalJoin) else None
     named = node.right_on if isinstance(node, ForeignKeyStreamJoin) else None
@@ -134,11 +134,9 @@ def latest(sides: Sides, node: StreamTableJoin | StreamGlobalJoin | ForeignKeySt
     )
 
 
-def place_of(node: StreamTableJoin | StreamGlobalJoin | ForeignKeyStreamJoin) -> str:
+def place_of(node: Join) -> str:
     """The place of a point among its trigger's rows, as SQL; null where a row may come out elsewhere, or be one of several."""
-    if isinstance(node, ForeignKeyStreamJoin) or (not isinstance(node, StreamGlobalJoin) and node.waits):
-        return "null"
-    return "at.n"
+    return "null" if node.multiplies or node.waits else "at.n"
 
 
 def as_of(sides: Sides, node: StreamTableJoin, given: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
@@ -161,7 +159,7 @@ def as_of(sides: Sides, node: StreamTableJoin, given: DataFrame) -> tuple[DataFr
         buffer_time = sides.sql(_BUFFER_TIME.format(and_ticks=and_ticks), points=points, **ticks)
         waiting = sides.sql(_WAITING.format(grace=node.grace_ms), points=points)
         asked = sides.sql(_RELEASED, waiting=sides.reached(waiting, buffer_time))
-    text = _AS_OF.format(how=node.how, place=place_of(node), history=history_of(node.right))
+    text = _AS_OF.format(how=node.how, place=place_of(node), history=node.right.history_ms)
     expected = sides.sql(text, asked=asked, puts=puts)
     odd = sides.sql(_ODD, puts=puts)
     found = odd.count()

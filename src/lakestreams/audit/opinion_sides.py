@@ -32,8 +32,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.sql import literal, quoted
 from lakestreams.topology.fields import Fields
-from lakestreams.topology.graph import held_before_ms, key_source, sources_of
-from lakestreams.topology.nodes import is_made
+from lakestreams.topology.graph import held_before_ms, is_made, key_source, sources_of
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:

@@ -98,7 +98,7 @@ def origins(
 
 def gathers(node: Node) -> bool:
     """Whether rows of a node name only the records that brought them about."""
-    return any(isinstance(one, Aggregate | Suppress) for one in upstream(node))
+    return any(one.condenses for one in upstream(node))
 
 
 def _has_its_key_from(topics: Collection[str], sink: Sink) -> bool:

@@ -16,7 +16,6 @@ from lakestreams.engine import sinks
 from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY, TOMBSTONE
-from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +97,7 @@ def merged(made: Sequence[Made], there: DataFrame, floor: int) -> Finding:
     wanted = (one.rows.where((cycle > floor) & within(one.cycles)) for one in made)
     rows = _together(wanted)
     there = there.select(*rows.columns)
-    if not is_table(sink.parent):
+    if not sink.parent.is_table:
         rows, there = (side.withColumn(_RECORD, F.expr(sinks.RECORD)) for side in (rows, there))
         key = [_RECORD]
     newest = sinks.latest(rows, by)

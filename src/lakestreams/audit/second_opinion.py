@@ -28,19 +28,16 @@ from lakestreams.audit.opinion_sides import MADE_OF, PLACE, Evaluation, Sides, o
 from lakestreams.topology.graph import overlap_of
 from lakestreams.topology.nodes import (
     ForeignKeyJoin,
+    Join,
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
-    history_of,
-    is_join,
-    shape_of,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import Join
 
 _EXAMPLES = 5
 
@@ -70,13 +67,13 @@ def judge(spark: SparkSession, topology: Topology, evaluation: Evaluation) -> tu
     opinion = _Opinion(spark, topology, evaluation)
     findings, notes = [], []
     for node in topology.nodes:
-        if not is_join(node):
+        if not isinstance(node, Join):
             continue
         reason = opinion.why_not(node)
         if reason is None:
             findings.append(opinion.on(node))
         else:
-            notes.append(f"{node.name}: no second opinion on this {shape_of(node)} join, {reason}")
+            notes.append(f"{node.name}: no second opinion on this {node.shape} join, {reason}")
     return findings, [*notes, *opinion.notes]
 
 
@@ -92,7 +89,7 @@ class _Opinion:
         """Why the SQL forms do not cover a join; None: they do."""
         if overlap_of(node, self._topology.nodes) != "none":
             return "both sides being fed by one source"
-        versioned = [parent.name for parent in node.parents if history_of(parent) is not None]
+        versioned = [parent.name for parent in node.parents if parent.history_ms is not None]
         if versioned and not isinstance(node, StreamTableJoin):
             return f"{' and '.join(versioned)} being versioned"
         return None
@@ -111,7 +108,7 @@ class _Opinion:
             expected, ends, held = opinion_tables.changes(self._sides, node)
             return self._told(expected).unionAll(ends), self._told(self._given(node, "null")).unionAll(held)
         given = self._given(node, "null" if opinion_lookups.place_of(node) == "null" else "n")
-        if isinstance(node, StreamTableJoin) and history_of(node.right) is not None:
+        if isinstance(node, StreamTableJoin) and node.right.history_ms is not None:
             return self._but(node, *opinion_lookups.as_of(self._sides, node, given))
         if isinstance(node, StreamTableJoin) and node.races:
             return self._told(opinion_lookups.raced(self._sides, node)), self._told(given)

@@ -34,12 +34,10 @@ from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import key_source, sources_of
 from lakestreams.topology.nodes import (
     Filter,
+    Join,
     StreamGlobalJoin,
     StreamTableJoin,
     WindowedJoin,
-    is_join,
-    kind_of,
-    shape_of,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
     from lakestreams.formats.base import Format
     from lakestreams.topology.builder import Topology
-    from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node, Source
+    from lakestreams.topology.nodes import Node, Sink, Source
 
 _MOST = 100  # records of a key that are told, the newest ones
 _MOST_RESULTS = 20
@@ -194,7 +192,7 @@ def _is_joined(row: dict[str, Any]) -> bool:
     return row[LINEAGE]["kind"] in (MATCHED, AMENDED, UNMATCHED)
 
 
-def _lacking(topology: Topology, fate: Fate) -> list[DeltaSink | KafkaSink]:
+def _lacking(topology: Topology, fate: Fate) -> list[Sink]:
     """The outputs that its topic can cause rows of, and that have none of it; of aggregates' rows that cannot be said."""
     there = {row["output"] for row in fate.results}
     return [
@@ -394,9 +392,9 @@ def _lost(node: Node, fate: Fate, done: Sequence[Plan]) -> str:
                 f"has no partner in {node.name}: {node.right.name} had no row of its key while it waited"
             )
         return f"has no partner in {node.name}: {node.right.name} had no row of its key when it came"
-    if is_join(node):
-        return f"has no partner in {node.name}, a {shape_of(node)} join"
-    return f"is not told by {node.name} ({kind_of(node)}): what came of it was replaced before it came out, or waits"
+    if isinstance(node, Join):
+        return f"has no partner in {node.name}, a {node.shape} join"
+    return f"is not told by {node.name} ({node.word}): what came of it was replaced before it came out, or waits"
 
 
 def _unpaired(node: WindowedJoin, fate: Fate, done: Sequence[Plan]) -> str:

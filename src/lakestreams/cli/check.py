@@ -20,6 +20,7 @@ from lakestreams.topology.nodes import (
     Filter,
     FlatMap,
     FlatMapValues,
+    Join,
     KafkaSink,
     Map,
     MapValues,
@@ -33,9 +34,6 @@ from lakestreams.topology.nodes import (
     TableChanges,
     ToStream,
     ToTable,
-    is_join,
-    is_table,
-    kind_of,
 )
 
 if TYPE_CHECKING:
@@ -225,22 +223,22 @@ def _words(node: Node) -> str:
             how = "its appends" if node.kind == "stream" else _CHANGES_WORDS[node.changes]
             return f"delta {node.delta} read as a {node.kind} into bronze, {how}: {node.value.describe()}"
         return f"topic {node.topic} read as a {node.kind} into bronze; parsed once: {node.value.describe()}"
-    if is_join(node):
+    if isinstance(node, Join):
         return f"{node.left.name} with {node.right.name}: {shapes.explain(node)}"
     inputs = " and ".join(parent.name for parent in node.parents)
     if isinstance(node, Aggregate | Suppress):
-        return f"{inputs}, {kind_of(node)}: {derived.explain(node)}"
+        return f"{inputs}, {node.word}: {derived.explain(node)}"
     if isinstance(node, DeltaSink):
-        words = _SINK_WORDS[node.mode] if is_table(node) or node.mode != "merge" else "merged by record"
+        words = _SINK_WORDS[node.mode] if node.is_table or node.mode != "merge" else "merged by record"
         return f"{inputs} {words}, one commit a cycle"
     if isinstance(node, KafkaSink):
-        what = "change by change" if is_table(node) else "record by record"
+        what = "change by change" if node.is_table else "record by record"
         return (
             f"{inputs} written to the topic {what}, at least once: a run that fails repeats its cycle, with equal ids"
         )
     if isinstance(node, Repartition):
         return f"{inputs}, tasks by key hash over {node.partitions} partitions; no topic is made"
-    return f"{inputs}, {_STEP_WORDS.get(type(node), kind_of(node))}"
+    return f"{inputs}, {_STEP_WORDS.get(type(node), node.word)}"
 
 
 _STEP_WORDS: dict[type[Any], str] = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakestreams.topology.expectations import FanOut, OneOutcomePerLeft
 from lakestreams.topology.graph import (
+    is_made,
     is_rekeyed,
     keeps_null_keys,
     lets_out_before,
@@ -21,22 +22,8 @@ from lakestreams.topology.graph import (
     triggers_of,
 )
 from lakestreams.topology.nodes import (
-    Aggregate,
-    DropAbsentDeletes,
-    Filter,
-    ForeignKeyJoin,
-    ForeignKeyStreamJoin,
+    Join,
     Repartition,
-    StreamGlobalJoin,
-    StreamTableJoin,
-    Suppress,
-    TableTableJoin,
-    ToTable,
-    WindowedJoin,
-    history_of,
-    is_join,
-    is_made,
-    is_table,
 )
 from lakestreams.topology.old_values import quiet_filters, remembers_rows
 
@@ -132,28 +119,15 @@ def frames(topology: Topology) -> list[tuple[str, str]]:
     return [
         (node.name, name)
         for node in topology.nodes
-        for name in (*_kept(node, quiet), *(("outcomes",) if is_join(node) and node.name in counted else ()))
+        for name in (*_kept(node, quiet), *(("outcomes",) if isinstance(node, Join) and node.name in counted else ()))
     ]
 
 
 def _kept(node: Node, quiet: Collection[str]) -> tuple[str, ...]:
     """What a node keeps, by the names under which its kernel does; `quiet` are the filters that compare with the past."""
-    if isinstance(node, WindowedJoin | TableTableJoin | ForeignKeyJoin):
-        return ("left", "right")
-    if isinstance(node, StreamTableJoin):
-        if history_of(node.right) is not None:
-            return ("versions", "points") if node.grace_ms is not None else ("versions",)
-        return ("table", "points") if node.races else ("table",)
-    if isinstance(node, StreamGlobalJoin | ForeignKeyStreamJoin | DropAbsentDeletes):
-        return ("table",)
-    if isinstance(node, Filter):
-        return ("table",) if node.name in quiet and remembers_rows(node) else ()
-    if isinstance(node, Aggregate):
-        of_table, of_windows = is_table(node.parent), node.windows is not None
-        return ("groups", *(("table",) if of_table else ()), *(("clocks",) if of_windows else ()))
-    if isinstance(node, Suppress) and (node.until_ms != 0 or node.max_records is not None):
-        return ("buffer", "clocks")
-    return ()
+    if node.filters and not (node.name in quiet and remembers_rows(node)):
+        return ()
+    return node.state_names
 
 
 # --- quarantine --------------------------------------------------------------------------------------------------------
@@ -177,28 +151,17 @@ def _cannot_tell(node: Node, topology: Topology, *, raw: bool) -> bool:
     """The reasons of `quarantine` that depend on more than on how many null keys and late records a plan counted."""
     if lets_out_before(node):
         return False  # what it refuses is looked up first, and written only where there is any
-    of_stream = isinstance(node, Aggregate) and not is_table(node.parent)
-    late = (isinstance(node, WindowedJoin) and node.rules == "strict") or (
-        isinstance(node, Aggregate) and node.windows is not None
-    )
-    if late and any(is_made(parent) for parent in node.parents):
+    if node.refuses_late and any(is_made(parent) for parent in node.parents):
         return True  # what a join made may be of any age
     if _refuses_null_keys(node, topology, raw=raw) and is_rekeyed(node):
         return True
-    looks_up = isinstance(node, StreamTableJoin | StreamGlobalJoin | ForeignKeyStreamJoin)
-    return ((looks_up and raw) or of_stream) and may_delete(node)
+    return node.refuses_null_values(raw=raw) and may_delete(node)
 
 
 def _refuses_null_keys(node: Node, topology: Topology, *, raw: bool) -> bool:
     if isinstance(node, Repartition):
         return not keeps_null_keys(node, topology.nodes)
-    if isinstance(node, WindowedJoin):
-        return node.how != "outer"
-    if isinstance(node, StreamTableJoin | ForeignKeyStreamJoin):
-        return raw or node.how == "inner"
-    if isinstance(node, StreamGlobalJoin):
-        return raw
-    return isinstance(node, TableTableJoin | ForeignKeyJoin | ToTable | Aggregate | Suppress)
+    return node.refuses_null_keys(raw=raw)
 
 
 __all__ = ["ANY", "Round", "frames", "of_round", "quarantines_always"]

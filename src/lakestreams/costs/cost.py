@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakestreams.costs import commits
 from lakestreams.engine import pace
 from lakestreams.topology.graph import only_looks_up, sources_of, spans_of
-from lakestreams.topology.nodes import Aggregate, Source, is_table
+from lakestreams.topology.nodes import Aggregate, Source
 
 if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
@@ -158,7 +158,7 @@ def _held(topology: Topology, load: Load, per_ms: Mapping[str, float]) -> dict[t
 def _table_rows(node: Node, load: Load) -> float:
     if isinstance(node, Source):
         return float(_rows_of(load, node.topic))
-    known = [_table_rows(parent, load) for parent in node.parents if is_table(parent)]
+    known = [_table_rows(parent, load) for parent in node.parents if parent.is_table]
     return max(known, default=float(load.table_rows))
 
 

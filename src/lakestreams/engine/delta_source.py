@@ -32,7 +32,7 @@ from lakestreams.errors import (
 )
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.sql import quoted
-from lakestreams.topology.nodes import DELTA_TOPIC, kind_of
+from lakestreams.topology.nodes import DELTA_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -113,7 +113,7 @@ def examine(
     for source in sources:
         if source.delta is None:
             continue
-        where = f'{kind_of(source)} "{source.name}"'
+        where = f'{source.word} "{source.name}"'
         try:
             one, columns, feed = _found(spark, lake, source)
         except DeltaTableMissing as error:

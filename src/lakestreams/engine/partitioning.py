@@ -16,8 +16,7 @@ from lakestreams.engine.ledger import Ledger
 from lakestreams.expectations import copartitioning, partitioning
 from lakestreams.expectations.copartitioning import Pair
 from lakestreams.expectations.partitioning import PartitionerReport, Skew, SplitKeys
-from lakestreams.topology.nodes import CO_PARTITIONED, Node, Source
-from lakestreams.topology.partitions import pins
+from lakestreams.topology.nodes import Node, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,13 +103,13 @@ def examine(spark: SparkSession, lake: Lake, topology: Topology, newest: int = N
 
 def meeting(topology: Topology) -> list[tuple[str, str]]:
     """Topics whose records meet by key as they lie in their partitions: left and right of each such join, each pair once."""
-    joins = (node for node in topology.nodes if isinstance(node, CO_PARTITIONED))
+    joins = (node for node in topology.joins if node.co_partitioning is not None)
     found = ((left, right) for join in joins for left in _topics(join.left) for right in _topics(join.right))
     return list(dict.fromkeys((left, right) for left, right in found if left != right))
 
 
 def _topics(node: Node) -> Iterator[str]:
-    return (pin.topic for pin in pins(node) or () if isinstance(pin, Source))
+    return (pin.topic for pin in node.pins() or () if isinstance(pin, Source))
 
 
 def _rows(spark: SparkSession, ledger: Ledger, topic: str, place: _Newest) -> DataFrame:

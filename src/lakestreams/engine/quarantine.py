@@ -22,8 +22,14 @@ from lakestreams.engine.plans import Plan, Range
 from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.flow.dataflow import Rejected
 from lakestreams.flow.sides import DETAIL, EXPECTATION, ROW, RULES
-from lakestreams.topology.graph import is_rekeyed, may_delete, passes_null_values, refuses_null_values, sources_of
-from lakestreams.topology.nodes import Aggregate, WindowedJoin, is_made
+from lakestreams.topology.graph import (
+    is_made,
+    is_rekeyed,
+    may_delete,
+    passes_null_values,
+    refuses_null_values,
+    sources_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,18 +112,11 @@ def _possible(code: str, node: Node, taken: Sequence[Source], plan: Plan, topolo
     parts = [part for source in taken for part in plan.of(source.topic)]
     if code == LATE:
         made = any(is_made(parent) for parent in node.parents)  # what a join made may be of any age
-        return made or max((part.lag_ms for part in parts if part.records), default=0) > _least_slack(node)
+        return made or max((part.lag_ms for part in parts if part.records), default=0) > node.least_slack_ms
     if code == NULL_KEY:
         return any(part.null_keys for part in parts) or is_rekeyed(node)
     passing = any(passes_null_values(source, topology.nodes) for source in taken)
     return may_delete(node) or (passing and any(part.null_values for part in parts))
-
-
-def _least_slack(node: Node) -> int:
-    """How far a record may lie behind the clock without being late, at least, ms."""
-    if isinstance(node, WindowedJoin):
-        return min(node.before_ms, node.after_ms) + node.grace_ms
-    return node.windows.grace_ms if isinstance(node, Aggregate) and node.windows is not None else 0
 
 
 def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, topology: Topology) -> DataFrame:

@@ -21,7 +21,6 @@ from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import KEY, TOMBSTONE
 from lakestreams.sql import quoted
-from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +129,7 @@ def merged_by(sink: DeltaSink, records: DataFrame) -> list[str]:
     Args:
         records: the records frame that it is made of.
     """
-    if is_table(sink.parent):
+    if sink.parent.is_table:
         return [quoted(name) for name in names(records, KEY)]
     return [RECORD]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lakestreams.expectations import log_columns
 from lakestreams.expectations.tally import NodeTally, Tally
 from lakestreams.joins.order import TOMBSTONE
-from lakestreams.topology.nodes import Sink, StreamTableJoin, kind_of
+from lakestreams.topology.nodes import Sink, StreamTableJoin
 
 if TYPE_CHECKING:
     from lakestreams.engine.plans import Plan
@@ -126,7 +126,7 @@ def _quality(node: Node, own: NodeTally) -> dict[str, Any]:
 
 def _own(node: Node, own: NodeTally) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "kind": kind_of(node),
+        "kind": node.word,
         "parents": [parent.name for parent in node.parents],
         "rows": own.kinds,
         "quarantined": own.quarantined,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
@@ -50,7 +50,7 @@ from lakestreams.joins.validity import TableSide
 from lakestreams.sql import quoted
 from lakestreams.topology.expectations import FanOut, ForeignKeyExists, OneOutcomePerLeft, UniqueKey
 from lakestreams.topology.fields import Fields, MaybeFields
-from lakestreams.topology.graph import held_before_ms, longest_wait_ms, sources_of
+from lakestreams.topology.graph import held_before_ms, sources_of
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,
@@ -70,12 +70,8 @@ from lakestreams.topology.nodes import (
     Sink,
     Source,
     Suppress,
-    TableTableJoin,
     ToStream,
     ToTable,
-    WindowedJoin,
-    is_join,
-    is_table,
 )
 from lakestreams.topology.old_values import quiet_filters
 
@@ -243,7 +239,7 @@ class _Walk:
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._quiet = quiet_filters(topology.nodes)
-        readers = [node for node in topology.nodes if _reads_old(node) or node.name in self._quiet]
+        readers = [node for node in topology.nodes if node.reads_old or node.name in self._quiet]
         self._olds = {parent.name for node in readers for parent in _through(node)}
         self._read_again = _before_stateful(topology.nodes)
 
@@ -264,7 +260,7 @@ class _Walk:
     def _apart(self, node: Node, frame: DataFrame | TableSide) -> DataFrame | TableSide:
         """What a stateful step gives, out of its plan if another stateful step follows."""
         apart = self._inputs.apart
-        if apart is None or not _is_stateful(node) or node.name not in self._read_again:
+        if apart is None or not node.stateful or node.name not in self._read_again:
             return frame
         return TableSide(None, apart(frame.all())) if isinstance(frame, TableSide) else apart(frame)
 
@@ -298,44 +294,35 @@ class _Walk:
     def _evaluate(self, node: Node) -> DataFrame | TableSide:
         if isinstance(node, Source):
             return self._inputs.streams[node.name] if node.kind == "stream" else self._inputs.tables[node.name]
-        if is_join(node):
+        if isinstance(node, Join):
             return self._join(node)
         parent = self._frames[node.parents[0].name]
         if isinstance(node, Sink):
             return self._sink(node, parent)
-        if isinstance(node, Aggregate):
-            return self._derived.aggregate(node, parent, old=self._wants_old(node))
-        if isinstance(node, Suppress):
-            return self._derived.suppress(node, table_side(parent))
-        if isinstance(node, ToTable):
-            return self._derived.to_table(node, stream_side(parent))
-        if isinstance(node, ToStream):
-            return self._derived.to_stream(node, table_side(parent))
-        if isinstance(node, DropAbsentDeletes):
-            return self._shapes.without_absent_deletes(node, table_side(parent))
-        if isinstance(parent, TableSide):
-            assert isinstance(node, MapValues | Filter)  # noqa: S101 - build() lets nothing else follow a table
-            table = parent.each(lambda frame: self._steps.per_record(node, frame, table=True))
-            if isinstance(node, Filter) and node.name in self._quiet:
-                return self._shapes.quiet(node, table)
-            return table
-        return self._step(node, parent)
+        return self._STEPS[type(node)](self, node, parent)
 
-    def _step(self, node: Node, frame: DataFrame) -> DataFrame:
-        if isinstance(node, Merge):
-            return self._steps.merge(node, frame, stream_side(self._frames[node.right.name]))
-        if isinstance(node, SelectKey):
-            return self._steps.select_key(node, frame)
-        if isinstance(node, Map):
-            return self._steps.map(node, frame)
-        if isinstance(node, FlatMap):
-            return self._steps.flat_map(node, frame)
-        if isinstance(node, FlatMapValues):
-            return self._steps.flat_map_values(node, frame)
-        if isinstance(node, Repartition):
-            return self._shapes.repartition(node, frame)  # logical: its tasks are counted where they matter
-        assert isinstance(node, MapValues | Filter)  # noqa: S101 - the kinds above are all others
-        return self._steps.per_record(node, frame, table=False)
+    def _per_record(self, node: MapValues | Filter, rows: DataFrame | TableSide) -> DataFrame | TableSide:
+        if not isinstance(rows, TableSide):
+            return self._steps.per_record(node, rows, table=False)
+        table = rows.each(lambda frame: self._steps.per_record(node, frame, table=True))
+        return self._shapes.quiet(node, table) if node.name in self._quiet else table
+
+    _STEPS: ClassVar[dict[type[Node], Callable[[Any, Any, Any], DataFrame | TableSide]]] = {
+        MapValues: _per_record,
+        Filter: _per_record,
+        SelectKey: lambda self, node, rows: self._steps.select_key(node, rows),
+        Map: lambda self, node, rows: self._steps.map(node, rows),
+        FlatMapValues: lambda self, node, rows: self._steps.flat_map_values(node, rows),
+        FlatMap: lambda self, node, rows: self._steps.flat_map(node, rows),
+        Merge: lambda self, node, rows: self._steps.merge(node, rows, stream_side(self._frames[node.right.name])),
+        # logical: its tasks are counted where they matter
+        Repartition: lambda self, node, rows: self._shapes.repartition(node, rows),
+        DropAbsentDeletes: lambda self, node, rows: self._shapes.without_absent_deletes(node, table_side(rows)),
+        Aggregate: lambda self, node, rows: self._derived.aggregate(node, rows, old=self._wants_old(node)),
+        Suppress: lambda self, node, rows: self._derived.suppress(node, table_side(rows)),
+        ToTable: lambda self, node, rows: self._derived.to_table(node, stream_side(rows)),
+        ToStream: lambda self, node, rows: self._derived.to_stream(node, table_side(rows)),
+    }
 
     # --- expectations ------------------------------------------------------------------------------------------------
 
@@ -363,7 +350,7 @@ class _Walk:
         fields = self._steps.fields(owner, rows, node)
         of_now = rows.where(is_new(self._inputs.wanted) & (F.col(KIND) != TICK))
         dataset = Dataset(node.name, of_now, fields, rules, invariants)
-        if is_join(node) and any(isinstance(one, FanOut | OneOutcomePerLeft) for one in invariants):
+        if isinstance(node, Join) and any(isinstance(one, FanOut | OneOutcomePerLeft) for one in invariants):
             dataset = replace(dataset, outcomes=self._outcomes(node, rows))
         if node.name in self._orphans:
             dataset = replace(dataset, orphans=self._orphans[node.name])
@@ -397,7 +384,7 @@ class _Walk:
         topics = [source.topic for source in sources_of(node.left)]
         counted = outcomes.count(rows, topics, past, self._inputs.wanted)
         if self._inputs.keeps and node.name in self._results.kept:
-            span = longest_wait_ms([node]) + (node.before_ms + node.after_ms if isinstance(node, WindowedJoin) else 0)
+            span = node.longest_wait_ms + node.reach_ms
             span += held_before_ms(node)  # its clock may be as much behind the sources'
             self._results.kept[node.name][_OUTCOMES] = outcomes.retain(counted, self._inputs.clock_ms, span)
         return counted
@@ -405,7 +392,7 @@ class _Walk:
     # --- joins -------------------------------------------------------------------------------------------------------
 
     def _join(self, node: Join) -> DataFrame | TableSide:
-        with_old = is_table(node) and self._wants_old(node)
+        with_old = node.is_table and self._wants_old(node)
         left, right = self._frames[node.left.name], self._frames[node.right.name]
         rows = self._shapes.joined(node, left, right, old=with_old)
         if isinstance(node, ForeignKeyJoin):
@@ -418,7 +405,7 @@ class _Walk:
             made[OLD] = F.when(F.col("kind_before").isin(MATCHED, UNMATCHED), before)
         further = [name for name in (OLD, SEEN_TIME) if name in made or (with_old and name in rows.columns)]
         frame = rows.withColumns(made).select(*RECORD_COLUMNS, *further)
-        return TableSide(None, frame) if is_table(node) else frame
+        return TableSide(None, frame) if node.is_table else frame
 
     def _note_orphans(self, node: ForeignKeyJoin, rows: DataFrame) -> DataFrame:
         """Which rows of a left table name a row that is not there; only if it is expected that they do not."""
@@ -470,10 +457,10 @@ class _Walk:
         if expectations.rules_of(node.name) or expectations.invariants_of(node.name):
             rows = self._judge(node, self._inputs.hold(rows))
         self._results.records[node.name] = rows
-        if is_table(node):
+        if node.is_table:
             gone = F.col(VALUE).isNull()
             rows = rows.withColumn(KIND, F.when(gone, F.lit(TOMBSTONE)).otherwise(F.col(KIND)))
-        frame = self._silver(node, rows) if isinstance(node, DeltaSink) else self._topic(node, rows)
+        frame = self._OUTPUTS[type(node)](self, node, rows)
         self._results.outputs[node.name] = frame
         return frame
 
@@ -483,7 +470,7 @@ class _Walk:
 
     def _silver(self, node: DeltaSink, frame: DataFrame) -> DataFrame:
         value = names(frame, VALUE)
-        if is_table(node):
+        if node.is_table:
             # the key says which row it is, also of a deletion
             own = {name.lower() for name in names(frame, KEY)}
             value = [name for name in value if name.lower() not in own]
@@ -512,25 +499,22 @@ class _Walk:
             raise InvalidOption(message, hint="cluster_by, or another column", where=where(node))
         return selected
 
+    _OUTPUTS: ClassVar[dict[type[Sink], Callable[[Any, Any, DataFrame], DataFrame]]] = {
+        DeltaSink: _silver,
+        KafkaSink: _topic,
+    }
+
 
 def is_written_as_text(kind: DataType) -> bool:
     """Whether a partition's value can be of a type: bytes lose what is no text, structs and lists have none."""
     return not isinstance(kind, BinaryType | StructType | ArrayType | MapType)
 
 
-def _reads_old(node: Node) -> bool:
-    return isinstance(node, TableTableJoin | ForeignKeyJoin | DropAbsentDeletes | Aggregate)
-
-
-def _is_stateful(node: Node) -> bool:
-    return is_join(node) or isinstance(node, Aggregate | Suppress | ToTable)
-
-
 def _before_stateful(nodes: Sequence[Node]) -> set[str]:
     """The nodes of whose results, however they are reshaped, a stateful one is made."""
     found: set[str] = set()
     for node in reversed(nodes):  # children first
-        if _is_stateful(node) or node.name in found:
+        if node.stateful or node.name in found:
             found.update(parent.name for parent in node.parents)
     return found
 
@@ -540,7 +524,7 @@ def _through(node: Node) -> list[Node]:
     found = []
     for parent in node.parents:
         found.append(parent)
-        if isinstance(parent, MapValues | Filter | DropAbsentDeletes):
+        if parent.keeps_rows:
             found += _through(parent)
     return found
 

@@ -34,7 +34,7 @@ from lakestreams.topology.graph import (
     sources_of,
     tells_each_change_once,
 )
-from lakestreams.topology.nodes import WINDOW_COLUMNS, Aggregate, Suppress, ToStream, ToTable, windows_of
+from lakestreams.topology.nodes import WINDOW_COLUMNS, Aggregate, Suppress, ToStream, ToTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -92,7 +92,7 @@ class Derived(Sides):
         new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
         rows = self._scoped(self._with_ticks(node, node.parent, new))
         # a window is no part of what decides on the task
-        updates = self._tasked(node, node.parent, rows, but=() if windows_of(node.parent) is None else WINDOW_COLUMNS)
+        updates = self._tasked(node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS)
         past = self.retained.get(node.name, {})
         buffered, clocks = past.get("buffer"), past.get("clocks")
         if self.keeps:
@@ -260,6 +260,6 @@ class Derived(Sides):
 
 
 def _hold(node: Suppress) -> Hold:
-    windows = windows_of(node.parent)
+    windows = node.parent.key_windows
     grace_ms = 0 if windows is None else windows.grace_ms
     return Hold(node.until_ms, grace_ms, node.max_records, node.when_full, node.name)

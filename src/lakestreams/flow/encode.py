@@ -11,7 +11,6 @@ from lakestreams.errors import FormatUnfit
 from lakestreams.flow.steps import names, where
 from lakestreams.formats.json import write_object
 from lakestreams.joins.order import KEY, TIME, VALUE
-from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,7 +33,7 @@ def encoded(sink: KafkaSink, rows: DataFrame, time: str) -> DataFrame:
         FormatUnfit: if a format names columns that the results do not have, or have with another type, or not all
             columns of the key.
     """
-    if not is_table(sink):
+    if not sink.is_table:
         rows = rows.where(F.col(VALUE).isNotNull())
     key = {name: F.col(KEY)[name] for name in names(rows, KEY)}
     value = {name: F.col(VALUE)[name] for name in names(rows, VALUE)}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -35,6 +36,7 @@ from lakestreams.topology.graph import (
     sources_of,
 )
 from lakestreams.topology.nodes import (
+    STREAM,
     DropAbsentDeletes,
     Filter,
     ForeignKeyJoin,
@@ -46,7 +48,6 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
-    history_of,
 )
 from lakestreams.topology.old_values import remembers_rows
 
@@ -65,21 +66,30 @@ _BUSY = 100
 
 def explain(node: Join) -> str:
     """A join's plan in words: what its kernel exchanges and sorts."""
-    if isinstance(node, WindowedJoin):
-        times = (node.before_ms, node.after_ms, node.grace_ms)
-        return stream_stream.explain(Windowed(node.how, *times, emit=node.emit_unmatched, rules=node.rules))
-    if isinstance(node, StreamTableJoin):
-        history = history_of(node.right)
-        if node.races:
-            return race.explain(node.how, node.wait_ms, node.amend_ms)
-        if history is None:
-            return stream_table.explain(node.how)
-        return stream_versioned_table.explain(node.how, history, node.grace_ms)
-    if isinstance(node, StreamGlobalJoin):
-        return stream_global.explain(node.how)
-    if isinstance(node, TableTableJoin):
-        return table_table.explain(node.how)
-    return fk_table_table.explain(node.how) if isinstance(node, ForeignKeyJoin) else fk_stream_table.explain(node.how)
+    return _EXPLAIN[type(node)](node)
+
+
+def _explain_windowed(node: WindowedJoin) -> str:
+    times = (node.before_ms, node.after_ms, node.grace_ms)
+    return stream_stream.explain(Windowed(node.how, *times, emit=node.emit_unmatched, rules=node.rules))
+
+
+def _explain_stream_table(node: StreamTableJoin) -> str:
+    if node.races:
+        return race.explain(node.how, node.wait_ms, node.amend_ms)
+    if node.right.history_ms is None:
+        return stream_table.explain(node.how)
+    return stream_versioned_table.explain(node.how, node.right.history_ms, node.grace_ms)
+
+
+_EXPLAIN: dict[type[Join], Callable[[Any], str]] = {
+    WindowedJoin: _explain_windowed,
+    StreamTableJoin: _explain_stream_table,
+    StreamGlobalJoin: lambda node: stream_global.explain(node.how),
+    TableTableJoin: lambda node: table_table.explain(node.how),
+    ForeignKeyJoin: lambda node: fk_table_table.explain(node.how),
+    ForeignKeyStreamJoin: lambda node: fk_stream_table.explain(node.how),
+}
 
 
 @dataclass
@@ -93,18 +103,9 @@ class Shapes(Sides):
             left, right: its sides, new rows only except for tables that bring their state.
             old: whether a table's readers need the value before.
         """
-        if isinstance(node, WindowedJoin):
-            rows = self._windowed(node, stream_side(left), stream_side(right))
-        elif isinstance(node, StreamTableJoin):
-            rows = self._stream_table(node, stream_side(left), table_side(right))
-        elif isinstance(node, StreamGlobalJoin):
-            rows = self._stream_global(node, stream_side(left), table_side(right))
-        elif isinstance(node, TableTableJoin):
-            rows = self._table_table(node, table_side(left), table_side(right), old=old)
-        elif isinstance(node, ForeignKeyJoin):
-            rows = self._foreign_key(node, table_side(left), table_side(right), old=old)
-        else:
-            rows = self._foreign_key_stream(node, stream_side(left), table_side(right))
+        first, second = ((stream_side if one == STREAM else table_side) for one in node.sides)
+        told = {"old": old} if node.is_table else {}
+        rows = self._KERNELS[type(node)](self, node, first(left), second(right), **told)
         return self._unscoped(rows)
 
     def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
@@ -265,6 +266,15 @@ class Shapes(Sides):
             overlap=overlap_of(node, self.topology.nodes),
             plural=is_plural(node.left),
         )
+
+    _KERNELS: ClassVar[dict[type[Join], Callable[..., DataFrame]]] = {
+        WindowedJoin: _windowed,
+        StreamTableJoin: _stream_table,
+        StreamGlobalJoin: _stream_global,
+        TableTableJoin: _table_table,
+        ForeignKeyJoin: _foreign_key,
+        ForeignKeyStreamJoin: _foreign_key_stream,
+    }
 
     def _times(self, node: WindowedJoin) -> tuple[int | PerTask, int | PerTask, int | PerTask]:
         own = self.scopes.times.get(node.name) if self.scopes is not None else None

@@ -35,7 +35,7 @@ from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOCK, MOVES, PerTask
 from lakestreams.topology.graph import follows_partitions, held_before_ms, key_source, lets_out_before, sources_of
-from lakestreams.topology.nodes import Join, Node, StreamTableJoin, WindowedJoin, history_of
+from lakestreams.topology.nodes import Join, Node, StreamTableJoin, WindowedJoin
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class Sides:
         return max([self._tasks(node), *(self.partitions.get(source.topic, 1) for source in sources_of(node))])
 
     def _history(self, node: Node) -> int | Column | None:
-        own = history_of(node)
+        own = node.history_ms
         if own is None or self.scopes is None or not self.scopes.retention:
             return own
         return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))
@@ -323,8 +323,7 @@ class Sides:
 
 def _follows_partitions(node: WindowedJoin | StreamTableJoin, parent: Node) -> bool:
     """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
-    strict = not isinstance(node, WindowedJoin) or node.rules == "strict"
-    return strict and follows_partitions(parent)
+    return node.follows_strictly and follows_partitions(parent)
 
 
 def types(rows: DataFrame, column: str) -> list[str]:

@@ -17,7 +17,7 @@ from lakestreams.joins.validity import TableSide
 from lakestreams.sql import NAME_HINT, name_fault, quoted
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.graph import is_plural, overlap_of
-from lakestreams.topology.nodes import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Node, SelectKey, kind_of
+from lakestreams.topology.nodes import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Node, SelectKey
 
 if TYPE_CHECKING:
     from lakestreams.topology.nodes import Projection
@@ -189,7 +189,7 @@ def kinds(frame: DataFrame, key: str, value: str) -> dict[str, str]:
 
 def where(node: Node) -> str:
     """The place of a node, for messages."""
-    return f'{kind_of(node)} "{node.name}"'
+    return f'{node.word} "{node.name}"'
 
 
 __all__ = ["Steps", "column", "kinds", "names", "names_within", "paths", "require_names", "where"]

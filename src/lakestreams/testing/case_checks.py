@@ -23,7 +23,6 @@ from lakestreams.testing.driver import unknown
 from lakestreams.testing.encode import encode
 from lakestreams.testing.histories import Piped
 from lakestreams.topology.durations import to_ms
-from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
     from lakestreams.formats.base import Format
@@ -65,7 +64,7 @@ class Checker:
         for output in (*spec.expect, *spec.table):
             self._known("output", output, self._sinks, (*path, "expect" if output in spec.expect else "table", output))
         for output in spec.table:
-            if output in self._sinks and not is_table(self._sinks[output]):
+            if output in self._sinks and not self._sinks[output].is_table:
                 message = f"the output {output} is a stream: it has no rows at the end"
                 self._fault(WrongKind, message, (*path, "table", output), "compare its records with expect")
         given = [self._piped(one, (*path, "given", place)) for place, one in enumerate(spec.given)]

@@ -12,7 +12,6 @@ from lakestreams.flow import dataflow
 from lakestreams.testing.encode import encode
 from lakestreams.testing.histories import CLOCK, Histories, Piped
 from lakestreams.testing.results import Refused, Result, outputs, refused, to_result
-from lakestreams.topology.nodes import is_table
 from lakestreams.topology.partitions import co_partitioning
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class TopologyTestDriver:
             WrongKind: if the output is a stream, which has no rows that replace each other.
         """
         name = self._output(output)
-        if not is_table(self._sinks[name]):
+        if not self._sinks[name].is_table:
             msg = f"the output {name} is a stream"
             raise WrongKind(msg, hint="read() gives its records")
         self._process()

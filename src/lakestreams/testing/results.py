@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.quarantine import NULL_VALUE
 from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME, VALUE
-from lakestreams.topology.nodes import is_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,7 +63,7 @@ def outputs(results: Results, sinks: Iterable[Sink]) -> dict[str, DataFrame]:
     for sink in sinks:
         columns = [F.col(name) for name in (KEY, VALUE, TIME, KIND, CONTRIBUTORS, PLACE)]
         frame = results.records[sink.name].select(*columns, F.col(ORDER)["cycle"].alias("cycle"))
-        found[sink.name] = frame if is_table(sink) else frame.where(F.col(VALUE).isNotNull())
+        found[sink.name] = frame if sink.is_table else frame.where(F.col(VALUE).isNotNull())
     return found
 
 

@@ -26,7 +26,6 @@ from lakestreams.topology.nodes import (
     Source,
     SourceKind,
     TableChanges,
-    is_join,
 )
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import GlobalKTable, KTable
@@ -67,7 +66,7 @@ class Topology:
     @property
     def joins(self) -> tuple[Join, ...]:
         """Every join, in the order of declaration."""
-        return tuple(node for node in self.nodes if is_join(node))
+        return tuple(node for node in self.nodes if isinstance(node, Join))
 
     def describe(self) -> str:
         """The topology as text, in Kafka Streams' manner."""

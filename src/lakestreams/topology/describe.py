@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from lakestreams.topology.joining import ByName
 from lakestreams.topology.nodes import (
-    CO_PARTITIONED,
     Aggregate,
     DeltaSink,
     ForeignKeyJoin,
@@ -28,11 +27,6 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     Suppress,
     WindowedJoin,
-    history_of,
-    is_join,
-    is_table,
-    kind_of,
-    shape_of,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +69,7 @@ def as_mermaid(nodes: Sequence[Node]) -> str:
     for node in nodes:
         lines.append(f"    {ids[node.name]}{_drawn(node)}")
         for parent in node.parents:
-            arrow = "-.->" if is_table(parent) else "-->"
+            arrow = "-.->" if parent.is_table else "-->"
             lines.append(f"    {ids[parent.name]} {arrow} {ids[node.name]}")
     return "\n".join(lines)
 
@@ -84,7 +78,7 @@ def details(node: Node) -> list[str]:
     """What a node's options say, a line a group."""
     if isinstance(node, Source):
         return _source_details(node)
-    if is_join(node):
+    if isinstance(node, Join):
         return _join_details(node)
     if isinstance(node, Aggregate):
         return _aggregate_details(node)
@@ -113,7 +107,7 @@ def _headline(node: Node) -> str:
         return f"Sink: {name} (delta, {node.mode})"
     if isinstance(node, KafkaSink):
         return f"Sink: {name} (kafka, {content_of(node)}, at least once)"
-    return f"Processor: {name} ({kind_of(node)})"
+    return f"Processor: {name} ({node.word})"
 
 
 def _origin(source: Source) -> str:
@@ -126,7 +120,7 @@ def _origin(source: Source) -> str:
 
 def content_of(sink: KafkaSink) -> str:
     """What a topic gets of its input: `records` of a stream, `changes` of a table."""
-    return "changes" if is_table(sink) else "records"
+    return "changes" if sink.is_table else "records"
 
 
 def _source_details(source: Source) -> list[str]:
@@ -142,14 +136,14 @@ def _source_details(source: Source) -> list[str]:
 
 
 def _join_details(join: Join) -> list[str]:
-    lines = [", ".join((shape_of(join), join.how, *_lookup(join)))]
+    lines = [", ".join((join.shape, join.how, *_lookup(join)))]
     if isinstance(join, WindowedJoin):
         lines.append(f"before {join.before_ms} ms, after {join.after_ms} ms, grace {join.grace_ms} ms")
         unmatched = [] if join.how == "inner" else [f"unmatched {join.emit_unmatched}"]
         store = [f"store {join.store}"] if join.rules == "kafka" else []
         lines.append(", ".join((f"rules {join.rules}", *unmatched, *store)))
     columns = "all columns of both sides" if join.joiner is None else "columns of the joiner"
-    required = [f"co_partitioning {join.co_partitioning}"] if isinstance(join, CO_PARTITIONED) else []
+    required = [f"co_partitioning {join.co_partitioning}"] if join.co_partitioning is not None else []
     return [*lines, ", ".join((columns, *required))]
 
 
@@ -173,7 +167,7 @@ def _buffer_details(node: Suppress) -> list[str]:
 def _lookup(join: Join) -> list[str]:
     """How the right side's row is found, where it is a row."""
     if isinstance(join, StreamTableJoin):
-        history_ms = history_of(join.right)
+        history_ms = join.right.history_ms
         lookup = ["lookup latest"] if history_ms is None else ["lookup as_of", f"history {history_ms} ms"]
         times = (("grace", join.grace_ms), ("wait", join.wait_ms), ("amend", join.amend_ms))
         return [*lookup, *(f"{word} {ms} ms" for word, ms in times if ms is not None)]
@@ -197,14 +191,14 @@ def _shown(name: str) -> str:
 
 
 def _drawn(node: Node) -> str:
-    label = "<br/>".join(_mermaid_text(line) for line in (node.name, kind_of(node), *_mermaid_details(node)))
+    label = "<br/>".join(_mermaid_text(line) for line in (node.name, node.word, *_mermaid_details(node)))
     if isinstance(node, Source | Sink):
         return f'[("{label}")]'
     if isinstance(node, Aggregate):
         return f'[["{label}"]]'
     if isinstance(node, Suppress):
         return f'(["{label}"])'
-    return f'{{"{label}"}}' if is_join(node) else f'["{label}"]'
+    return f'{{"{label}"}}' if isinstance(node, Join) else f'["{label}"]'
 
 
 def _mermaid_details(node: Node) -> list[str]:

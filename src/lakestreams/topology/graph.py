@@ -6,37 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakestreams.topology.nodes import (
-    Aggregate,
-    DeltaSink,
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    ForeignKeyJoin,
-    ForeignKeyStreamJoin,
-    KafkaSink,
-    Map,
-    MapValues,
+    Join,
     Merge,
     Repartition,
-    SelectKey,
     Source,
-    StreamGlobalJoin,
-    StreamTableJoin,
-    Suppress,
-    TableTableJoin,
-    ToStream,
-    ToTable,
-    WindowedJoin,
-    history_of,
-    is_join,
-    is_made,
-    is_table,
-    windows_of,
 )
 from lakestreams.topology.old_values import quiet_filters
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Join, Node, Overlap
+    from lakestreams.topology.nodes import Node, Overlap
 
 
 def sources_of(node: Node) -> tuple[Source, ...]:
@@ -64,33 +42,21 @@ def key_source(node: Node) -> Source | None:
     """
     if isinstance(node, Source):
         return None if node.delta is not None else node
-    if isinstance(node, SelectKey | Map | FlatMap | Repartition | ForeignKeyJoin):
-        return None  # a foreign-key join's rows come by the right side's records as well, which lie elsewhere
-    if isinstance(node, Aggregate) and node.group is not None:
-        return None
-    either = isinstance(node, Merge | WindowedJoin | TableTableJoin) or (
-        isinstance(node, StreamTableJoin) and node.races
-    )
-    if either and key_source(node.parents[1]) is None:
-        return None  # rows come by the right side's records as well
-    return key_source(node.parents[0])
+    found = [key_source(parent) for parent in node.placed_by]
+    return None if not found or None in found else found[0]
 
 
 def is_plural(node: Node) -> bool:
     """Whether one record of a source can cause several rows of a node."""
-    if isinstance(node, Source):
-        return False
-    if isinstance(node, FlatMap | FlatMapValues | WindowedJoin | ForeignKeyJoin | ForeignKeyStreamJoin | Suppress):
+    if node.is_plural or any(map(is_plural, node.triggers)):
         return True
-    if isinstance(node, Aggregate) and (node.group is not None or node.windows is not None):
-        return True  # the old group and the new one; each window
-    if isinstance(node, StreamTableJoin | StreamGlobalJoin):
-        # a record that waits comes out with others that waited
-        return is_plural(node.left) or (isinstance(node, StreamTableJoin) and node.waits)
-    if isinstance(node, Merge | TableTableJoin):
-        shared = {source.name for source in sources_of(node.left)} & {source.name for source in sources_of(node.right)}
-        return bool(shared) or is_plural(node.left) or is_plural(node.right)
-    return is_plural(node.parents[0])
+    reached = [source.name for parent in node.triggers for source in sources_of(parent)]
+    return len(reached) > len(set(reached))  # by more than one way
+
+
+def is_made(node: Node) -> bool:
+    """Whether something that waits or gathers lies between the sources and a node: a join, an aggregation, a buffer."""
+    return node.gathers or any(is_made(parent) for parent in node.parents)
 
 
 def follows_partitions(node: Node) -> bool:
@@ -100,18 +66,16 @@ def follows_partitions(node: Node) -> bool:
 
 def multiplies(node: Node) -> bool:
     """Whether one record of a source can become any number of rows on its way to a node."""
-    many = FlatMap | FlatMapValues | ForeignKeyJoin | ForeignKeyStreamJoin | WindowedJoin
-    return isinstance(node, many) or any(multiplies(parent) for parent in node.parents)
+    return node.multiplies or any(map(multiplies, node.parents))
 
 
 def takes_null_values(source: Source, nodes: Sequence[Node]) -> bool:
     """Whether a stream's null values have a use: they are deletions where the stream becomes a table."""
 
     def reaches(node: Node) -> bool:
-        passes = isinstance(node, MapValues | Filter | SelectKey | Merge | Repartition)
-        return node == source or (passes and any(reaches(parent) for parent in node.parents))
+        return node == source or (node.passes_nulls and any(map(reaches, node.parents)))
 
-    return any(isinstance(node, ToTable) and reaches(node.parent) for node in nodes)
+    return any(node.null_deletes and any(map(reaches, node.parents)) for node in nodes)
 
 
 def refuses_null_values(source: Source, nodes: Sequence[Node]) -> bool:
@@ -160,13 +124,7 @@ def meet_apart(node: Join) -> bool:
 def _moves(side: Node, other: Node) -> bool:
     """Whether a side's records pass a repartition topic on a way that the other side's do not take."""
     shared = {node.name for node in upstream(other)}
-    return any(node.name not in shared and _repartitions(node) for node in upstream(side))
-
-
-def _repartitions(node: Node) -> bool:
-    if isinstance(node, Aggregate):
-        return node.group is not None
-    return isinstance(node, SelectKey | Map | FlatMap | Repartition | ForeignKeyJoin)
+    return any(node.name not in shared and node.rekeys for node in upstream(side))
 
 
 def tells_each_change_once(node: Node, nodes: Sequence[Node]) -> bool:
@@ -175,58 +133,41 @@ def tells_each_change_once(node: Node, nodes: Sequence[Node]) -> bool:
     Kafka Streams' table joins look at both sides as they are after the whole record; where both sides come from one
     source, the record gives a result by either, and the second one's row before is not the first one's row.
     """
-    if isinstance(node, TableTableJoin | ForeignKeyJoin):
-        once = overlap_of(node, nodes) == "none" or (isinstance(node, TableTableJoin) and meet_apart(node))
+    if not node.is_table or node.begins_changes:
+        return True
+    if isinstance(node, Join):
+        once = overlap_of(node, nodes) == "none" or (not node.rekeys and meet_apart(node))
         return once and all(tells_each_change_once(parent, nodes) for parent in node.parents)
-    passes = is_table(node) and not isinstance(node, Source | Aggregate | ToTable)
-    return not passes or tells_each_change_once(node.parents[0], nodes)
+    return tells_each_change_once(node.parents[0], nodes)
 
 
 def triggers_of(node: Node) -> tuple[Source, ...]:
     """The sources whose records can cause rows of a node; a table that is only looked up causes none."""
-    if isinstance(node, StreamGlobalJoin | ForeignKeyStreamJoin):
-        return triggers_of(node.left)
-    if isinstance(node, StreamTableJoin) and not node.waits:
-        return triggers_of(node.left)
     if isinstance(node, Source):
         return (node,)
-    return tuple({one.name: one for parent in node.parents for one in triggers_of(parent)}.values())
+    return tuple({one.name: one for parent in node.triggers for one in triggers_of(parent)}.values())
 
 
 def only_looks_up(nodes: Sequence[Node]) -> bool:
     """Whether all that a topology remembers are the rows of tables as their topics have them, for streams to look up."""
-    forgets = (
-        Source, MapValues, Filter, SelectKey, Map, FlatMap, FlatMapValues, Merge, Repartition, DeltaSink, KafkaSink,
-    )  # fmt: skip
-    looks_up = (StreamTableJoin, StreamGlobalJoin, ForeignKeyStreamJoin)
-
-    def remembers(node: Node) -> bool:
-        if isinstance(node, looks_up):
-            return history_of(node.right) is not None or (isinstance(node, StreamTableJoin) and node.waits)
-        return not isinstance(node, forgets)
-
-    return not any(remembers(node) for node in nodes) and not quiet_filters(nodes)
+    return not any(node.remembers for node in nodes) and not quiet_filters(nodes)
 
 
 def spans_of(nodes: Sequence[Node]) -> Iterator[tuple[Node, str, int]]:
     """Nodes that hold records for a time: the node, what holds them, and for how long they matter, ms."""
     for node in nodes:
-        if isinstance(node, WindowedJoin):
-            yield node, "windows and grace", node.before_ms + node.after_ms + node.grace_ms
-        elif isinstance(node, Aggregate) and node.windows is not None:
-            yield node, "windows and grace", node.windows.size_ms + node.windows.grace_ms
-        elif isinstance(node, Suppress) and node.until_ms is not None:
-            yield node, "buffers", node.until_ms  # until windows close: their aggregation tells that
+        if node.span is not None:
+            yield node, *node.span
 
 
 def may_delete(node: Node) -> bool:
     """Whether a table's deletions, which are null values, come to a step as a stream."""
-    return isinstance(node, ToStream) or any(may_delete(parent) for parent in node.parents)
+    return node.tells_deletions or any(map(may_delete, node.parents))
 
 
 def is_rekeyed(node: Node) -> bool:
     """Whether a new key, which may be null, is made on the way to a step."""
-    return isinstance(node, SelectKey | Map | FlatMap) or any(is_rekeyed(parent) for parent in node.parents)
+    return node.makes_key or any(map(is_rekeyed, node.parents))
 
 
 def keeps_null_keys(node: Repartition, nodes: Sequence[Node]) -> bool:
@@ -242,8 +183,7 @@ def keeps_null_keys(node: Repartition, nodes: Sequence[Node]) -> bool:
     for other in nodes:
         if any(parent.name in behind for parent in other.parents):
             behind.add(other.name)
-            unmatched = StreamTableJoin | StreamGlobalJoin | WindowedJoin | ForeignKeyStreamJoin
-            if isinstance(other, unmatched) and other.how != "inner":
+            if isinstance(other, Join) and not other.is_table and other.how != "inner":
                 return True
     return False
 
@@ -253,7 +193,7 @@ def longest_wait_ms(nodes: Sequence[Node]) -> int:
 
     What waits behind something that waits adds up.
     """
-    return sum(_wait_ms(node) for node in nodes)
+    return sum(node.longest_wait_ms for node in nodes)
 
 
 def held_before_ms(node: Node) -> int:
@@ -261,31 +201,12 @@ def held_before_ms(node: Node) -> int:
 
     A join that waits for `w` has let out, at a clock of `c`, all that is older than `c - w`; what it still holds is not.
     """
-    return max((_wait_ms(parent) + held_before_ms(parent) for parent in node.parents), default=0)
+    return max((parent.longest_wait_ms + held_before_ms(parent) for parent in node.parents), default=0)
 
 
 def lets_out_before(node: Node) -> bool:
     """Whether a row may come to a node by a record that it is not made of, or by no record: something before it waits."""
-    for parent in node.parents:
-        waits = isinstance(parent, StreamTableJoin) and parent.waits
-        waits |= isinstance(parent, WindowedJoin) and parent.how != "inner"
-        if waits or isinstance(parent, Suppress) or lets_out_before(parent):
-            return True
-    return False
-
-
-def _wait_ms(node: Node) -> int:
-    """How far a clock must pass a record's time, at most, until a node holds nothing of it any more."""
-    if isinstance(node, WindowedJoin):
-        return max(node.before_ms, node.after_ms, 0) + node.grace_ms
-    if isinstance(node, StreamTableJoin):
-        return max(node.grace_ms or 0, node.wait_ms or 0, node.amend_ms or 0)
-    if not isinstance(node, Suppress):
-        return 0
-    if node.until_ms is not None:
-        return node.until_ms
-    windows = windows_of(node.parent)
-    return windows.size_ms + windows.grace_ms if windows else 0
+    return any(parent.waits or lets_out_before(parent) for parent in node.parents)
 
 
 def is_interleaved(join: Join) -> bool:
@@ -299,7 +220,7 @@ def is_interleaved(join: Join) -> bool:
         return False
     fork = shared[-1].name
     behind = [node for side in (join.left, join.right) for node in upstream(side, fork)]
-    return not any(is_join(node) or isinstance(node, FlatMap | FlatMapValues | Merge) for node in behind)
+    return not any(node.multiplies or len(node.parents) > 1 for node in behind)
 
 
 def _paths(node: Node, source: str, declared: Mapping[str, int]) -> list[list[int]]:

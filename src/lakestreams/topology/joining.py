@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, get_args
 
 from lakestreams.errors import InvalidOption, WrongKind
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.nodes import (
-    WITH_OUTER,
+    GLOBAL,
     AnyJoiner,
     CoPartitioning,
     Emission,
@@ -30,9 +30,6 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
-    is_global,
-    is_table,
-    shape_of,
 )
 
 if TYPE_CHECKING:
@@ -179,8 +176,8 @@ def declare(
     name = given.pop("name", f"{left.name}_{verb}_{right.name}")
     where = f'{verb} "{name}"'
     shape = _shape(left, right, given, where)
-    if how == "outer" and shape not in WITH_OUTER:
-        msg = f"there is no outer {shape_of(shape)} join"
+    if how == "outer" and how not in get_args(shape.how_choices):
+        msg = f"there is no outer {shape.shape} join"
         raise WrongKind(msg, hint="inner and left ones there are: join(...), left_join(...)", where=where)
     function: object = joiner  # users without a type checker pass anything
     if function is not None and not callable(function):
@@ -195,18 +192,18 @@ def declare(
 
 
 def _shape(left: Node, right: Node, given: Mapping[str, Any], where: str) -> type[Join]:
-    if is_table(left) and is_global(right):
+    if left.is_table and right.makes == GLOBAL:
         msg = f"{left.name} is a table, {right.name} a global table; a global table joins streams only"
         hint = f"declare {right.name} with table(...), and name its key with left_on= where it is not {left.name}'s own"
         raise WrongKind(msg, hint=hint, where=where)
-    if is_table(left) and not is_table(right):
+    if left.is_table and not right.is_table:
         msg = f"{left.name} is a table, {right.name} a stream; a table joins tables only"
         raise WrongKind(msg, hint=f"start from the stream: {right.name} joined with {left.name}", where=where)
-    if is_table(left):
+    if left.is_table:
         return ForeignKeyJoin if "left_on" in given else TableTableJoin
-    if is_global(right):
+    if right.makes == GLOBAL:
         return StreamGlobalJoin
-    if is_table(right):
+    if right.is_table:
         return ForeignKeyStreamJoin if "right_on" in given else StreamTableJoin
     return WindowedJoin
 
@@ -216,11 +213,11 @@ def _refuse_foreign(shape: type[Join], how: OuterJoinKind, given: Mapping[str, A
     for option in given:
         if option in taken:
             continue
-        kind = f"{'inner ' if how == 'inner' and option in _OF_UNMATCHED else ''}{shape_of(shape)} join"
+        kind = f"{'inner ' if how == 'inner' and option in _OF_UNMATCHED else ''}{shape.shape} join"
         near = difflib.get_close_matches(option, taken, n=1, cutoff=_NEAR)
         hint = f"{f'did you mean {near[0]}=? ' if near else ''}it takes {', '.join(taken)}"
         hint += f"; {_BY_FOREIGN_KEY[shape]}= makes it a foreign-key one" if shape in _BY_FOREIGN_KEY else ""
-        others = [shape_of(one) for one in _OPTIONS if one is not shape and option in options_of(one, "outer")]
+        others = [one.shape for one in _OPTIONS if one is not shape and option in options_of(one, "outer")]
         hint += f"; {option}= is of {' and '.join(others)} joins" if others else ""
         msg = f"{option}={given[option]!r} is no option of this join, which is {_article(kind)} {kind}"
         raise InvalidOption(msg, hint=hint, where=where)
@@ -258,7 +255,7 @@ def _mapper(given: Mapping[str, Any], option: str, shape: type[Join], where: str
     on = given.get(option)
     hint = f'{option}="column", {option}=("one", "two") or a function from the fields to a Column or a dict of name to Column'
     if on is None:
-        msg = f"a {shape_of(shape)} join needs {option}="
+        msg = f"a {shape.shape} join needs {option}="
         raise InvalidOption(msg, hint=hint, where=where)
     if callable(on):
         return on if isinstance(on, ByName) else ForeignKey(on)

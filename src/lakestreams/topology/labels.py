@@ -29,10 +29,6 @@ from lakestreams.topology.nodes import (
     StreamTableJoin,
     Suppress,
     WindowedJoin,
-    history_of,
-    is_join,
-    kind_of,
-    shape_of,
 )
 from lakestreams.topology.partitions import task_count
 from lakestreams.visible import visible
@@ -73,9 +69,9 @@ def lines_of(node: Node, partitions: Mapping[str, int]) -> list[Line]:
 
 
 def _kind(node: Node) -> Iterator[str]:
-    yield kind_of(node).replace("_", " ") if isinstance(node, Source) else kind_of(node)
-    if is_join(node):
-        yield shape_of(node)
+    yield node.word.replace("_", " ") if isinstance(node, Source) else node.word
+    if isinstance(node, Join):
+        yield node.shape
     if isinstance(node, DeltaSink):
         yield node.mode
     if isinstance(node, KafkaSink):
@@ -93,7 +89,7 @@ def _details(node: Node) -> Iterator[str]:
             yield f"topic {node.topic}"
         if node.history_ms is not None:
             yield f"versioned, history {span(node.history_ms)}"
-    elif is_join(node):
+    elif isinstance(node, Join):
         yield from _join_details(node)
     elif isinstance(node, Aggregate):
         yield from _aggregate_details(node)
@@ -120,7 +116,7 @@ def _join_details(join: Join) -> Iterator[str]:
             yield f"unmatched {join.emit_unmatched}"
         if join.rules != "strict":
             yield f"rules {join.rules}"
-    elif isinstance(join, StreamTableJoin) and history_of(join.right) is not None:
+    elif isinstance(join, StreamTableJoin) and join.right.history_ms is not None:
         grace = "" if join.grace_ms is None else f", grace {span(join.grace_ms)}"
         yield f"as of event time{grace}"
     elif isinstance(join, StreamTableJoin) and join.races:
@@ -154,7 +150,7 @@ def _count(node: Node, partitions: Mapping[str, int]) -> str | None:
         return _counted(node.partitions, "partition")
     if isinstance(node, StreamGlobalJoin):  # it runs where the stream's records lie: each task has the whole table
         return _counted(task_count(replace(node, right=node.left), partitions), "task")
-    if is_join(node) or isinstance(node, Aggregate | Suppress):
+    if node.gathers:
         return _counted(task_count(node, partitions), "task")
     return None
 

@@ -12,26 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakestreams.topology.nodes import (
-    Aggregate,
-    DeltaSink,
-    DropAbsentDeletes,
-    Filter,
-    ForeignKeyJoin,
-    ForeignKeyStreamJoin,
-    KafkaSink,
-    MapValues,
-    Source,
-    StreamTableJoin,
-    Suppress,
-    TableTableJoin,
-    ToStream,
-    ToTable,
-    history_of,
-    is_table,
-    windows_of,
-)
-
 if TYPE_CHECKING:
     from lakestreams.topology.nodes import Node
 
@@ -49,38 +29,28 @@ def quiet_filters(nodes: Sequence[Node]) -> frozenset[str]:
     return frozenset(
         node.name
         for node in nodes
-        if node.name in asking.filters & heard and history_of(node) is None and not _forgets(node)
+        if node.name in asking.filters & heard and node.history_ms is None and not _origin(node).forgets_rows
     )
 
 
-def remembers_rows(node: Filter) -> bool:
+def remembers_rows(node: Node) -> bool:
     """Whether a quiet filter must keep rows to know what was before: what its parent tells does not say it."""
-    origin = _origin(node)
-    if isinstance(origin, Suppress):
-        return origin.until_ms is not None  # the final row of a window is its first one
-    return not isinstance(origin, Aggregate | TableTableJoin | ForeignKeyJoin)
+    return not _origin(node).tells_old_rows
 
 
 def _heard(nodes: Sequence[Node]) -> set[str]:
     """The nodes whose deletions somebody hears; lookups of a stream, groups and deletions left out do not."""
     found: set[str] = set()
     for node in reversed(nodes):  # children first
-        hears = isinstance(node, TableTableJoin | ForeignKeyJoin | Suppress | ToStream | DeltaSink | KafkaSink)
-        if hears or (isinstance(node, MapValues | Filter) and node.name in found):
+        if node.hears_deletions or (node.passes_deletions and node.name in found):
             found.update(parent.name for parent in node.parents)
     return found
 
 
-def _forgets(node: Node) -> bool:
-    """Whether rows that were told are too many to keep: windows that come out of a buffer before they close."""
-    origin = _origin(node)
-    return isinstance(origin, Suppress) and origin.until_ms is not None and windows_of(origin) is not None
-
-
 def _origin(node: Node) -> Node:
     """The node that makes the rows which steps on one row at a time lead to this one."""
-    while isinstance(node, MapValues | Filter | DropAbsentDeletes):
-        node = node.parent
+    while node.keeps_rows:
+        (node,) = node.parents
     return node
 
 
@@ -94,46 +64,41 @@ class _Asking:
 
     def declare(self, node: Node) -> None:
         """What declaring one node asks of those before it."""
-        if isinstance(node, Filter):
-            if is_table(node) and self._ask(node.parent, insists=False):
+        if node.filters:
+            if node.is_table and self._ask_input(node, insists=False):
                 self.filters.add(node.name)
-        elif isinstance(node, TableTableJoin):
-            outer = {"inner": (), "left": (node.left,), "outer": node.parents}[node.how]
-            for parent in outer:
-                self._ask(parent, insists=True)
-            for parent in node.parents:
-                self._look_into(parent)
-        elif isinstance(node, ForeignKeyJoin | Suppress | DropAbsentDeletes) or (
-            isinstance(node, Aggregate) and node.group is not None
-        ):
-            for parent in node.parents:
-                self._ask(parent, insists=True)
-        elif isinstance(node, StreamTableJoin | ForeignKeyStreamJoin):
-            self._look_into(node.right)
+            return
+        for parent in node.asks_old:
+            self._ask(parent, insists=True)
+        for parent in node.looks_into:
+            self._look_into(parent)
 
     def _ask(self, node: Node, *, insists: bool) -> bool:
         """Whether a table sends old values, now that it is asked to."""
         if node.name in self._sends:
             return True
-        if isinstance(node, TableTableJoin):
-            for parent in node.parents:
-                self._ask(parent, insists=True)
-        elif isinstance(node, Source | ToTable | ForeignKeyJoin):
-            if not (insists or node.name in self._stored or history_of(node) is not None):
-                return False
-        elif isinstance(node, Filter):
-            if self._ask(node.parent, insists=insists):
+        if node.filters:
+            if self._ask_input(node, insists=insists):
                 self.filters.add(node.name)
             if node.name not in self.filters:
                 return False
-        elif isinstance(node, MapValues | Suppress) and not self._ask(node.parent, insists=insists):
+        elif node.sends_old == "with_inputs":
+            for parent in node.parents:
+                self._ask(parent, insists=True)
+        elif node.sends_old == "if_stored":
+            if not (insists or node.name in self._stored or node.history_ms is not None):
+                return False
+        elif node.sends_old == "as_input" and not self._ask_input(node, insists=insists):
             return False
         self._sends.add(node.name)
         return True
 
+    def _ask_input(self, node: Node, *, insists: bool) -> bool:
+        return self._ask(node.parents[0], insists=insists)
+
     def _look_into(self, node: Node) -> None:
         """Somebody looks rows up in a table: the nearest one that has a store of its own gets it."""
-        if isinstance(node, Source | ToTable | ForeignKeyJoin):
+        if node.sends_old == "if_stored":
             self._stored.add(node.name)
-        elif isinstance(node, MapValues | Filter | DropAbsentDeletes | Suppress):
-            self._look_into(node.parent)
+        elif node.passes_lookups:
+            self._look_into(node.parents[0])

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from lakestreams.errors import CoPartitioningRequired, LakestreamsError
 from lakestreams.topology.graph import sources_of
 from lakestreams.topology.nodes import (
-    CO_PARTITIONED,
-    Aggregate,
-    FlatMap,
-    Map,
-    Merge,
+    Join,
     Node,
-    Repartition,
-    SelectKey,
-    Source,
-    StreamGlobalJoin,
 )
-
-Pin: TypeAlias = "Source | Repartition"
 
 
 def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tuple[list[LakestreamsError], list[str]]:
@@ -41,7 +30,7 @@ def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tup
     faults: list[LakestreamsError] = []
     warnings: list[str] = []
     for node in nodes:
-        if not isinstance(node, CO_PARTITIONED) or node.co_partitioning == "off":
+        if not isinstance(node, Join) or node.co_partitioning in (None, "off"):
             continue
         left, right = _counts(node.left, partitions), _counts(node.right, partitions)
         if len({*left.values(), *right.values()}) < 2:
@@ -66,44 +55,15 @@ def task_count(node: Node, partitions: Mapping[str, int]) -> int | None:
         The count, or None where it is not known.
         Source: as for `co_partitioning`.
     """
-    parents = node.parents[:1] if isinstance(node, StreamGlobalJoin) else node.parents  # every task has it whole
-    counts = [count for parent in parents for count in _counts(parent, partitions).values()]
+    counts = [count for parent in node.task_inputs for count in _counts(parent, partitions).values()]
     if counts:
         return counts[0]
     return max((partitions[one.topic] for one in sources_of(node) if one.topic in partitions), default=None)
 
 
-def pins(node: Node) -> tuple[Pin, ...] | None:
-    """What fixes the partitions of a node's records: sources and repartition steps, each once.
-
-    None after a re-key: Kafka Streams would put a repartition topic there before the next join; and None of a Delta
-    table. A join's result lies where both of its sides lie; where unequal counts are accepted, the left side's.
-    """
-    if isinstance(node, Source) and node.delta is not None:
-        return None
-    if isinstance(node, Source | Repartition):
-        return (node,)
-    if isinstance(node, SelectKey | Map | FlatMap) or (isinstance(node, Aggregate) and node.group is not None):
-        return None
-    if isinstance(node, Merge):
-        left, right = pins(node.left), pins(node.right)
-        return None if left is None or right is None else _once(left, right)
-    if isinstance(node, CO_PARTITIONED):
-        right = pins(node.right) if node.co_partitioning == "require" else None
-        return _once(pins(node.left) or (), right or ())
-    return pins(node.parents[0])
-
-
-def _once(left: Sequence[Pin], right: Sequence[Pin]) -> tuple[Pin, ...]:
-    return tuple({pin.name: pin for pin in (*left, *right)}.values())
-
-
 def _counts(node: Node, partitions: Mapping[str, int]) -> dict[str, int]:
     """Name to count, of what pins a node and is known."""
-    counts = {
-        pin.name: pin.partitions if isinstance(pin, Repartition) else partitions.get(pin.topic)
-        for pin in pins(node) or ()
-    }
+    counts = {pin.name: pin.partition_count(partitions) for pin in node.pins() or ()}
     return {name: count for name, count in counts.items() if count is not None}
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.topology.expectations import Rule, told_of_code
 from lakestreams.topology.joining import ByName
-from lakestreams.topology.nodes import kind_of
 
 if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
@@ -58,7 +57,7 @@ def functions(results: Results) -> str:
 
 
 def _inputs(node: Node) -> str:
-    return " ".join((kind_of(node), *(f"of {parent.name}" for parent in node.parents)))
+    return " ".join((node.word, *(f"of {parent.name}" for parent in node.parents)))
 
 
 def _option(option: Field[Any], value: Any) -> dict[str, str]:

@@ -43,7 +43,6 @@ from lakestreams.topology.nodes import (
     SelectKey,
     StreamMode,
     ToTable,
-    is_table,
 )
 from lakestreams.topology.tables import GlobalKTable, KTable
 
@@ -180,7 +179,7 @@ class KStream(Handle):
         """
         right = self._other(other, "merge", "a KStream")
         node = Merge(self._named(name, f"merge_{other.name}"), self._node, right)
-        if is_table(right):
+        if right.is_table:
             msg = f"{other.name} is a table; streams merge with streams"
             raise WrongKind(msg, where=f'merge "{node.name}"')
         return self._add(node)

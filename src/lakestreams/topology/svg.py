@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from lakestreams.topology import describe
 from lakestreams.topology.labels import Line, Style, lines_of, printable, shortened, width_of
 from lakestreams.topology.layout import Box, Edge, Layout, Size, lay_out
-from lakestreams.topology.nodes import Aggregate, Node, Sink, Source, Suppress, is_join, is_table, kind_of
+from lakestreams.topology.nodes import Aggregate, Join, Node, Sink, Source, Suppress
 from lakestreams.visible import visible_lines
 
 _MARGIN, _PADDING, _BETWEEN_PARTS = 20.0, 24.0, 16.0
@@ -70,7 +70,7 @@ def as_svg(
     )
     for number, part in enumerate(parts):
         _draw_part(root, number, part, width - 2 * _MARGIN, counts)
-    _draw_legend(root, bottom + 10, joins=any(map(is_join, nodes)))
+    _draw_legend(root, bottom + 10, joins=any(isinstance(node, Join) for node in nodes))
     ET.indent(root, " ")
     return ET.tostring(root, encoding="unicode") + "\n"
 
@@ -110,7 +110,7 @@ def _in_words(parts: Sequence[Part]) -> str:
 
 def _said(node: Node) -> str:
     fed = f" from {' and '.join(printable(parent.name) for parent in node.parents)}" if node.parents else ""
-    return f"{printable(node.name)} ({kind_of(node)}){fed}"
+    return f"{printable(node.name)} ({node.word}){fed}"
 
 
 # --- parts ---------------------------------------------------------------------------------------------------------
@@ -124,11 +124,11 @@ def _draw_part(root: ET.Element, number: int, part: Part, width: float, counts: 
     _add(group, "text", "part-title", text=f"Sub-topology {number}", x=_MARGIN + 14, y=top + 21)
     moved = _add(group, "g", transform=f"translate({_px(part.x)} {_px(part.y)})")
     for edge in part.layout.edges:
-        _draw_edge(moved, edge, is_table(part.nodes[edge.parent]))
+        _draw_edge(moved, edge, part.nodes[edge.parent].is_table)
     for box in part.layout.boxes:
         _draw_box(moved, box, part.nodes[box.name], part.lines[box.name])
     for edge in part.layout.edges:
-        if is_join(part.nodes[edge.child]):
+        if isinstance(part.nodes[edge.child], Join):
             _add(moved, "text", "side", text="LR"[edge.side], x=edge.end[0] + 6, y=edge.end[1] + 3)
     for way, name in {edge.curves[0]: edge.parent for edge in part.layout.edges}.items():  # lanes are shared
         if name in counts:
@@ -154,8 +154,8 @@ def _draw_box(group: ET.Element, box: Box, node: Node, lines: Sequence[Line]) ->
     shape = _shape(node)
     drawn = _add(group, "g", shape.role)
     _add(drawn, "title", text=_tooltip(node, lines))
-    _add(drawn, "path", "body table" if is_table(node) else "body", d=shape.outline(box))
-    for d in (shape.inner(box), _grid(box) if is_table(node) and not isinstance(node, Source | Sink) else ""):
+    _add(drawn, "path", "body table" if node.is_table else "body", d=shape.outline(box))
+    for d in (shape.inner(box), _grid(box) if node.is_table and not isinstance(node, Source | Sink) else ""):
         if d:
             _add(drawn, "path", "inner", d=d)
     for line, y in shape.baselines(box, lines):
@@ -165,7 +165,7 @@ def _draw_box(group: ET.Element, box: Box, node: Node, lines: Sequence[Line]) ->
 def _tooltip(node: Node, lines: Sequence[Line]) -> str:
     """The whole name and all options, of which the box has but some."""
     counts = [line.text for line in lines if line.style == "count"]
-    return "\n".join((node.name, kind_of(node), *describe.details(node), *counts))
+    return "\n".join((node.name, node.word, *describe.details(node), *counts))
 
 
 def _draw_legend(root: ET.Element, y: float, *, joins: bool) -> None:
@@ -222,16 +222,16 @@ class _Shape:
 def _shape(node: Node) -> _Shape:
     if isinstance(node, Source | Sink):
         role = "source" if isinstance(node, Source) else "sink"
-        if is_table(node):
+        if node.is_table:
             return _Shape(role, _standing, _lid, above=2 * _LID + 5, below=_LID + 5)
         return _Shape(role, _lying, _cap, sides=22.0, shift=_CAP / 2)
-    if is_join(node):
+    if isinstance(node, Join):
         return _Shape("join", _cut, sides=26.0)
     if isinstance(node, Aggregate):
         return _Shape("aggregate", _sharp, _head, sides=26.0, head=8.0)
     if isinstance(node, Suppress):
         return _Shape("buffer", _sharp, _walls, sides=26.0)
-    return _Shape("step", _sharp, sides=26.0) if is_table(node) else _Shape("step", _round)
+    return _Shape("step", _sharp, sides=26.0) if node.is_table else _Shape("step", _round)
 
 
 def _lying(box: Box) -> str:

@@ -44,7 +44,6 @@ from lakestreams.topology.expectations import (
 )
 from lakestreams.topology.nodes import (
     DELTA_TOPIC,
-    WITH_OUTER,
     Aggregate,
     AggregateVerb,
     Changes,
@@ -54,19 +53,13 @@ from lakestreams.topology.nodes import (
     EmptyGroup,
     ExpectationAction,
     Filter,
-    FlatMap,
-    FlatMapValues,
     ForeignKeyJoin,
-    ForeignKeyStreamJoin,
     Join,
-    JoinKind,
     KafkaSink,
     Map,
     MapValues,
-    Merge,
     Node,
     NullValues,
-    OuterJoinKind,
     Repartition,
     Rules,
     SelectKey,
@@ -80,19 +73,9 @@ from lakestreams.topology.nodes import (
     Suppress,
     TableChanges,
     TableMode,
-    TableTableJoin,
-    ToStream,
-    ToTable,
     WhenFull,
     WindowedJoin,
     WindowStore,
-    history_of,
-    is_global,
-    is_join,
-    is_table,
-    kind_of,
-    shape_of,
-    windows_of,
 )
 from lakestreams.topology.partitions import co_partitioning
 
@@ -120,17 +103,6 @@ _CHOICES: dict[str, Any] = {
     "when_full": WhenFull,
     "changes": TableChanges,
 }
-_STREAM, _TABLE_SORT, _GLOBAL = "stream", "table", "global table"
-_TAKES: dict[type[Join], tuple[str, str]] = {
-    WindowedJoin: (_STREAM, _STREAM),
-    StreamTableJoin: (_STREAM, _TABLE_SORT),
-    StreamGlobalJoin: (_STREAM, _GLOBAL),
-    TableTableJoin: (_TABLE_SORT, _TABLE_SORT),
-    ForeignKeyJoin: (_TABLE_SORT, _TABLE_SORT),
-    ForeignKeyStreamJoin: (_STREAM, _TABLE_SORT),
-}
-_OF_STREAMS = (SelectKey, Map, FlatMap, FlatMapValues, Repartition, Merge, ToTable)
-_OF_TABLES = (ToStream, Suppress)
 
 __all__ = ["co_partitioning", "structure"]
 
@@ -160,7 +132,7 @@ def expected(nodes: Sequence[Node], expectations: Expectations) -> list[Lakestre
             faults.append(DuplicateName(f"expectation {name!r} stands {count} times", where=_where(known[dataset])))
     for rule in expectations.rules:
         node = known[rule.dataset]
-        if rule.action == "drop" and is_table(node) and not isinstance(node, Source | Sink):
+        if rule.action == "drop" and node.is_table and not isinstance(node, Source | Sink):
             message = f"{rule.name} would drop rows of {node.name}, a table that steps make"
             hint = "drop them at a source or an output; a filter deletes rows"
             faults.append(InvalidOption(message, hint=hint, where=_where(node)))
@@ -185,7 +157,7 @@ def _unfit(node: Node, invariant: Invariant) -> str | None:
         and node.delta
     ):
         return "a Delta table has one partition"
-    if isinstance(invariant, OF_JOINS) and not is_join(node):
+    if isinstance(invariant, OF_JOINS) and not isinstance(node, Join):
         return "it is one of joins"
     if isinstance(invariant, OF_OUTPUTS) and not (isinstance(node, DeltaSink) and node.mode == "append"):
         return "it is one of outputs that are appended to"
@@ -199,7 +171,7 @@ def _unfit(node: Node, invariant: Invariant) -> str | None:
         return "it is one of foreign-key left joins of tables"
     if kind is TimeSkew and not isinstance(node, WindowedJoin):
         return "it is one of joins of two streams"
-    if kind in (FanOut, OneOutcomePerLeft) and is_table(node):
+    if kind in (FanOut, OneOutcomePerLeft) and node.is_table:
         return "a table has one row a key"
     if isinstance(invariant, UniqueKey) and not invariant.columns:
         return "it names no columns"
@@ -209,11 +181,11 @@ def _unfit(node: Node, invariant: Invariant) -> str | None:
 def _node_faults(node: Node) -> list[LakestreamsError]:
     faults: list[LakestreamsError] = []
     if not node.name:
-        faults.append(UnnamedNode(f"a {kind_of(node)} has no name", hint="pass a name that is not empty"))
+        faults.append(UnnamedNode(f"a {node.word} has no name", hint="pass a name that is not empty"))
     if isinstance(node, Source):
         faults.extend(_source_faults(node, _where(node)))
     faults.extend(InvalidOption(text, where=_where(node)) for text in _outside_choices(node))
-    wrong_kinds = [WrongKind(text, where=_where(node)) for text in _wrong_kinds(node)]
+    wrong_kinds = [WrongKind(text, where=_where(node)) for text in node.wrong_inputs()]
     faults.extend(wrong_kinds)
     if isinstance(node, DeltaSink):
         faults.extend(_sink_faults(node, _where(node)))
@@ -236,38 +208,12 @@ def _node_faults(node: Node) -> list[LakestreamsError]:
 
 def _outside_choices(node: Node) -> Iterator[str]:
     """Options of a node that are none of their Literal's choices."""
-    choices = _CHOICES | ({"how": OuterJoinKind} if isinstance(node, WITH_OUTER) else {"how": JoinKind})
+    choices = _CHOICES | ({"how": node.how_choices} if isinstance(node, Join) else {})
     for option in fields(node):
         if option.name in choices:
             chosen, words = getattr(node, option.name), get_args(choices[option.name])
             if chosen not in words:
                 yield f"{option.name}={chosen!r} is none of {', '.join(words)}"
-
-
-def _wrong_kinds(node: Node) -> Iterator[str]:
-    """Inputs that are a stream where a step takes a table, and so on."""
-    if is_join(node):
-        for side, parent, wanted in zip(("left", "right"), node.parents, _TAKES[type(node)], strict=True):
-            if _sort(parent) != wanted:
-                found = f"the {side} side of a {shape_of(node)} join is {parent.name}, a {_sort(parent)}"
-                yield f"{found}; it takes a {wanted}"
-        return
-    for parent in node.parents:
-        if isinstance(node, _OF_STREAMS) and _sort(parent) != _STREAM:
-            yield f"{parent.name} is a {_sort(parent)}; {kind_of(node)} takes a stream"
-        wanted = _TABLE_SORT if isinstance(node, Aggregate) and node.group is not None else _STREAM
-        if isinstance(node, Aggregate) and _sort(parent) != wanted:
-            yield f"{parent.name} is a {_sort(parent)}; this {kind_of(node)} takes a {wanted}"
-        if isinstance(node, _OF_TABLES) and _sort(parent) != _TABLE_SORT:
-            yield f"{parent.name} is a {_sort(parent)}; {kind_of(node)} takes a table"
-        if isinstance(node, Sink) and _sort(parent) == _GLOBAL:
-            yield f"{parent.name} is a global table, which every task holds whole; it is no output"
-
-
-def _sort(node: Node) -> str:
-    if is_global(node):
-        return _GLOBAL
-    return _TABLE_SORT if is_table(node) else _STREAM
 
 
 def _sink_faults(sink: DeltaSink, where: str) -> Iterator[LakestreamsError]:
@@ -279,11 +225,11 @@ def _sink_faults(sink: DeltaSink, where: str) -> Iterator[LakestreamsError]:
             yield InvalidName(f"cluster_by or partition_by: {fault}", hint=NAME_HINT, where=where)
     if sink.cluster_by and sink.partition_by:
         yield InvalidOption("cluster_by and partition_by exclude each other", where=where)
-    fitting = get_args(TableMode if is_table(sink.parent) else StreamMode)
+    fitting = get_args(TableMode if sink.parent.is_table else StreamMode)
     if sink.mode in get_args(SinkMode) and sink.mode not in fitting:
-        text = f"mode={sink.mode!r} does not fit {sink.parent.name}, a {_sort(sink.parent)}"
+        text = f"mode={sink.mode!r} does not fit {sink.parent.name}, a {sink.parent.makes}"
         yield InvalidOption(text, hint=f"it takes {', '.join(fitting)}", where=where)
-    elif sink.mode == "merge" and not is_table(sink.parent):
+    elif sink.mode == "merge" and not sink.parent.is_table:
         yield from _merged_stream_faults(sink, where)
 
 
@@ -300,7 +246,7 @@ def _merged_stream_faults(sink: DeltaSink, where: str) -> Iterator[LakestreamsEr
     amending = [one for one in way if isinstance(one, StreamTableJoin) and one.amend_ms is not None]
     fault = None
     if not isinstance(node, Source):
-        fault = f"a record may have several rows in {sink.parent.name}, since {node.name} is a {kind_of(node)}"
+        fault = f"a record may have several rows in {sink.parent.name}, since {node.name} is a {node.word}"
     elif not amending:
         fault = f"no later result replaces a row of {sink.parent.name}: no join before it amends"
     elif len(amending) > 1:
@@ -344,7 +290,7 @@ def _race_faults(join: StreamTableJoin, where: str) -> Iterator[LakestreamsError
             yield InvalidOption(
                 f"{word} {bound} ms is not above zero", hint="leave it out, or give a time", where=where
             )
-        if bound is not None and history_of(join.right) is not None:
+        if bound is not None and join.right.history_ms is not None:
             text = f"{word} looks out for the next row, and {join.right.name} is versioned: it is looked up by time"
             yield InvalidOption(text, hint="grace waits for rows of the past", where=where)
     if join.amend_ms is not None and join.how == "inner":
@@ -361,7 +307,7 @@ def _grace_faults(join: StreamTableJoin, where: str) -> Iterator[LakestreamsErro
     """Source: Kafka Streams' KStreamImpl and KIP-923; semantics section 4.1."""
     if join.grace_ms is None:
         return
-    history_ms = history_of(join.right)
+    history_ms = join.right.history_ms
     if join.grace_ms < 0:
         yield InvalidOption(f"grace {join.grace_ms} ms is negative", hint="zero or more", where=where)
     if history_ms is None:
@@ -394,7 +340,7 @@ def _aggregate_faults(node: Aggregate, where: str) -> Iterator[LakestreamsError]
 
 def _suppress_faults(node: Suppress, where: str) -> Iterator[LakestreamsError]:
     """Source: Kafka Streams' SuppressedInternal, GraphGraceSearchUtil; semantics section 8.2."""
-    if node.until_ms is None and is_table(node.parent) and windows_of(node.parent) is None:
+    if node.until_ms is None and node.parent.is_table and node.parent.key_windows is None:
         text = f"the rows of {node.parent.name} have no windows that could close"
         yield InvalidOption(text, hint="suppress a windowed aggregate, or give a time", where=where)
     if node.until_ms is not None and node.until_ms < 0:
@@ -408,7 +354,7 @@ def _suppress_faults(node: Suppress, where: str) -> Iterator[LakestreamsError]:
     if node.until_ms is None and node.max_records is not None and node.when_full == "emit":
         text = "a window's final row cannot come out early"
         yield InvalidOption(text, hint='when_full="shutdown", or no max_records', where=where)
-    if history_of(node.parent) is not None:
+    if node.parent.history_ms is not None:
         text = f"{node.parent.name} is versioned: its rows cannot be held back"
         yield InvalidOption(text, hint="leave as_of out, or join it first", where=where)
 
@@ -452,7 +398,7 @@ def _delta_faults(source: Source, where: str) -> Iterator[LakestreamsError]:
 
 
 def _where(node: Node) -> str:
-    return f'{kind_of(node)} "{node.name}"'
+    return f'{node.word} "{node.name}"'
 
 
 def _doubled(nodes: Sequence[Node]) -> list[LakestreamsError]:
@@ -460,7 +406,7 @@ def _doubled(nodes: Sequence[Node]) -> list[LakestreamsError]:
     names = Counter(node.name for node in nodes if node.name)
     for name, count in names.items():
         if count > 1:
-            kinds = ", ".join(kind_of(node) for node in nodes if node.name == name)
+            kinds = ", ".join(node.word for node in nodes if node.name == name)
             hint = "pass name=... on all but one"
             faults.append(DuplicateName(f"{count} nodes are named {name!r}: {kinds}", hint=hint))
     topics: dict[str, list[str]] = {}
