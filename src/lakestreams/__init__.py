@@ -19,11 +19,12 @@ from lakestreams.formats import (
 )
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology import expectations as invariants
-from lakestreams.topology.builder import StreamsBuilder, Topology
+from lakestreams.topology.builder import StreamsBuilder
 from lakestreams.topology.fields import Fields, MaybeFields, is_missing
 from lakestreams.topology.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import GlobalKTable, KTable
+from lakestreams.topology.topology import Topology
 
 if TYPE_CHECKING:
     from lakestreams.jobs.opened import Opened

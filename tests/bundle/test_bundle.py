@@ -22,7 +22,7 @@ from lakestreams.bundle.rules import faults
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.schemas import CONTROL, parse
 from lakestreams.errors import BundleInvalid, ConfigUnreadable
-from lakestreams.jobs import catalogue
+from lakestreams.jobs import arguments
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -88,7 +88,7 @@ def test_jobs_retry_end_and_tell(bundle: Bundle) -> None:
         assert job["max_concurrent_runs"] == 1, "a second driver would fence the first"
         assert "timeout_seconds" in job or "continuous" in job
         assert job["email_notifications"]["on_failure"], key
-        reads = job["tasks"][0]["python_wheel_task"]["entry_point"] in catalogue.READERS
+        reads = job["tasks"][0]["python_wheel_task"]["entry_point"] in arguments.READERS
         metrics = {rule["metric"] for rule in job.get("health", {}).get("rules", [])}
         assert reads == ({"STREAMING_BACKLOG_SECONDS", "STREAMING_BACKLOG_RECORDS"} <= metrics), key
         assert reads == ("on_streaming_backlog_exceeded" in job["email_notifications"]), key
@@ -168,8 +168,8 @@ def test_schemas_that_no_statement_could_name_are_found_before_they_are_deployed
 
 def test_entry_points_are_the_wheels() -> None:
     jobs = {name: place for name, place in PROJECT["scripts"].items() if place.startswith("lakestreams.jobs.")}
-    assert set(catalogue.parsers()) == set(jobs)
-    assert PROJECT["name"] == catalogue.PACKAGE
+    assert set(arguments.parsers()) == set(jobs)
+    assert PROJECT["name"] == arguments.PACKAGE
     for place in jobs.values():
         module, _, function = place.partition(":")
         assert callable(getattr(importlib.import_module(module), function))

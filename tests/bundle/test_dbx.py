@@ -18,7 +18,7 @@ from lakestreams.bundle.dbx import PLACE, build_of, deployment, drift, write
 from lakestreams.bundle.read import load, targets
 from lakestreams.bundle.template import JOBS, OWN, Project, init, render
 from lakestreams.cli.app import app
-from lakestreams.jobs.catalogue import parsers
+from lakestreams.jobs.arguments import parsers
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = yaml.safe_load((ROOT / "conf" / "deployment.yml").read_text(encoding="utf-8"))

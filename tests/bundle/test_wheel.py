@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.bundle.installing import installed
 
-from lakestreams.jobs.catalogue import parsers
+from lakestreams.jobs.arguments import parsers
 
 ROOT = Path(__file__).parents[2]
 

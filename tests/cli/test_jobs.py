@@ -41,7 +41,7 @@ def conf(tmp_path):
 
 
 def options(*tokens):
-    return entry._options("enrichment", "conf/enrichment.yml", tokens)
+    return entry._options("enrichment", tokens)
 
 
 def outcomes(monkeypatch, *errors):

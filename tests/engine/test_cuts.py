@@ -19,7 +19,8 @@ from lakestreams import Topology
 from lakestreams.engine import ingest
 from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.plans import Standing, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import Standing
 from lakestreams.engine.settings import RunSettings
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestreams.engine.cycle import RunCounts
-from lakestreams.engine.plans import ATTEMPTS, Ingest, Plan, Range, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import ATTEMPTS, Ingest, Plan, Range
 from lakestreams.engine.settle import Backlog, Frontier, Silence, holding, idle_plan, next_plan
 
 Log = Mapping[TopicPartition, Sequence[int]]  # event times by offset

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.local.broker import Broker
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Settling
+    from lakestreams.topology.topology import Topology
 
 pytestmark = [pytest.mark.broker]
 

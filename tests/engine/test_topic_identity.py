@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lakestreams.engine.cluster import ClusterView
-from lakestreams.engine.plans import ATTEMPTS, Ingest, Noted, Range
+from lakestreams.engine.noted import Noted
+from lakestreams.engine.plans import ATTEMPTS, Ingest, Range
 from lakestreams.engine.topic_identity import require_same, require_unchanged, warnings
 from lakestreams.errors import TopicRecreated
 

@@ -7,7 +7,7 @@ from tests.topology.pipelines import declared
 from lakestreams import EventTime, Json, Long, RegistryJson, StreamsBuilder, Text
 from lakestreams.cli.check import in_words
 from lakestreams.topology import validate
-from lakestreams.topology.builder import Topology
+from lakestreams.topology.topology import Topology
 
 
 def two_parts() -> Topology:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.fingerprint import Configuration
     from lakestreams.engine.ledger import Ledger
     from lakestreams.engine.plans import History
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 
 @dataclass(frozen=True)

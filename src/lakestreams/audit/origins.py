@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestreams.engine.lake import Lake
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node, Sink
+    from lakestreams.topology.topology import Topology
 
 _COUNTED = 10_000  # of more records it is only said that there are more
 _PLACE, _AT = "place", "at"

@@ -37,7 +37,7 @@ from lakestreams.topology.nodes import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 _EXAMPLES = 5
 

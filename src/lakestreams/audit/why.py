@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.lake import Lake
     from lakestreams.formats.base import Format
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node, Sink, Source
+    from lakestreams.topology.topology import Topology
 
 _MOST = 100  # records of a key that are told, the newest ones
 _MOST_RESULTS = 20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakestreams.bundle.read import Bundle
 from lakestreams.config.compile import load_pipeline
 from lakestreams.errors import LakestreamsError, unfold
-from lakestreams.jobs.catalogue import READERS
+from lakestreams.jobs.arguments import READERS
 
 if TYPE_CHECKING:
     from lakestreams.config.compile import Pipeline

@@ -22,7 +22,7 @@ from lakestreams.bundle.bodies import dashboard_file, is_local, wheel_file
 from lakestreams.bundle.presets import TRIGGERS
 from lakestreams.bundle.read import FILE, Bundle, read_yaml
 from lakestreams.errors import BundleInvalid
-from lakestreams.jobs.catalogue import PACKAGE, READERS, parsers
+from lakestreams.jobs.arguments import PACKAGE, READERS, parsers
 
 COMPUTE: Final = ("environment_key", "existing_cluster_id", "job_cluster_key", "new_cluster")
 _CODE: Final = ("python_wheel_task", "spark_python_task")

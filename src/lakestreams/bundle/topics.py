@@ -19,7 +19,7 @@ from lakestreams.topology.partitions import co_partitioning
 if TYPE_CHECKING:
     from lakestreams.bundle.files import Reading
     from lakestreams.config.kafka import KafkaOptions
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 _TIMEOUT_S: Final = 5.0
 _NO_COUNT: Final = -1

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakestreams.cli.target import TargetReport
     from lakestreams.config.compile import Pipeline
     from lakestreams.engine.partitioning import Partitioning
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 
 @dataclass

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.attempts import Outlook
     from lakestreams.engine.ledger import Ledger
     from lakestreams.engine.replays import Filters, Request, Selection
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 _NEWEST = ("topic", "partition", "offset", "attempt", "code", "node", "rules", "cycle", "state", "message")
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from lakestreams.config.compile import Pipeline
     from lakestreams.engine.lake import Lake
     from lakestreams.engine.ledger import Ledger
-    from lakestreams.engine.plans import History, Range, TopicPartition
+    from lakestreams.engine.noted import TopicPartition
+    from lakestreams.engine.plans import History, Range
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from lakestreams.config.steps import declare_output, declare_step
 from lakestreams.config.topics import declare_topic
 from lakestreams.config.wording import placed
 from lakestreams.errors import ConfigInvalid, KafkaOptionRefused, LakestreamsError, NoOutput, TopologyInvalid
-from lakestreams.topology.builder import StreamsBuilder, Topology
+from lakestreams.topology.builder import StreamsBuilder
 from lakestreams.topology.durations import to_ms
+from lakestreams.topology.topology import Topology
 
 if TYPE_CHECKING:
     from lakestreams.topology.nodes import Settling

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.errors import ConfigInvalid, LakestreamsError, UnknownReference, unfold
-from lakestreams.topology.builder import StreamsBuilder, Topology
+from lakestreams.topology.builder import StreamsBuilder
+from lakestreams.topology.topology import Topology
 
 
 def topology_of(reference: str, document: Document, path: KeyPath, pipeline: str | None = None) -> Topology | None:

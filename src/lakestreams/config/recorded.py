@@ -21,7 +21,7 @@ from lakestreams.config.environment import References, digest, name_of, value_of
 from lakestreams.config.load import Document
 
 if TYPE_CHECKING:
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 _PLACE = Path("the recorded text")
 

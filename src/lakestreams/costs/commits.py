@@ -29,8 +29,8 @@ from lakestreams.topology.old_values import quiet_filters, remembers_rows
 
 if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node, Source
+    from lakestreams.topology.topology import Topology
 
 ANY: Final = "*"
 """In a table's name: what stands for each of several tables, one a frame that nodes keep, in one of two slots."""

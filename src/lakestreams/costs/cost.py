@@ -17,8 +17,8 @@ from lakestreams.topology.nodes import Aggregate, Source
 
 if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node
+    from lakestreams.topology.topology import Topology
 
 _DAY_MS: Final = 86_400_000
 

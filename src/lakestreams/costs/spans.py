@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.engine.ledger import Ledger
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 MOST_CYCLES: Final = 100
 _LOOKED_AT: Final = 100  # newest cycles

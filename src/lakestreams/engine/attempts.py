@@ -23,7 +23,8 @@ from lakestreams.engine import ingest, replays, tails
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import Ingest, Position, Range, Standing, Tail, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import Ingest, Position, Range, Standing, Tail
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.replays import RECORD, Request
 from lakestreams.expectations.rules import RecordRules, dropped, kept
@@ -32,9 +33,9 @@ from lakestreams.flow.sides import EXPECTATION
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.expectations import Expectations
     from lakestreams.topology.nodes import Source
+    from lakestreams.topology.topology import Topology
 
 RAW: Final = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type")
 LATER_IS_THERE: Final = "a later record of its key is there"

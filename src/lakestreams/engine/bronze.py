@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import ATTEMPTS, LATENESS_MS, Plan, Range, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import ATTEMPTS, LATENESS_MS, Plan, Range
 from lakestreams.expectations.rules import BEHIND
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lakestreams.engine.plans import TopicPartition
+from lakestreams.engine.noted import TopicPartition
 
 _VERSION: Final = re.compile(r"v[1-9][0-9]*")
 _READ: Final = 2  # so many of the newest entries of a log Spark looks at when a query starts

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from lakestreams.engine.admin_options import OfSparkAlone, scrubbed, timeout_s, translated
-from lakestreams.engine.plans import Noted, TopicPartition
+from lakestreams.engine.noted import Noted, TopicPartition
 from lakestreams.errors import BrokerUnreachable, LakestreamsError, RightsMissing, SignInFailed, TopicMissing
 from lakestreams.passing import passes
 

@@ -29,8 +29,8 @@ from lakestreams.topology.graph import triggers_of, upstream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node
+    from lakestreams.topology.topology import Topology
 
 BAD_SHARE_FROM_RECORDS = 1_000
 # Of fewer records so many bad ones are no accident, and neither are these if there is nothing else.

@@ -20,7 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine import ingest
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
-from lakestreams.engine.plans import Ingest, Position, Range, Standing, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import Ingest, Position, Range, Standing
 from lakestreams.errors import (
     ChangeFeedOff,
     DeltaTableMissing,

@@ -48,7 +48,8 @@ from lakestreams.engine.expecting import Expecting
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.last_cycle import LastCycle
 from lakestreams.engine.ledger import Ledger, tables_option
-from lakestreams.engine.plans import History, Ingest, Plan, Range, Standing, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import History, Ingest, Plan, Range, Standing
 from lakestreams.engine.progress import Event, Listener, Summary, Timer
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.settings import RunSettings
@@ -65,8 +66,8 @@ from lakestreams.topology.nodes import Repartition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
+    from lakestreams.topology.topology import Topology
 
 _UNKNOWN = 1 << 62  # as many rows as there may be
 _RATES = 1_000  # finished cycles that match rates look back at, at most

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession
 
     from lakestreams.engine.lake import Table
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 _PROPERTIES: Final = {"delta.dataSkippingStatsColumns": "pipeline,cycle,event_type,timestamp"}
 # Cycles whose events go into one commit; a run that finds more, such as the first one of a newer version, writes several.

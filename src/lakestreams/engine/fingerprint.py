@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakestreams.topology import results
 
 if TYPE_CHECKING:
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 _BETWEEN = "\n---\n"
 

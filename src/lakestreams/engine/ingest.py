@@ -28,7 +28,8 @@ from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.idempotent_append import append_once
 from lakestreams.engine.lake import OWNER, Lake, owned_by
 from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import NO_TIME, Ingest, Position, Standing, Tail, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import NO_TIME, Ingest, Position, Standing, Tail
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.side_by_side import side_by_side
 from lakestreams.engine.tails import Weight

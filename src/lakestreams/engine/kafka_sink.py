@@ -25,8 +25,8 @@ from lakestreams.joins.partitioner import partition_of_bytes
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import KafkaSink
+    from lakestreams.topology.topology import Topology
 
 ID, CYCLE, KIND, TIME = "lakestreams-id", "lakestreams-cycle", "lakestreams-kind", "lakestreams-event-time-ms"
 _COLUMNS, _PLACE = ("key", "value", "partition", "headers"), ("trigger", "n")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 INDEXED = "delta.dataSkippingNumIndexedCols"
 """Of how many columns, from the first one on, a table keeps the statistics by which files are skipped."""

@@ -38,19 +38,9 @@ from lakestreams.engine import fence
 from lakestreams.engine.claiming import Claiming
 from lakestreams.engine.failpoints import failpoint
 from lakestreams.engine.lake import Lake, Table
+from lakestreams.engine.noted import Noted, TopicPartition
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import (
-    Accepted,
-    Claim,
-    History,
-    Ingest,
-    KnownTable,
-    Noted,
-    Plan,
-    Range,
-    StoredState,
-    TopicPartition,
-)
+from lakestreams.engine.plans import Accepted, Claim, History, Ingest, KnownTable, Plan, Range, StoredState
 from lakestreams.engine.protocol import commands, decisions
 from lakestreams.errors import Fenced, LedgerInconsistent
 from lakestreams.expectations.events import Closing

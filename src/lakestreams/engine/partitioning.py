@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.lake import Lake
     from lakestreams.engine.plans import Ingest
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 NEWEST: Final = 200_000
 _BATCHES: Final = 1_000  # newest ingest batches in which the records are looked for

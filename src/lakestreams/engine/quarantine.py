@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node, Source
+    from lakestreams.topology.topology import Topology
 
 SCHEMA = (
     "pipeline string, code string, message string, node string, topic string, partition int, offset bigint, "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from lakestreams.engine.plans import Claim, History, Plan
     from lakestreams.expectations.tally import Tally
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 CLOCK_SLACK_MS: Final = 60_000
 """How far two machines' clocks may lie apart before anybody is told."""

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakestreams.engine.plans import ATTEMPTS, NO_TIME, Ingest, Plan, Range, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import ATTEMPTS, NO_TIME, Ingest, Plan, Range
 
 # Asks bronze for the part of each given stretch that lies strictly below a stream time (None: all of it), counted
 # anew. Arguments: the stretches, the stream time, the first ingest batch that can hold their rows.

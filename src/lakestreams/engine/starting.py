@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from lakestreams.engine.fingerprint import Configuration
     from lakestreams.engine.lake import Lake, Table
     from lakestreams.engine.ledger import Ledger
-    from lakestreams.engine.plans import History, Plan, TopicPartition
-    from lakestreams.topology.builder import Topology
+    from lakestreams.engine.noted import TopicPartition
+    from lakestreams.engine.plans import History, Plan
+    from lakestreams.topology.topology import Topology
 
 _IN_DOUBT = (
     "run once more with the former configuration, which finishes the cycle or tells that nothing of it can be written; or run "

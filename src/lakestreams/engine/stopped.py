@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.ledger import Ledger
     from lakestreams.engine.plans import Plan
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 
 @dataclass

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.engine.ledger import Ledger
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 Role = Literal["ledger", "epochs", "control", "bronze", "output"]
 _NEWEST: Final = 50  # commits that the first look reads

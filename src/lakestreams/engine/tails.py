@@ -19,8 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.bronze import late
 from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.noted import TopicPartition
 from lakestreams.engine.observed import Observed
-from lakestreams.engine.plans import LATENESS_MS, Range, Tail, TopicPartition
+from lakestreams.engine.plans import LATENESS_MS, Range, Tail
 from lakestreams.engine.record_sizes import BYTES
 from lakestreams.expectations.rules import BEHIND, RecordRules
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from lakestreams.engine.delta_source import versions
-from lakestreams.engine.plans import Ingest, Noted, Range, TopicPartition
+from lakestreams.engine.noted import Noted, TopicPartition
+from lakestreams.engine.plans import Ingest, Range
 from lakestreams.errors import TopicRecreated
 
 if TYPE_CHECKING:
     from lakestreams.engine.cluster import ClusterView
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 _RECREATED: Final = "was deleted and created again"
 

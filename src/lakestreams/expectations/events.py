@@ -19,8 +19,8 @@ from lakestreams.topology.nodes import Sink, StreamTableJoin
 
 if TYPE_CHECKING:
     from lakestreams.engine.plans import Plan
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node
+    from lakestreams.topology.topology import Topology
 
 SCHEMA: Final = log_columns.SCHEMA
 FLOW, CYCLE = "flow_progress", "cycle_progress"

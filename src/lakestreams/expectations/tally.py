@@ -13,8 +13,8 @@ from lakestreams.expectations.judging import KINDS, ROWS
 from lakestreams.topology.nodes import Sink, Source
 
 if TYPE_CHECKING:
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node
+    from lakestreams.topology.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 EVENT_TIME, LINEAGE = "event_time_ms", "_lineage"
 RESERVED = (EVENT_TIME, LINEAGE)

@@ -41,8 +41,8 @@ from lakestreams.topology.partitions import task_count
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Mapper
+    from lakestreams.topology.topology import Topology
 
 DETAIL, RULES, ROW = "detail", "rules", "row"
 EXPECTATION = "EXPECTATION"

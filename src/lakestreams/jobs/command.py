@@ -7,12 +7,11 @@ as those of the other jobs are (`jobs.entry`).
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from lakestreams.errors import LakestreamsError
-from lakestreams.jobs.entry import SCHEMAS_HELP, given_of, schemas_text
+from lakestreams.jobs.arguments import command_parser, given_of
 from lakestreams.jobs.report import FAILED, OK, on_databricks
 from lakestreams.visible import visible
 
@@ -27,23 +26,6 @@ def maintain(argv: Sequence[str] | None = None) -> None:
     run_command("maintain", sys.argv[1:] if argv is None else argv)
 
 
-def parser_of(name: str) -> argparse.ArgumentParser:
-    """What reads the arguments of such a job; a bundle's parameters are checked with it before they are deployed."""
-    parser = argparse.ArgumentParser(prog=name, allow_abbrev=False, description=f"lakestreams {name}, as a job")
-    add = parser.add_argument
-    add("--pipeline", action="append", required=True, metavar="FILE",
-        help="a pipeline's file, on disk or in the package; repeatable, or several with commas")  # fmt: skip
-    add("--sources", metavar="FILE", help="the sources' file (sources.yml beside the pipeline's)")
-    add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
-    add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
-    add("--catalog", help="Unity Catalog catalog of all tables")
-    add("--schemas", type=schemas_text, metavar="ROOM=NAME,...", help=SCHEMAS_HELP)
-    if name == "maintain":
-        add("--retention", metavar="TIME", help="trims records that were ingested longer ago, such as 30d")
-        add("--vacuum-retention", metavar="TIME", help="how long files of old versions stay")
-    return parser
-
-
 def run_command(name: str, argv: Sequence[str]) -> None:
     """Runs a command of the command line.
 
@@ -55,7 +37,7 @@ def run_command(name: str, argv: Sequence[str]) -> None:
         SystemExit: with the command's exit code, unless that is 0.
         LakestreamsError: the same on Databricks, which shows exceptions rather than exit codes.
     """
-    given, unknown = parser_of(name).parse_known_args(given_of(argv))
+    given, unknown = command_parser(name).parse_known_args(given_of(argv))
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
         sys.stderr.write(f"warning: {name} ignores parameters it does not know: {visible(names)}\n")
@@ -73,7 +55,7 @@ def run_command(name: str, argv: Sequence[str]) -> None:
 
 def _call(arguments: list[str]) -> int:
     """The exit code of the command line for these arguments."""
-    from lakestreams.cli.app import app  # noqa: PLC0415 - the command line is not for the other jobs
+    from lakestreams.cli.app import app  # noqa: PLC0415 - what only names the entry points needs no command line
     from lakestreams.jobs.runner import close_session  # noqa: PLC0415 - see above
 
     try:

@@ -11,7 +11,6 @@ codes, the error itself is raised.
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 import threading
@@ -20,9 +19,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakestreams.engine import schemas
-from lakestreams.errors import InvalidOption, LakestreamsError
+from lakestreams.errors import InvalidOption
 from lakestreams.jobs import report
+from lakestreams.jobs.arguments import READERS, given_of, reader_parser
 from lakestreams.jobs.runner import RunOptions, close_session, load, open_session, prepare
 from lakestreams.topology.durations import to_ms
 from lakestreams.visible import visible, visible_lines
@@ -30,20 +29,17 @@ from lakestreams.visible import visible, visible_lines
 if TYPE_CHECKING:
     from lakestreams.engine.progress import Event
     from lakestreams.jobs.runner import Outcome
-    from lakestreams.topology.builder import Topology
-
-SCHEMAS_HELP = "names of the lake's schemas: bronze=bronze,silver=silver,control=_lakestreams, or some of them"
+    from lakestreams.topology.topology import Topology
 
 Shape = Callable[["Topology"], str | None]
 """Says what a topology lacks for a job, or None."""
 
 
-def run_job(name: str, default_pipeline: str, shape: Shape, argv: Sequence[str]) -> None:
+def run_job(name: str, shape: Shape, argv: Sequence[str]) -> None:
     """What the wheel's jobs have in common: arguments, shape, run, errors, exit code.
 
     Args:
         name: the entry point's name.
-        default_pipeline: the file of the pipeline that it runs by default.
         shape: what its pipelines must have.
         argv: the arguments.
 
@@ -51,7 +47,7 @@ def run_job(name: str, default_pipeline: str, shape: Shape, argv: Sequence[str])
         SystemExit: with the exit code, unless all went well.
     """
     try:
-        outcomes = _run(name, shape, _options(name, default_pipeline, argv))
+        outcomes = _run(name, shape, _options(name, argv))
     except Exception as error:  # noqa: BLE001 - told in one form, whatever it is
         _fail([error])
     except KeyboardInterrupt:
@@ -82,13 +78,12 @@ def _run(name: str, shape: Shape, options: RunOptions) -> list[Outcome]:
 # --- arguments -----------------------------------------------------------------------------------------------------
 
 
-def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOptions:
-    parser = parser_of(name, default_pipeline)
-    given, unknown = parser.parse_known_args(given_of(argv))
+def _options(name: str, argv: Sequence[str]) -> RunOptions:
+    given, unknown = reader_parser(name).parse_known_args(given_of(argv))
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
         sys.stderr.write(f"warning: {name} ignores parameters it does not know: {visible(names)}\n")
-    pipelines = [one.strip() for text in given.pipeline or [default_pipeline] for one in text.split(",")]
+    pipelines = [one.strip() for text in given.pipeline or [READERS[name]] for one in text.split(",")]
     interval = None if given.interval in (None, "none", "once") else to_ms(given.interval, "--interval")
     if given.root and given.checkpoint_root and not given.catalog:
         msg = "--root and --checkpoint-root are both given without a catalog"
@@ -109,59 +104,6 @@ def _options(name: str, default_pipeline: str, argv: Sequence[str]) -> RunOption
         secret_scope=given.secret_scope,
         quick=given.quick,
     )
-
-
-def parser_of(name: str, default_pipeline: str) -> argparse.ArgumentParser:
-    """What reads a job's arguments; a bundle's parameters are checked with it before they are deployed."""
-    parser = argparse.ArgumentParser(
-        prog=name, allow_abbrev=False, description=f"lakestreams' job {name}: runs its pipeline, once or at an interval"
-    )
-    add = parser.add_argument
-    add("--pipeline", action="append", metavar="FILE",
-        help=f"a pipeline's file, on disk or in the package; repeatable, or several with commas ({default_pipeline})")  # fmt: skip
-    add("--sources", type=Path, metavar="FILE", help="the sources' file (sources.yml beside the pipeline's)")
-    add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
-    add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
-    add("--catalog", help="Unity Catalog catalog of all tables")
-    add("--schemas", type=schemas_text, metavar="ROOM=NAME,...", help=SCHEMAS_HELP)
-    add("--interval", metavar="TIME", help="time between two rounds, such as 30s; none: one run over what is there")
-    add("--max-bad-share", type=float, metavar="SHARE", help="unreadable records of a source at which a run fails")
-    add("--idle-timeout", metavar="TIME", help="how long an input must be silent for its clock to go on by itself")
-    add("--drain", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
-        help="no record will come: whatever waits for one is to come out")  # fmt: skip
-    add("--accept-data-loss", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
-        help="go on where records expired before they were read, and write down which")  # fmt: skip
-    add("--accept-change", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
-        help="go on where the pipeline has changed over existing results, and write down what")  # fmt: skip
-    add("--bootstrap-servers", metavar="HOST:PORT", help="Kafka's address, instead of the one in the sources' file")
-    add("--secret-scope", metavar="SCOPE", help="looks every secret:// up in this scope, instead of the one it names")
-    add("--quick", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
-        help="local only: a session that starts sooner and computes slower")  # fmt: skip
-    return parser
-
-
-def given_of(argv: Sequence[str]) -> list[str]:
-    """The arguments without those that have no value: a bundle's variable may be empty."""
-    return [token for token in argv if token.partition("=")[1:] != ("=", "")]
-
-
-def schemas_text(text: str) -> str:
-    """The value of `--schemas`, once it is known to be one; also for the check of a bundle, which has no lake."""
-    try:
-        schemas.parse(text)
-    except LakestreamsError as error:
-        msg = f"{error.message} ({error.hint})"
-        raise argparse.ArgumentTypeError(msg) from None
-    return text
-
-
-def _yes(text: str) -> bool:
-    if text.lower() in ("true", "yes", "1"):
-        return True
-    if text.lower() in ("false", "no", "0"):
-        return False
-    msg = f"{text!r} is neither true nor false"
-    raise argparse.ArgumentTypeError(msg)
 
 
 # --- what is told --------------------------------------------------------------------------------------------------

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lakestreams.jobs.entry import run_job
 from lakestreams.topology.nodes import ForeignKeyJoin, ForeignKeyStreamJoin
 
 if TYPE_CHECKING:
-    from lakestreams.topology.builder import Topology
-
-DEFAULT_PIPELINE: Final = "conf/fk_join.yml"
+    from lakestreams.topology.topology import Topology
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the job; ends the process with its exit code unless that is 0."""
-    run_job("fk_join", DEFAULT_PIPELINE, lacks_shape, sys.argv[1:] if argv is None else argv)
+    run_job("fk_join", lacks_shape, sys.argv[1:] if argv is None else argv)
 
 
 def lacks_shape(topology: Topology) -> str | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakestreams.audit.verify import Verdict
     from lakestreams.engine.fingerprint import Configuration
     from lakestreams.engine.lake import Lake
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def open_pipeline(
         UnknownReference: if there is neither a file nor a pipeline of that name.
     """
     from lakestreams.engine import fingerprint  # noqa: PLC0415 - as the others
-    from lakestreams.topology.builder import Topology  # noqa: PLC0415 - as the others
+    from lakestreams.topology.topology import Topology  # noqa: PLC0415 - as the others
 
     files = () if isinstance(pipeline, Topology) else (_file(pipeline),)
     options = RunOptions(files, Path(sources) if sources else None, root, catalog, schemas)

@@ -26,8 +26,8 @@ from lakestreams.topology.durations import to_ms
 
 if TYPE_CHECKING:
     from lakestreams.formats.base import Format
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
+    from lakestreams.topology.topology import Topology
 
 
 class Checker:

@@ -17,7 +17,7 @@ from lakestreams.testing.case_checks import Checker
 from lakestreams.testing.cases import Suite
 
 if TYPE_CHECKING:
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 # What tells a file of cases from other YAML in a folder, without reading it as YAML.
 _HAS_CASES = re.compile(r"^cases\s*:", re.MULTILINE)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lakestreams.config.compile import Pipeline
     from lakestreams.testing.histories import Piped
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from lakestreams.topology.partitions import co_partitioning
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
+    from lakestreams.topology.topology import Topology
 
 
 class TopologyTestDriver:

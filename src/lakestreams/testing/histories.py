@@ -30,8 +30,8 @@ from lakestreams.topology.nodes import Repartition
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
+    from lakestreams.topology.topology import Topology
 
 CLOCK = ""  # no source has this name
 _RAW = pa.schema(

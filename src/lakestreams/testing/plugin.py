@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.testing.driver import TopologyTestDriver
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 
 class MakeDriver(Protocol):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from lakestreams.topology.joining import ByName
+from lakestreams.topology.mappers import ByName
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,

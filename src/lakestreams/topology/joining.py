@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, get_args
 
 from lakestreams.errors import InvalidOption, WrongKind
 from lakestreams.topology.durations import Duration, to_ms
+from lakestreams.topology.mappers import ByName, ForeignKey
 from lakestreams.topology.nodes import (
     GLOBAL,
     AnyJoiner,
@@ -112,34 +112,6 @@ _BY_FOREIGN_KEY: dict[type[Join], str] = {StreamTableJoin: "right_on", TableTabl
 # An inner join has no unmatched rows, so that there is nothing to say of when they come out, or are put right.
 _OF_UNMATCHED = frozenset({"emit_unmatched", "amend"})
 _NEAR = 0.75  # how alike a misspelt option is: `withn` is, `wait` is not
-
-
-@dataclass(frozen=True)
-class ByName:
-    """The mapper that a column name, or several, stand for: the columns of these names, in their order."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, fields: Fields) -> Mapping[str, Column]:
-        """The columns."""
-        return {name: fields[name] for name in self.names}
-
-
-@dataclass(frozen=True)
-class ForeignKey:
-    """The mapper that a function for `left_on` or `right_on` stands for.
-
-    Kafka Streams' extractors return the key itself, and so may this function, where the key has one column.
-    """
-
-    function: Callable[[Fields], Projection | Column]
-
-    def __call__(self, fields: Fields) -> Projection:
-        """The columns of the key; one that came alone has a name that nobody reads."""
-        from pyspark.sql import Column  # noqa: PLC0415 - whoever declares a join needs no Spark
-
-        made = self.function(fields)
-        return {"key": made} if isinstance(made, Column) else made
 
 
 def key_mapper(on: On) -> Mapper:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakestreams.topology.describe import content_of
-from lakestreams.topology.joining import ByName
+from lakestreams.topology.mappers import ByName
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,

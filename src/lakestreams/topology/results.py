@@ -15,11 +15,11 @@ from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.topology.expectations import Rule, told_of_code
-from lakestreams.topology.joining import ByName
+from lakestreams.topology.mappers import ByName
 
 if TYPE_CHECKING:
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Node
+    from lakestreams.topology.topology import Topology
 
 Results = dict[str, dict[str, str]]
 """Node to option to text."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.engine.lake import Lake
-    from lakestreams.topology.builder import Topology
+    from lakestreams.topology.topology import Topology
 
 # What Delta keeps by default, and the least that is safe: a run that reads a version must end before its files go.
 SAFE_HOURS: Final = 168.0

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.window import WindowSpec
 
-    from lakestreams.topology.builder import Topology
     from lakestreams.topology.nodes import Source
+    from lakestreams.topology.topology import Topology
 
 # Records that are evaluated at once for the base: it is stored in between, so that a long backlog is not one long plan.
 _AT_ONCE: Final = 5_000_000

@@ -10,18 +10,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final, Literal, TypeVar
 
-from lakestreams.engine.plans import (
-    ATTEMPTS,
-    History,
-    Ingest,
-    KnownTable,
-    Plan,
-    Range,
-    Standing,
-    StoredState,
-    Tail,
-    TopicPartition,
-)
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, Standing, StoredState, Tail
 from lakestreams.engine.protocol.commands import REPLAYS, Stop, Transaction, Turn
 
 State = Literal["none", "planned", "executed", "left", "closed"]

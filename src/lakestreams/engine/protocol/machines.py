@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakestreams.engine import settle
-from lakestreams.engine.plans import History, Ingest, Plan, Range, Standing, StoredState, TopicPartition
+from lakestreams.engine.noted import TopicPartition
+from lakestreams.engine.plans import History, Ingest, Plan, Range, Standing, StoredState
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import (
     LEDGER,
