@@ -27,7 +27,8 @@ from lakestreams.errors import (
     WrongKind,
 )
 from lakestreams.topology.aggregators import AggregatorKind
-from lakestreams.topology.joining import _OPTIONS, ByName
+from lakestreams.topology.by_name import ByName
+from lakestreams.topology.joining import _OPTIONS
 from lakestreams.topology.nodes import KafkaSink, Source
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,8 @@ import pytest
 from tests.topology.pipelines import Declared, declared
 
 from lakestreams import GlobalKTable, KStream, KTable
-from lakestreams.topology.joining import ByName, ForeignKey
+from lakestreams.topology.by_name import ByName
+from lakestreams.topology.joining import ForeignKey
 from lakestreams.topology.nodes import (
     DAY_MS,
     GLOBAL,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakestreams.config.expressions import Expression
 from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
 from lakestreams.topology import aggregators as agg
-from lakestreams.topology.joining import ByName
+from lakestreams.topology.by_name import ByName
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -11,7 +11,7 @@ from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.mappers import Computed, Projection
 from lakestreams.errors import InvalidName, LakestreamsError, WrongKind
 from lakestreams.sql import NAME_HINT, name_fault
-from lakestreams.topology.joining import ByName
+from lakestreams.topology.by_name import ByName
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import GlobalKTable, KTable
 

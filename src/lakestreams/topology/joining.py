@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, get_args
 
 from lakestreams.errors import InvalidOption, WrongKind
+from lakestreams.topology.by_name import ByName
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.nodes import (
     GLOBAL,
@@ -112,17 +113,6 @@ _BY_FOREIGN_KEY: dict[type[Join], str] = {StreamTableJoin: "right_on", TableTabl
 # An inner join has no unmatched rows, so that there is nothing to say of when they come out, or are put right.
 _OF_UNMATCHED = frozenset({"emit_unmatched", "amend"})
 _NEAR = 0.75  # how alike a misspelt option is: `withn` is, `wait` is not
-
-
-@dataclass(frozen=True)
-class ByName:
-    """The mapper that a column name, or several, stand for: the columns of these names, in their order."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, fields: Fields) -> Mapping[str, Column]:
-        """The columns."""
-        return {name: fields[name] for name in self.names}
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lakestreams.topology.describe import content_of
-from lakestreams.topology.joining import ByName
+from lakestreams.topology.by_name import ByName
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,
-    FlatMap,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Join,
     KafkaSink,
-    Map,
     Node,
     Repartition,
-    SelectKey,
     Source,
     StreamGlobalJoin,
     StreamTableJoin,
@@ -76,8 +72,8 @@ def _kind(node: Node) -> Iterator[str]:
     if isinstance(node, DeltaSink):
         yield node.mode
     if isinstance(node, KafkaSink):
-        yield content_of(node)
-    if isinstance(node, SelectKey | Map | FlatMap):
+        yield node.content
+    if node.makes_key:
         yield "new key"
 
 

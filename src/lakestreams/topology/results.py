@@ -14,8 +14,8 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
+from lakestreams.topology.by_name import ByName
 from lakestreams.topology.expectations import Rule, told_of_code
-from lakestreams.topology.joining import ByName
 
 if TYPE_CHECKING:
     from lakestreams.topology.builder import Topology
