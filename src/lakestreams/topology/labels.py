@@ -1,6 +1,6 @@
 """What a drawing writes into each box: few lines, short enough for it, with their widths estimated without a font.
 
-The whole of a node's options is in its text (`describe.details`); a box has what one looks for in a drawing.
+The whole of a node's options is in its text (`Node.details`); a box has what one looks for in a drawing.
 """
 
 from __future__ import annotations
