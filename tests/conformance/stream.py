@@ -33,7 +33,7 @@ from lakestreams.engine.settings import RunSettings
 from lakestreams.flow import dataflow
 from lakestreams.flow.dataflow import Inputs, Results, Scopes
 from lakestreams.topology.graph import only_looks_up
-from lakestreams.topology.nodes import DeltaSink, is_table
+from lakestreams.topology.nodes import DeltaSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,7 @@ def topology_of(kind: Kind) -> Topology:
     topology = build(kind)
     *others, sink = topology.nodes
     assert isinstance(sink, DeltaSink)
-    return replace(topology, nodes=(*others, replace(sink, mode="changes" if is_table(sink) else "append")))
+    return replace(topology, nodes=(*others, replace(sink, mode="changes" if sink.is_table else "append")))
 
 
 def cut(topology: Topology, case: Case) -> list[list[Input]]:

@@ -38,7 +38,6 @@ from lakestreams.topology.graph import (
 from lakestreams.topology.nodes import (
     STREAM,
     DropAbsentDeletes,
-    Filter,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Join,
@@ -120,7 +119,7 @@ class Shapes(Sides):
         self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
         return rows.where(F.col(KEY).isNotNull())
 
-    def quiet(self, node: Filter, table: TableSide) -> TableSide:
+    def quiet(self, node: Node, table: TableSide) -> TableSide:
         """A filtered table without the deletions of rows that did not pass before (Kafka's KTableFilter)."""
         if remembers_rows(node):
             table = self._remembered(node, "table", self._scoped_table(table))

@@ -1,6 +1,6 @@
 """What a drawing writes into each box: few lines, short enough for it, with their widths estimated without a font.
 
-The whole of a node's options is in its text (`describe.details`); a box has what one looks for in a drawing.
+The whole of a node's options is in its text (`Node.details`); a box has what one looks for in a drawing.
 """
 
 from __future__ import annotations
@@ -10,20 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lakestreams.topology.describe import content_of
 from lakestreams.topology.mappers import ByName
 from lakestreams.topology.nodes import (
     Aggregate,
     DeltaSink,
-    FlatMap,
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
     Join,
     KafkaSink,
-    Map,
     Node,
     Repartition,
-    SelectKey,
     Source,
     StreamGlobalJoin,
     StreamTableJoin,
@@ -57,6 +53,7 @@ def lines_of(node: Node, partitions: Mapping[str, int]) -> list[Line]:
     """The lines of a node's box, from above: its name, its kind, the options one looks for, and its count.
 
     Args:
+        node: the node.
         partitions: topic to partition count, of the topics where it is known.
     """
     lines = [_line(node.name, "name"), _line(", ".join(_kind(node)), "kind")]
@@ -75,8 +72,8 @@ def _kind(node: Node) -> Iterator[str]:
     if isinstance(node, DeltaSink):
         yield node.mode
     if isinstance(node, KafkaSink):
-        yield content_of(node)
-    if isinstance(node, SelectKey | Map | FlatMap):
+        yield node.content
+    if node.makes_key:
         yield "new key"
 
 

@@ -1,8 +1,10 @@
-"""Mappers that stand for what users write shorter: names of columns, and a function that gives a key of one column."""
+"""Mappers that stand for what users write shorter, and how descriptions write names of columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
     from lakestreams.topology.fields import Fields
     from lakestreams.topology.nodes import Projection
+
+_PLAIN = re.compile(r"[\w.-]+\Z")
 
 
 @dataclass(frozen=True)
@@ -39,3 +43,18 @@ class ForeignKey:
 
         made = self.function(fields)
         return {"key": made} if isinstance(made, Column) else made
+
+
+def columns(mapper: object) -> str:
+    """What a mapper takes, in words."""
+    return listed(mapper.names) if isinstance(mapper, ByName) else "(function)"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names, separated by commas."""
+    return ", ".join(shown(name) for name in names)
+
+
+def shown(name: str) -> str:
+    """A name, quoted if it has other signs than letters, digits, dot, _ and -."""
+    return name if _PLAIN.match(name) else json.dumps(name)

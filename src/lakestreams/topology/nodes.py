@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from lakestreams.formats.time import EventTime
+from lakestreams.topology.mappers import columns, listed, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -48,6 +49,8 @@ WhenFull = Literal["emit", "shutdown"]
 Settling = Literal["caught_up", "event_time"]
 # What a node's records are: points in time, versions of their key, or versions that every task holds whole.
 Sort = Literal["stream", "table", "global table"]
+# As what a node is drawn.
+Role = Literal["source", "step", "join", "aggregate", "buffer", "sink"]
 # When a table sends old values: always; if its inputs are asked to as well; if a child insists or rows are stored here;
 # if its input does.
 SendsOld = Literal["always", "with_inputs", "if_stored", "as_input"]
@@ -82,6 +85,7 @@ class Node:
     Attributes:
         name: the user's name.
         takes: what each input must make; None: anything.
+        role: as what the node is drawn.
         gathers: whether rows wait or are gathered here, so that they no longer come as their partitions do.
         stateful: whether rows are made of rows of the past.
         makes_key: whether the user's function makes a new key, which may be null.
@@ -104,6 +108,7 @@ class Node:
     name: str
 
     takes: ClassVar[Sort | None] = None
+    role: ClassVar[Role] = "step"
     gathers: ClassVar[bool] = False
     stateful: ClassVar[bool] = False
     makes_key: ClassVar[bool] = False
@@ -222,6 +227,16 @@ class Node:
         return False
 
     @property
+    def headline(self) -> str:
+        """The node's first line in a description."""
+        return f"Processor: {shown(self.name)} ({self.word})"
+
+    @property
+    def details(self) -> list[str]:
+        """What the options say, a line per group."""
+        return []
+
+    @property
     def state_names(self) -> tuple[str, ...]:
         """The names under which the node's kernel keeps what it needs of the past."""
         return ()
@@ -291,6 +306,7 @@ class Source(Node):
 
     begins_changes: ClassVar[bool] = True
     sends_old: ClassVar[SendsOld] = "if_stored"
+    role: ClassVar[Role] = "source"
 
     topic: str
     kind: SourceKind
@@ -323,6 +339,31 @@ class Source(Node):
     def partition_count(self, partitions: Mapping[str, int]) -> int | None:
         """The topic's."""
         return partitions.get(self.topic)
+
+    @property
+    def headline(self) -> str:
+        """Where its records come from."""
+        return f"Source: {shown(self.name)} ({self.kind}, {self._origin()})"
+
+    def _origin(self) -> str:
+        named = "" if self.bronze is None else f", bronze: {self.bronze}"
+        if self.delta is None:
+            return f"topic: {self.topic}{named}"
+        how = self.changes if self.kind != "stream" else "inserts" if self.ignore_changes else "appends"
+        return f"delta: {shown(self.delta)} as {self.topic}, {how}{named}"
+
+    @property
+    def details(self) -> list[str]:
+        """Formats, event time, what happens to nulls, history."""
+        lines = [
+            f"key {self.key.describe()}, value {self.value.describe()}",
+            f"event time {self.event_time.describe()}, at most {self.max_future_ms} ms ahead of ingest",
+        ]
+        if self.kind == "stream":
+            lines.append(f"null values: {self.null_values}, keys_not_null: {self.keys_not_null}")
+        if self.history_ms is not None:
+            lines.append(f"versioned, history {self.history_ms} ms")
+        return lines
 
 
 @dataclass(frozen=True)
@@ -385,6 +426,8 @@ class Join(TwoInputs):
         how_choices: the values that `how` can have, as a Literal.
     """
 
+    role: ClassVar[Role] = "join"
+
     how: OuterJoinKind
 
     sides: ClassVar[tuple[Sort, Sort]]
@@ -437,12 +480,30 @@ class Join(TwoInputs):
         right = self.right.pins() if self.co_partitioning == "require" else None
         return _once(self.left.pins() or (), right or ())
 
+    @property
+    def lookup(self) -> list[str]:
+        """How the right side's row is found, where it is a row."""
+        return []
+
+    @property
+    def bounds(self) -> list[str]:
+        """The window and its rules, a line each."""
+        return []
+
+    @property
+    def details(self) -> list[str]:
+        """Shape, lookup, window, columns."""
+        columns_of = "all columns of both sides" if self.joiner is None else "columns of the joiner"
+        required = [f"co_partitioning {self.co_partitioning}"] if self.co_partitioning is not None else []
+        return [", ".join((self.shape, self.how, *self.lookup)), *self.bounds, ", ".join((columns_of, *required))]
+
 
 @dataclass(frozen=True)
 class Sink(OneInput):
     """An output."""
 
     hears_deletions: ClassVar[bool] = True
+    role: ClassVar[Role] = "sink"
 
     @property
     def makes(self) -> Sort:
@@ -608,6 +669,11 @@ class Repartition(OneInput):
         del partitions
         return self.partitions
 
+    @property
+    def details(self) -> list[str]:
+        """How many partitions."""
+        return [f"partitions {self.partitions}"]
+
 
 @dataclass(frozen=True)
 class WindowedJoin(Join):
@@ -686,6 +752,16 @@ class WindowedJoin(Join):
     def follows_strictly(self) -> bool:
         """Kafka Streams' rules have a clock of their own."""
         return self.rules == "strict"
+
+    @property
+    def bounds(self) -> list[str]:
+        """The window and its rules."""
+        unmatched = [] if self.how == "inner" else [f"unmatched {self.emit_unmatched}"]
+        store = [f"store {self.store}"] if self.rules == "kafka" else []
+        return [
+            f"before {self.before_ms} ms, after {self.after_ms} ms, grace {self.grace_ms} ms",
+            ", ".join((f"rules {self.rules}", *unmatched, *store)),
+        ]
 
 
 @dataclass(frozen=True)
@@ -766,6 +842,14 @@ class StreamTableJoin(Join):
         """Of those that come from a source."""
         return raw
 
+    @property
+    def lookup(self) -> list[str]:
+        """By order or by event time, and how long records wait."""
+        history_ms = self.right.history_ms
+        lookup = ["lookup latest"] if history_ms is None else ["lookup as_of", f"history {history_ms} ms"]
+        times = (("grace", self.grace_ms), ("wait", self.wait_ms), ("amend", self.amend_ms))
+        return [*lookup, *(f"{word} {ms} ms" for word, ms in times if ms is not None)]
+
 
 @dataclass(frozen=True)
 class StreamGlobalJoin(Join):
@@ -814,6 +898,11 @@ class StreamGlobalJoin(Join):
     def refuses_null_values(self, *, raw: bool) -> bool:
         """Of those that come from a source."""
         return raw
+
+    @property
+    def lookup(self) -> list[str]:
+        """By the key that is made."""
+        return [f"left_on {columns(self.left_on)}"]
 
 
 @dataclass(frozen=True)
@@ -911,6 +1000,11 @@ class ForeignKeyJoin(Join):
         del raw
         return True
 
+    @property
+    def lookup(self) -> list[str]:
+        """By the key that is made."""
+        return [f"left_on {columns(self.left_on)}"]
+
 
 @dataclass(frozen=True)
 class ForeignKeyStreamJoin(Join):
@@ -960,6 +1054,11 @@ class ForeignKeyStreamJoin(Join):
     def refuses_null_values(self, *, raw: bool) -> bool:
         """Of those that come from a source."""
         return raw
+
+    @property
+    def lookup(self) -> list[str]:
+        """By the key that is made."""
+        return [f"right_on {columns(self.right_on)}"]
 
 
 @dataclass(frozen=True)
@@ -1035,6 +1134,7 @@ class Aggregate(OneInput):
     begins_changes: ClassVar[bool] = True
     reads_old: ClassVar[bool] = True
     condenses: ClassVar[bool] = True
+    role: ClassVar[Role] = "aggregate"
 
     verb: AggregateVerb
     group: GroupMapper | None = None
@@ -1126,6 +1226,17 @@ class Aggregate(OneInput):
         """Where it has windows."""
         return self.windows is not None
 
+    @property
+    def details(self) -> list[str]:
+        """What is grouped by, windows, what comes out."""
+        lines = ["grouped by key" if self.group is None else f"grouped by {columns(self.group)}, re-keyed"]
+        if self.windows is not None:
+            size_ms, advance_ms, grace_ms = self.windows.size_ms, self.windows.advance_ms, self.windows.grace_ms
+            lines.append(f"windows {size_ms} ms, advance {advance_ms} ms, grace {grace_ms} ms")
+        # a stream's records never leave their group, so that it cannot become empty
+        empty = [] if self.group is None else [f"empty {self.empty}"]
+        return [*lines, ", ".join((f"emit {self.emit}", *empty))]
+
 
 @dataclass(frozen=True)
 class Suppress(OneInput):
@@ -1145,6 +1256,7 @@ class Suppress(OneInput):
     hears_deletions: ClassVar[bool] = True
     sends_old: ClassVar[SendsOld] = "as_input"
     condenses: ClassVar[bool] = True
+    role: ClassVar[Role] = "buffer"
 
     until_ms: int | None = None
     max_records: int | None = None
@@ -1213,6 +1325,14 @@ class Suppress(OneInput):
         del raw
         return True
 
+    @property
+    def details(self) -> list[str]:
+        """How long updates wait, and how many."""
+        until = "until window closes" if self.until_ms is None else f"until {self.until_ms} ms"
+        # a buffer without bounds is never full
+        bounds = [] if self.max_records is None else [f"max_records {self.max_records}", f"when_full {self.when_full}"]
+        return [", ".join((until, *bounds))]
+
 
 @dataclass(frozen=True)
 class DeltaSink(Sink):
@@ -1233,6 +1353,17 @@ class DeltaSink(Sink):
     mode: SinkMode = "append"
     change_feed: bool = False
 
+    @property
+    def headline(self) -> str:
+        """How it is written."""
+        return f"Sink: {shown(self.name)} (delta, {self.mode})"
+
+    @property
+    def details(self) -> list[str]:
+        """The table's layout."""
+        layouts = {"cluster by": self.cluster_by, "partition by": self.partition_by}
+        return [f"{layout} {listed(names)}" for layout, names in layouts.items() if names]
+
 
 @dataclass(frozen=True)
 class KafkaSink(Sink):
@@ -1251,6 +1382,22 @@ class KafkaSink(Sink):
     def partition_count(self, partitions: Mapping[str, int]) -> int | None:
         """The topic's."""
         return partitions.get(self.name)
+
+    @property
+    def content(self) -> str:
+        """What the topic gets of its input: `records` of a stream, `changes` of a table."""
+        return "changes" if self.is_table else "records"
+
+    @property
+    def headline(self) -> str:
+        """What it gets."""
+        return f"Sink: {shown(self.name)} (kafka, {self.content}, at least once)"
+
+    @property
+    def details(self) -> list[str]:
+        """Its formats."""
+        key, value = ("json(all columns)" if how is None else how.describe() for how in (self.key, self.value))
+        return [f"key {key}, value {value}"]
 
 
 Pin: TypeAlias = Source | Repartition

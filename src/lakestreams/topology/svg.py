@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from lakestreams.topology import describe
 from lakestreams.topology.labels import Line, Style, lines_of, printable, shortened, width_of
 from lakestreams.topology.layout import Box, Edge, Layout, Size, lay_out
-from lakestreams.topology.nodes import Aggregate, Join, Node, Sink, Source, Suppress
+from lakestreams.topology.nodes import Join, Node, Role
 from lakestreams.visible import visible_lines
 
 _MARGIN, _PADDING, _BETWEEN_PARTS = 20.0, 24.0, 16.0
@@ -155,7 +155,7 @@ def _draw_box(group: ET.Element, box: Box, node: Node, lines: Sequence[Line]) ->
     drawn = _add(group, "g", shape.role)
     _add(drawn, "title", text=_tooltip(node, lines))
     _add(drawn, "path", "body table" if node.is_table else "body", d=shape.outline(box))
-    for d in (shape.inner(box), _grid(box) if node.is_table and not isinstance(node, Source | Sink) else ""):
+    for d in (shape.inner(box), _grid(box) if node.is_table and node.role not in ("source", "sink") else ""):
         if d:
             _add(drawn, "path", "inner", d=d)
     for line, y in shape.baselines(box, lines):
@@ -165,7 +165,7 @@ def _draw_box(group: ET.Element, box: Box, node: Node, lines: Sequence[Line]) ->
 def _tooltip(node: Node, lines: Sequence[Line]) -> str:
     """The whole name and all options, of which the box has but some."""
     counts = [line.text for line in lines if line.style == "count"]
-    return "\n".join((node.name, node.word, *describe.details(node), *counts))
+    return "\n".join((node.name, node.word, *node.details, *counts))
 
 
 def _draw_legend(root: ET.Element, y: float, *, joins: bool) -> None:
@@ -220,17 +220,12 @@ class _Shape:
 
 
 def _shape(node: Node) -> _Shape:
-    if isinstance(node, Source | Sink):
-        role = "source" if isinstance(node, Source) else "sink"
+    if node.role in ("source", "sink"):
         if node.is_table:
-            return _Shape(role, _standing, _lid, above=2 * _LID + 5, below=_LID + 5)
-        return _Shape(role, _lying, _cap, sides=22.0, shift=_CAP / 2)
-    if isinstance(node, Join):
-        return _Shape("join", _cut, sides=26.0)
-    if isinstance(node, Aggregate):
-        return _Shape("aggregate", _sharp, _head, sides=26.0, head=8.0)
-    if isinstance(node, Suppress):
-        return _Shape("buffer", _sharp, _walls, sides=26.0)
+            return _Shape(node.role, _standing, _lid, above=2 * _LID + 5, below=_LID + 5)
+        return _Shape(node.role, _lying, _cap, sides=22.0, shift=_CAP / 2)
+    if node.role in _BY_ROLE:
+        return _BY_ROLE[node.role]
     return _Shape("step", _sharp, sides=26.0) if node.is_table else _Shape("step", _round)
 
 
@@ -280,6 +275,13 @@ def _head(box: Box) -> str:
 def _walls(box: Box) -> str:
     down = _px(box.height)
     return f"M{_at((box.x + _WALL, box.y))}v{down}M{_at((box.right - _WALL, box.y))}v{down}"
+
+
+_BY_ROLE: Mapping[Role, _Shape] = {
+    "join": _Shape("join", _cut, sides=26.0),
+    "aggregate": _Shape("aggregate", _sharp, _head, sides=26.0, head=8.0),
+    "buffer": _Shape("buffer", _sharp, _walls, sides=26.0),
+}
 
 
 def _grid(box: Box) -> str:
