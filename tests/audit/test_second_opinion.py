@@ -20,7 +20,7 @@ from lakestreams.flow import dataflow
 from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.testing.small import small
-from lakestreams.topology.nodes import Join
+from lakestreams.topology.node import Join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

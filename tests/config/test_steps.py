@@ -27,9 +27,9 @@ from lakestreams.errors import (
     WrongKind,
 )
 from lakestreams.topology.aggregators import AggregatorKind
+from lakestreams.topology.endpoints import KafkaSink, Source
 from lakestreams.topology.joining import _OPTIONS
 from lakestreams.topology.mappers import ByName
-from lakestreams.topology.nodes import KafkaSink, Source
 
 ROOT = Path(__file__).parents[2]
 SOURCES = """\

@@ -32,8 +32,8 @@ from lakestreams.engine.lake import Lake
 from lakestreams.engine.settings import RunSettings
 from lakestreams.flow import dataflow
 from lakestreams.flow.dataflow import Inputs, Results, Scopes
+from lakestreams.topology.endpoints import DeltaSink
 from lakestreams.topology.graph import only_looks_up
-from lakestreams.topology.nodes import DeltaSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from tests.conformance.functions import joiner
 from tests.conformance.params import DERIVED, Params
 
 from lakestreams import KTable, StreamsBuilder, Text, Topology, agg
-from lakestreams.topology.nodes import WindowedJoin
+from lakestreams.topology.joins import WindowedJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

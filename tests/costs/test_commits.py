@@ -23,7 +23,7 @@ from lakestreams.engine.plans import Plan, Range
 from lakestreams.flow import dataflow
 from lakestreams.flow.sides import EXPECTATION
 from lakestreams.joins.validity import TableSide
-from lakestreams.topology.nodes import Join
+from lakestreams.topology.node import Join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from lakestreams.config.load import keys_at, read
 from lakestreams.config.models import PipelineFile, SourcesFile
 from lakestreams.config.reference import _TABLES
 from lakestreams.config.schema import json_schema
-from lakestreams.topology.nodes import Sink
+from lakestreams.topology.node import Sink
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import Bench
 
 from lakestreams import Topology
-from lakestreams.topology.nodes import Node, Source
+from lakestreams.topology.endpoints import Source
+from lakestreams.topology.node import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

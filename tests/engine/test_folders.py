@@ -21,7 +21,7 @@ from lakestreams.testing.small import small
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.nodes import DeltaSink
+    from lakestreams.topology.endpoints import DeltaSink
 
 LONG = "x" * 300
 WIDE = "é" * 130  # 260 bytes

@@ -22,7 +22,7 @@ from lakestreams import EventTime, Json, Text
 from lakestreams.engine.ingest import bronze_rows, bronze_schema, spread_of
 from lakestreams.engine.plans import Position
 from lakestreams.engine.tuning import FEW
-from lakestreams.topology.nodes import Source
+from lakestreams.topology.endpoints import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

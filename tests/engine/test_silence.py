@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.local.broker import Broker
-    from lakestreams.topology.nodes import Settling
+    from lakestreams.topology.kinds import Settling
     from lakestreams.topology.topology import Topology
 
 pytestmark = [pytest.mark.broker]

@@ -23,7 +23,7 @@ from lakestreams import Topology
 from lakestreams.formats import Long, Text
 from lakestreams.testing import TopologyTestDriver
 from lakestreams.testing.small import small
-from lakestreams.topology.nodes import DeltaSink, KafkaSink, Source
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

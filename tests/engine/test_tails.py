@@ -22,7 +22,7 @@ from lakestreams.testing.small import small
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
 
 SEQ = 7
 FAULTS = ("", "", "", "", "key", "value", "null_key", "null_value")

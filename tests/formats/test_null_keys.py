@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import ConnectJson, Json, Long, RegistryJson, Text
 from lakestreams.engine.ingest import typed_rows
-from lakestreams.topology.nodes import Source
+from lakestreams.topology.endpoints import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,7 +25,7 @@ from tests.reference.tables import LatestTable, VersionedTable
 from tests.reference.windows import Windows
 
 from lakestreams import Json, StreamsBuilder, Text, Topology
-from lakestreams.topology.nodes import WindowedJoin
+from lakestreams.topology.joins import WindowedJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

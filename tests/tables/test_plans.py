@@ -18,7 +18,7 @@ from lakestreams.tables import members as group_members
 from lakestreams.tables.aggregations import Grouping
 from lakestreams.tables.parts import Part
 from lakestreams.tables.suppress import Hold
-from lakestreams.topology.nodes import TimeWindows
+from lakestreams.topology.kinds import TimeWindows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,8 +22,8 @@ from lakestreams.errors import (
     unfold,
 )
 from lakestreams.topology.durations import to_ms
+from lakestreams.topology.endpoints import Source
 from lakestreams.topology.graph import key_source, sources_of
-from lakestreams.topology.nodes import Source
 
 KEY, VIEW, USER = Text("user"), Text("page"), Text("region")
 

@@ -14,7 +14,7 @@ from lakestreams import Json, StreamsBuilder, Text, invariants
 from lakestreams.errors import InvalidName, InvalidOption, LakestreamsError, TopologyInvalid
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Predicate
+    from lakestreams.topology.kinds import Predicate
 
 
 class Parts:

@@ -26,7 +26,7 @@ from lakestreams.engine import fingerprint, state
 from lakestreams.engine.lake import Lake
 from lakestreams.engine.ledger import Ledger
 from lakestreams.topology import results
-from lakestreams.topology.nodes import Node
+from lakestreams.topology.node import Node
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("golden.json")

@@ -9,8 +9,10 @@ import pytest
 
 from lakestreams import Json, KGroupedStream, KGroupedTable, KTable, StreamsBuilder, Text, TimeWindowedKStream, agg
 from lakestreams.errors import InvalidDuration, TopologyInvalid
+from lakestreams.topology.derived import Aggregate, Suppress, ToTable
 from lakestreams.topology.graph import is_plural, key_source, meet_apart, overlap_of, takes_null_values
-from lakestreams.topology.nodes import Aggregate, SelectKey, Suppress, TimeWindows, ToTable
+from lakestreams.topology.kinds import TimeWindows
+from lakestreams.topology.steps import SelectKey
 
 VALUE = Json("region string, n int")
 

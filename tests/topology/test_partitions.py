@@ -14,8 +14,9 @@ import pytest
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.topology import validate
 from lakestreams.topology.graph import keeps_null_keys
-from lakestreams.topology.nodes import Join, Repartition
+from lakestreams.topology.node import Join
 from lakestreams.topology.partitions import co_partitioning, task_count
+from lakestreams.topology.steps import Repartition
 
 CASES = json.loads((Path(__file__).parent / "copartition.json").read_text(encoding="utf-8"))
 KEY, VIEW, USER = Text("user"), Text("page"), Text("region")

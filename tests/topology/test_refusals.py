@@ -18,24 +18,16 @@ from lakestreams.errors import (
     unfold,
 )
 from lakestreams.topology import validate
-from lakestreams.topology.nodes import (
-    DeltaSink,
-    Filter,
-    FlatMap,
-    FlatMapValues,
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink
+from lakestreams.topology.joins import (
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
-    KafkaSink,
-    Map,
-    MapValues,
-    Merge,
-    Repartition,
-    SelectKey,
     StreamGlobalJoin,
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
 )
+from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Repartition, SelectKey
 
 
 def function(*_):

@@ -9,27 +9,18 @@ import pytest
 from tests.topology.pipelines import Declared, declared
 
 from lakestreams import GlobalKTable, KStream, KTable
-from lakestreams.topology.mappers import ByName, ForeignKey
-from lakestreams.topology.nodes import (
-    DAY_MS,
-    GLOBAL,
-    DeltaSink,
-    Filter,
-    FlatMap,
-    FlatMapValues,
+from lakestreams.topology.endpoints import DeltaSink, Source
+from lakestreams.topology.joins import (
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
-    Map,
-    MapValues,
-    Merge,
-    Repartition,
-    SelectKey,
-    Source,
     StreamGlobalJoin,
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
 )
+from lakestreams.topology.kinds import DAY_MS, GLOBAL
+from lakestreams.topology.mappers import ByName, ForeignKey
+from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Repartition, SelectKey
 
 
 def function(*_):

@@ -25,7 +25,7 @@ from lakestreams.engine.plans import History, Plan, Range
 from lakestreams.errors import BronzeTrimmed, InvalidOption, NoSuchRecord, NothingToMaintain, NothingToVerify
 from lakestreams.expectations.rules import kept
 from lakestreams.testing.small import small
-from lakestreams.topology.nodes import Source
+from lakestreams.topology.endpoints import Source
 from lakestreams.upkeep.maintain import Options, maintain
 from lakestreams.upkeep.trimming import Trimming
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.topology.nodes import WINDOW_COLUMNS
+from lakestreams.topology.kinds import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestreams.topology.nodes import ForeignKeyStreamJoin, StreamGlobalJoin
+from lakestreams.topology.joins import ForeignKeyStreamJoin, StreamGlobalJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.audit.opinion_sides import Sides
-    from lakestreams.topology.nodes import Join, StreamTableJoin
+    from lakestreams.topology.joins import StreamTableJoin
+    from lakestreams.topology.node import Join
 
 _LATEST = """
 with versions as (

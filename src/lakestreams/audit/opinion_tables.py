@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestreams.audit.opinion_sides import MADE_OF, PLACE, SEEN, own_key, seen_time
-from lakestreams.topology.nodes import ForeignKeyJoin
+from lakestreams.topology.joins import ForeignKeyJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.audit.opinion_sides import Sides
-    from lakestreams.topology.nodes import TableTableJoin
+    from lakestreams.topology.joins import TableTableJoin
 
 _CHANGES = """
 with l as (select *, lead(at) over (partition by own order by at) as until from {{left}} where own is not null),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.audit.opinion_sides import Sides
-    from lakestreams.topology.nodes import WindowedJoin
+    from lakestreams.topology.joins import WindowedJoin
 
 _ARMS = """
 select 'left' as side, *, ts + {after} as ends from {{left}}

@@ -18,14 +18,16 @@ from lakestreams.flow.dataflow import LINEAGE
 from lakestreams.flow.steps import names
 from lakestreams.joins.order import CONTRIBUTORS, COORDINATES, KEY, ORDER
 from lakestreams.joins.validity import TableSide
+from lakestreams.topology.derived import Aggregate, Suppress, ToStream
+from lakestreams.topology.endpoints import KafkaSink
 from lakestreams.topology.graph import key_source, upstream
-from lakestreams.topology.nodes import Aggregate, Filter, KafkaSink, MapValues, Suppress, ToStream
+from lakestreams.topology.steps import Filter, MapValues
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestreams.engine.lake import Lake
-    from lakestreams.topology.nodes import Node, Sink
+    from lakestreams.topology.node import Node, Sink
     from lakestreams.topology.topology import Topology
 
 _COUNTED = 10_000  # of more records it is only said that there are more

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from lakestreams.topology.nodes import DeltaSink
+    from lakestreams.topology.endpoints import DeltaSink
 
 EXAMPLES = 5
 _HERE, _THERE = "computed", "in the table"

@@ -26,13 +26,8 @@ from lakestreams.audit import opinion_lookups, opinion_tables, opinion_windows
 from lakestreams.audit.finding import Finding
 from lakestreams.audit.opinion_sides import MADE_OF, PLACE, Evaluation, Sides, own_key
 from lakestreams.topology.graph import overlap_of
-from lakestreams.topology.nodes import (
-    ForeignKeyJoin,
-    Join,
-    StreamTableJoin,
-    TableTableJoin,
-    WindowedJoin,
-)
+from lakestreams.topology.joins import ForeignKeyJoin, StreamTableJoin, TableTableJoin, WindowedJoin
+from lakestreams.topology.node import Join
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

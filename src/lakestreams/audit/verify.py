@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
     from lakestreams.engine.plans import History
     from lakestreams.flow.dataflow import Inputs, Results
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
 _EXAMPLES = outputs.EXAMPLES

@@ -32,20 +32,17 @@ from lakestreams.formats import Int, Long, Short, Uuid
 from lakestreams.joins.order import AMENDED, CONTRIBUTORS, COORDINATES, MATCHED, UNMATCHED
 from lakestreams.joins.validity import TableSide
 from lakestreams.topology.graph import key_source, sources_of
-from lakestreams.topology.nodes import (
-    Filter,
-    Join,
-    StreamGlobalJoin,
-    StreamTableJoin,
-    WindowedJoin,
-)
+from lakestreams.topology.joins import StreamGlobalJoin, StreamTableJoin, WindowedJoin
+from lakestreams.topology.node import Join
+from lakestreams.topology.steps import Filter
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from lakestreams.engine.lake import Lake
     from lakestreams.formats.base import Format
-    from lakestreams.topology.nodes import Node, Sink, Source
+    from lakestreams.topology.endpoints import Source
+    from lakestreams.topology.node import Node, Sink
     from lakestreams.topology.topology import Topology
 
 _MOST = 100  # records of a key that are told, the newest ones

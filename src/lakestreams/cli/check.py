@@ -14,27 +14,11 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, LocationNotWritable, TopologyInvalid, unfold
 from lakestreams.jobs import report
 from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
-from lakestreams.topology.nodes import (
-    Aggregate,
-    DeltaSink,
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Join,
-    KafkaSink,
-    Map,
-    MapValues,
-    Merge,
-    Node,
-    Repartition,
-    SelectKey,
-    SinkMode,
-    Source,
-    Suppress,
-    TableChanges,
-    ToStream,
-    ToTable,
-)
+from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
+from lakestreams.topology.kinds import SinkMode, TableChanges
+from lakestreams.topology.node import Join, Node
+from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Repartition, SelectKey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

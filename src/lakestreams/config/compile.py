@@ -25,7 +25,7 @@ from lakestreams.topology.durations import to_ms
 from lakestreams.topology.topology import Topology
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Settling
+    from lakestreams.topology.kinds import Settling
 
 _SETTINGS: Final = models.SettingsSpec()
 _EXPECTED: Final = frozenset(("expect", "expect_or_drop", "expect_or_fail"))

@@ -36,13 +36,13 @@ from lakestreams.formats import (
     Uuid,
 )
 from lakestreams.formats.base import Format
-from lakestreams.topology.nodes import (
+from lakestreams.topology.endpoints import Source
+from lakestreams.topology.kinds import (
     ExpectationAction,
     NullValues,
     Settling,
     SinkKind,
     SinkMode,
-    Source,
     SourceKind,
     TableChanges,
 )

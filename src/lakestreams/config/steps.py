@@ -25,7 +25,7 @@ from lakestreams.config.verbs import (
 )
 from lakestreams.config.wording import placed
 from lakestreams.errors import InvalidOption, LakestreamsError
-from lakestreams.topology.nodes import StreamMode, TableMode
+from lakestreams.topology.kinds import StreamMode, TableMode
 from lakestreams.topology.streams import KStream
 
 _Declares: TypeAlias = "Callable[[Any, Scope, str], Any]"

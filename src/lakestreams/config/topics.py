@@ -10,7 +10,7 @@ from lakestreams.errors import LakestreamsError
 from lakestreams.formats.time import EventTime
 from lakestreams.topology.builder import StreamsBuilder
 from lakestreams.topology.durations import to_ms
-from lakestreams.topology.nodes import Source
+from lakestreams.topology.endpoints import Source
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import GlobalKTable, KTable
 

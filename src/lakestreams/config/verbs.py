@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from lakestreams.config.expected import EXPECTING, Expecting
 from lakestreams.config.parts import Columns, Duration, Model, Name, Select, Sql, exactly_one
-from lakestreams.topology.nodes import Changes, CoPartitioning, Emission, EmptyGroup, Rules, WhenFull
+from lakestreams.topology.kinds import Changes, CoPartitioning, Emission, EmptyGroup, Rules, WhenFull
 
 References: TypeAlias = tuple[tuple[str, str], ...]
 

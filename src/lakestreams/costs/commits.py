@@ -21,15 +21,14 @@ from lakestreams.topology.graph import (
     sources_of,
     triggers_of,
 )
-from lakestreams.topology.nodes import (
-    Join,
-    Repartition,
-)
+from lakestreams.topology.node import Join
 from lakestreams.topology.old_values import quiet_filters, remembers_rows
+from lakestreams.topology.steps import Repartition
 
 if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
-    from lakestreams.topology.nodes import Node, Source
+    from lakestreams.topology.endpoints import Source
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 ANY: Final = "*"

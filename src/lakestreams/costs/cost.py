@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.costs import commits
 from lakestreams.engine import pace
+from lakestreams.topology.derived import Aggregate
+from lakestreams.topology.endpoints import Source
 from lakestreams.topology.graph import only_looks_up, sources_of, spans_of
-from lakestreams.topology.nodes import Aggregate, Source
 
 if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake
-    from lakestreams.topology.nodes import Node
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 _DAY_MS: Final = 86_400_000

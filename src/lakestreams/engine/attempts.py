@@ -33,8 +33,8 @@ from lakestreams.flow.sides import EXPECTATION
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.expectations import Expectations
-    from lakestreams.topology.nodes import Source
     from lakestreams.topology.topology import Topology
 
 RAW: Final = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestreams.expectations.rules import RecordRules
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
 
 
 def planned_rows(

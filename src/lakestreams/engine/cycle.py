@@ -29,7 +29,8 @@ from lakestreams.topology.graph import triggers_of, upstream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.nodes import DeltaSink, KafkaSink, Node
+    from lakestreams.topology.endpoints import DeltaSink, KafkaSink
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 BAD_SHARE_FROM_RECORDS = 1_000

@@ -33,7 +33,7 @@ from lakestreams.errors import (
 )
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.sql import quoted
-from lakestreams.topology.nodes import DELTA_TOPIC
+from lakestreams.topology.kinds import DELTA_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.lake import Lake, Table
     from lakestreams.engine.ledger import Ledger
     from lakestreams.formats.table import TableColumns
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
 
 ROWS_A_VERSION = 2**32
 _HALF = ROWS_A_VERSION // 2

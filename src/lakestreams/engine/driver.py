@@ -61,12 +61,12 @@ from lakestreams.flow import dataflow
 from lakestreams.topology import validate
 from lakestreams.topology.expectations import MatchRate
 from lakestreams.topology.graph import longest_wait_ms
-from lakestreams.topology.nodes import Repartition
+from lakestreams.topology.steps import Repartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
 _UNKNOWN = 1 << 62  # as many rows as there may be

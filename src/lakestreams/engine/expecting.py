@@ -40,7 +40,8 @@ from lakestreams.topology.graph import sources_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.topology.nodes import Node, Source
+    from lakestreams.topology.endpoints import Source
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 KEYS_NOT_NULL = "keys_not_null"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from lakestreams.engine.lake import Table
-    from lakestreams.topology.nodes import DeltaSink
+    from lakestreams.topology.endpoints import DeltaSink
 
 NULL_WORD: Final = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_NAME: Final = 255

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
 
 ERROR_TYPE = "struct<code: string, message: string>"
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"

@@ -25,7 +25,7 @@ from lakestreams.joins.partitioner import partition_of_bytes
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakestreams.topology.nodes import KafkaSink
+    from lakestreams.topology.endpoints import KafkaSink
     from lakestreams.topology.topology import Topology
 
 ID, CYCLE, KIND, TIME = "lakestreams-id", "lakestreams-cycle", "lakestreams-kind", "lakestreams-event-time-ms"

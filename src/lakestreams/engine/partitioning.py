@@ -16,7 +16,8 @@ from lakestreams.engine.ledger import Ledger
 from lakestreams.expectations import copartitioning, partitioning
 from lakestreams.expectations.copartitioning import Pair
 from lakestreams.expectations.partitioning import PartitionerReport, Skew, SplitKeys
-from lakestreams.topology.nodes import Node, Source
+from lakestreams.topology.endpoints import Source
+from lakestreams.topology.node import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -35,7 +35,7 @@ from lakestreams.topology.graph import only_looks_up
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
 # Stored rows that are held in memory while a cycle reads them; of more, filters leave most where they lie.

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from lakestreams.topology.nodes import Node, Source
+    from lakestreams.topology.endpoints import Source
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 SCHEMA = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Settling
+    from lakestreams.topology.kinds import Settling
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.lake import Lake
     from lakestreams.engine.plans import Plan
-    from lakestreams.topology.nodes import DeltaSink
+    from lakestreams.topology.endpoints import DeltaSink
 
 # A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
 _MERGED: Final = {"delta.enableDeletionVectors": "true"}

@@ -32,8 +32,8 @@ from lakestreams.joins.validity import TableSide
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.expectations import Expectations
-    from lakestreams.topology.nodes import Source
 
 _RAW = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type",
         "event_time_ms", "stream_time_ms", "k", "v")  # fmt: skip

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from lakestreams.expectations.rules import Judged
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
 
 _TOLD, _ROWS, _BYTES = "told", "rows", "bytes"
 _MOST_PARTITIONS = 64

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.ledger import Ledger
     from lakestreams.engine.plans import Plan
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
 
 LEAST: Final = 20
 """Of fewer records nothing is said."""

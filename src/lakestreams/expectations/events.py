@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 from lakestreams.expectations import log_columns
 from lakestreams.expectations.tally import NodeTally, Tally
 from lakestreams.joins.order import TOMBSTONE
-from lakestreams.topology.nodes import Sink, StreamTableJoin
+from lakestreams.topology.joins import StreamTableJoin
+from lakestreams.topology.node import Sink
 
 if TYPE_CHECKING:
     from lakestreams.engine.plans import Plan
-    from lakestreams.topology.nodes import Node
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 SCHEMA: Final = log_columns.SCHEMA

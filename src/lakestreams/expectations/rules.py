@@ -26,7 +26,7 @@ from lakestreams.topology.fields import Fields
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
 
 # How far a record's event time lies behind its partition's stream time, in ms, over bronze's columns.
 BEHIND = "stream_time_ms - event_time_ms"

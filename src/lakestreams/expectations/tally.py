@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.expectations.judging import KINDS, ROWS
-from lakestreams.topology.nodes import Sink, Source
+from lakestreams.topology.endpoints import Source
+from lakestreams.topology.node import Sink
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Node
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 

@@ -48,32 +48,25 @@ from lakestreams.joins.order import (
 from lakestreams.joins.table_table import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
 from lakestreams.joins.validity import TableSide
 from lakestreams.sql import quoted
+from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
 from lakestreams.topology.expectations import FanOut, ForeignKeyExists, OneOutcomePerLeft, UniqueKey
 from lakestreams.topology.fields import Fields, MaybeFields
 from lakestreams.topology.graph import held_before_ms, sources_of
-from lakestreams.topology.nodes import (
-    Aggregate,
-    DeltaSink,
+from lakestreams.topology.joins import ForeignKeyJoin
+from lakestreams.topology.node import Join, Node, Sink
+from lakestreams.topology.old_values import quiet_filters
+from lakestreams.topology.steps import (
     DropAbsentDeletes,
     Filter,
     FlatMap,
     FlatMapValues,
-    ForeignKeyJoin,
-    Join,
-    KafkaSink,
     Map,
     MapValues,
     Merge,
-    Node,
     Repartition,
     SelectKey,
-    Sink,
-    Source,
-    Suppress,
-    ToStream,
-    ToTable,
 )
-from lakestreams.topology.old_values import quiet_filters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -25,6 +25,7 @@ from lakestreams.tables.parts import Part
 from lakestreams.tables.suppress import Hold
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.aggregators import Aggregator
+from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
 from lakestreams.topology.fields import Fields, StructFields
 from lakestreams.topology.graph import (
     follows_partitions,
@@ -34,7 +35,7 @@ from lakestreams.topology.graph import (
     sources_of,
     tells_each_change_once,
 )
-from lakestreams.topology.nodes import WINDOW_COLUMNS, Aggregate, Suppress, ToStream, ToTable
+from lakestreams.topology.kinds import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

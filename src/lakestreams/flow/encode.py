@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakestreams.formats.base import Format, WritableFormat
-    from lakestreams.topology.nodes import KafkaSink
+    from lakestreams.topology.endpoints import KafkaSink
 
 
 def encoded(sink: KafkaSink, rows: DataFrame, time: str) -> DataFrame:

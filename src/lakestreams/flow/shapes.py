@@ -35,20 +35,18 @@ from lakestreams.topology.graph import (
     overlap_of,
     sources_of,
 )
-from lakestreams.topology.nodes import (
-    STREAM,
-    DropAbsentDeletes,
+from lakestreams.topology.joins import (
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
-    Join,
-    Node,
-    Repartition,
     StreamGlobalJoin,
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
 )
+from lakestreams.topology.kinds import STREAM
+from lakestreams.topology.node import Join, Node
 from lakestreams.topology.old_values import remembers_rows
+from lakestreams.topology.steps import DropAbsentDeletes, Repartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -35,13 +35,14 @@ from lakestreams.joins.stream_global import MAPPED
 from lakestreams.joins.validity import TableSide
 from lakestreams.joins.windows import CLOCK, MOVES, PerTask
 from lakestreams.topology.graph import follows_partitions, held_before_ms, key_source, lets_out_before, sources_of
-from lakestreams.topology.nodes import Join, Node, StreamTableJoin, WindowedJoin
+from lakestreams.topology.joins import StreamTableJoin, WindowedJoin
+from lakestreams.topology.node import Join, Node
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.nodes import Mapper
+    from lakestreams.topology.kinds import Mapper
     from lakestreams.topology.topology import Topology
 
 DETAIL, RULES, ROW = "detail", "rules", "row"

@@ -17,10 +17,11 @@ from lakestreams.joins.validity import TableSide
 from lakestreams.sql import NAME_HINT, name_fault, quoted
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.graph import is_plural, overlap_of
-from lakestreams.topology.nodes import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Node, SelectKey
+from lakestreams.topology.node import Node
+from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, SelectKey
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Projection
+    from lakestreams.topology.kinds import Projection
 
 _ITEM = "item"
 

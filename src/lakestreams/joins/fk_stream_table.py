@@ -37,7 +37,7 @@ from lakestreams.joins.validity import TableSide
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lakestreams.topology.nodes import JoinKind, Overlap
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 # Among the events of one record, where its points come: before its table row, or after.
 _POINTS: dict[str, int] = {"none": 1, "left_first": -1, "right_first": 3}

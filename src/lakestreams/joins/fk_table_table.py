@@ -52,7 +52,7 @@ from lakestreams.joins.validity import TO, TableSide
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.nodes import JoinKind, Overlap
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 _WAS, _GONE, _BEFORE, _ROW = "was", "gone", "before", "row"
 

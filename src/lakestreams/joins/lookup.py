@@ -37,7 +37,7 @@ from lakestreams.joins.validity import FROM, TO, TableSide
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.nodes import JoinKind, Overlap
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 FEW = 16
 _REF, _COUNT, _ROW, _SEEN = "r_ref", "r_count", "r_row", "r_seen"

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.nodes import JoinKind, Overlap
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 _HASH, _ROW, _BEFORE, _BEHIND, _REF = "h", "row", "before_row", "behind_row", "ref"
 _WAITED, _AMENDED = "waited", "amended_until"  # the places at which the clock has passed the bounds

@@ -18,7 +18,7 @@ from lakestreams.joins.validity import TableSide
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lakestreams.topology.nodes import JoinKind, Overlap
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 MAPPED = "mapped"
 

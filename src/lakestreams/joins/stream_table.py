@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.joins.validity import TableSide
-    from lakestreams.topology.nodes import JoinKind, Overlap
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 
 def retain(table: TableSide, points: DataFrame) -> TableSide:

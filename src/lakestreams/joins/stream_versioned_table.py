@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.window import WindowSpec
 
-    from lakestreams.topology.nodes import JoinKind, Overlap
+    from lakestreams.topology.kinds import JoinKind, Overlap
 
 AT = "at"
 _POINT, _VERSION, _SPREAD, _BOUND, _TRIGGER = "point", "version", "spread", "bound", "trigger"

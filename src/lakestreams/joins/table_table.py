@@ -50,7 +50,7 @@ from lakestreams.joins.validity import TableSide
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.nodes import OuterJoinKind, Overlap
+    from lakestreams.topology.kinds import OuterJoinKind, Overlap
 
 OLD_VALUE, OLD_RIGHT_VALUE, OLD_KIND = "old_v", "old_rv", "old_kind"
 # The time that a lookup into a join's result sees: of the rows that are there, not of the update (semantics section 6).

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.joins.order import CONTRIBUTORS, COORDINATES, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE, is_tick
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Emission, OuterJoinKind, Overlap, Rules, WindowStore
+    from lakestreams.topology.kinds import Emission, OuterJoinKind, Overlap, Rules, WindowStore
 
 CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON = "clock", "left_time", "right_time", "horizon"
 CLOCKS = (CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON)

@@ -52,7 +52,7 @@ from lakestreams.tables.parts import ACC, FOLDS, ROWS, Part, Running
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.nodes import Changes, EmptyGroup
+    from lakestreams.topology.kinds import Changes, EmptyGroup
 
 GROUP_COLUMNS = (KEY, ACC, VALUE, TIME, ORDER, PLACE)
 

@@ -40,13 +40,13 @@ from lakestreams.joins.order import (
 from lakestreams.joins.validity import byte_order, key_type
 from lakestreams.joins.windows import CLOCK
 from lakestreams.tables.folding import MADE, folded, in_order, let, reduced
-from lakestreams.topology.nodes import WINDOW_COLUMNS
+from lakestreams.topology.kinds import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-    from lakestreams.topology.nodes import WhenFull
+    from lakestreams.topology.kinds import WhenFull
 
 # Of an update that waits: the time of the first one of its wait.
 SINCE = "since_ms"

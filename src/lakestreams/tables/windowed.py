@@ -19,12 +19,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.joins.clocks import BEHIND, tallied
 from lakestreams.joins.order import KEY, ORDER, PLACE, TASK, TIME, renumber
 from lakestreams.joins.windows import CLOCK, HORIZON, MOVES
-from lakestreams.topology.nodes import WINDOW_COLUMNS
+from lakestreams.topology.kinds import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.nodes import TimeWindows
+    from lakestreams.topology.kinds import TimeWindows
 
 CLOCK_COLUMNS = (TASK, ORDER, CLOCK)
 _START, _POS = "w_start", "w_pos"

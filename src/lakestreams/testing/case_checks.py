@@ -26,7 +26,7 @@ from lakestreams.topology.durations import to_ms
 
 if TYPE_CHECKING:
     from lakestreams.formats.base import Format
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
 

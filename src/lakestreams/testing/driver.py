@@ -17,7 +17,7 @@ from lakestreams.topology.partitions import co_partitioning
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
 

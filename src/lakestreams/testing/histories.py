@@ -25,12 +25,12 @@ from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.joins.validity import TableSide
 from lakestreams.sql import quoted
 from lakestreams.topology.graph import passes_null_values, refuses_null_values
-from lakestreams.topology.nodes import Repartition
+from lakestreams.topology.steps import Repartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
 CLOCK = ""  # no source has this name

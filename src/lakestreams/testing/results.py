@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakestreams.flow.dataflow import Rejected, Results
     from lakestreams.testing.histories import Histories
-    from lakestreams.topology.nodes import Sink
+    from lakestreams.topology.node import Sink
 
 
 @dataclass(frozen=True)

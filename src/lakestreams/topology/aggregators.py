@@ -8,11 +8,12 @@ has then, so a change of a group costs at most its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column
 
 AggregatorKind = Literal["count", "sum", "avg", "min", "max", "last", "collect", "fold"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
 from lakestreams.formats.base import Format
@@ -11,20 +11,15 @@ from lakestreams.formats.table import TableColumns
 from lakestreams.formats.time import EventTime
 from lakestreams.topology import validate
 from lakestreams.topology.durations import Duration, to_ms
+from lakestreams.topology.endpoints import Source
 from lakestreams.topology.expectations import Expectations, Invariant, Rule
-from lakestreams.topology.nodes import (
-    DAY_MS,
-    DELTA_TOPIC,
-    ExpectationAction,
-    Node,
-    NullValues,
-    Source,
-    SourceKind,
-    TableChanges,
-)
+from lakestreams.topology.kinds import DAY_MS, DELTA_TOPIC, ExpectationAction, NullValues, SourceKind, TableChanges
 from lakestreams.topology.streams import KStream
 from lakestreams.topology.tables import GlobalKTable, KTable
 from lakestreams.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from lakestreams.topology.node import Node
 
 
 class StreamsBuilder:

@@ -6,13 +6,15 @@ shows every option that has a meaning, and names with other signs than letters, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lakestreams.topology.mappers import listed
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Node, Role
+    from collections.abc import Callable, Sequence
+
+    from lakestreams.topology.kinds import Role
+    from lakestreams.topology.node import Node
 
 
 def as_text(pipeline: str, nodes: Sequence[Node], expected: Callable[[str], Sequence[str]] = lambda _: ()) -> str:

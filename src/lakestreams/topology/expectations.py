@@ -17,7 +17,7 @@ from lakestreams.errors import InvalidName, InvalidOption
 from lakestreams.topology.durations import Duration, to_ms
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Predicate
+    from lakestreams.topology.kinds import Predicate
 
 RuleAction = Literal["warn", "drop", "fail"]
 InvariantAction = Literal["warn", "fail"]

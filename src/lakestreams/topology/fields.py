@@ -7,13 +7,14 @@ topology are reported together.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import InvalidExpression, LakestreamsError, UnknownColumn
 from lakestreams.spark import F
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from pyspark.sql import Column
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakestreams.topology.nodes import (
-    Join,
-    Merge,
-    Repartition,
-    Source,
-)
+from lakestreams.topology.endpoints import Source
+from lakestreams.topology.node import Join
 from lakestreams.topology.old_values import quiet_filters
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Node, Overlap
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lakestreams.topology.kinds import Overlap
+    from lakestreams.topology.node import Node
+    from lakestreams.topology.steps import Merge, Repartition
 
 
 def sources_of(node: Node) -> tuple[Source, ...]:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lakestreams.topology.derived import Aggregate
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.handles import Handle
-from lakestreams.topology.nodes import (
-    Aggregate,
-    Aggregators,
-    Changes,
-    EmptyGroup,
-    GroupMapper,
-    Reducer,
-    TimeWindows,
-)
+from lakestreams.topology.kinds import Aggregators, Changes, EmptyGroup, GroupMapper, Reducer, TimeWindows
 from lakestreams.topology.tables import KTable
 
 if TYPE_CHECKING:
     from lakestreams.topology.builder import StreamsBuilder
-    from lakestreams.topology.nodes import AggregateVerb, Node
+    from lakestreams.topology.kinds import AggregateVerb
+    from lakestreams.topology.node import Node
 
 
 class _Grouped(Handle):

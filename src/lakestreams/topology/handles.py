@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from lakestreams.errors import InvalidOption, MixedBuilders
 from lakestreams.topology.expectations import Invariant, Rule, RuleAction
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakestreams.topology.builder import StreamsBuilder
-    from lakestreams.topology.nodes import Node, Predicate
+    from lakestreams.topology.kinds import Predicate
+    from lakestreams.topology.node import Node
 
 
 class Handle:

@@ -12,30 +12,31 @@ from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, get_args
 
 from lakestreams.errors import InvalidOption, WrongKind
 from lakestreams.topology.durations import Duration, to_ms
-from lakestreams.topology.mappers import ByName, ForeignKey
-from lakestreams.topology.nodes import (
-    GLOBAL,
-    AnyJoiner,
-    CoPartitioning,
-    Emission,
+from lakestreams.topology.joins import (
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
-    Join,
-    Mapper,
-    Node,
-    OuterJoinKind,
-    Projection,
-    Rules,
     StreamGlobalJoin,
     StreamTableJoin,
     TableTableJoin,
     WindowedJoin,
 )
+from lakestreams.topology.kinds import (
+    GLOBAL,
+    AnyJoiner,
+    CoPartitioning,
+    Emission,
+    Mapper,
+    OuterJoinKind,
+    Projection,
+    Rules,
+)
+from lakestreams.topology.mappers import ByName, ForeignKey
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from lakestreams.topology.fields import Fields
+    from lakestreams.topology.node import Join, Node
 
 On: TypeAlias = "str | Sequence[str] | Mapper"
 OnKey: TypeAlias = "str | Sequence[str] | Callable[[Fields], Projection | Column]"

@@ -6,28 +6,26 @@ The whole of a node's options is in its text (`Node.details`); a box has what on
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lakestreams.topology.mappers import ByName
-from lakestreams.topology.nodes import (
-    Aggregate,
-    DeltaSink,
+from lakestreams.topology.derived import Aggregate, Suppress
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
+from lakestreams.topology.joins import (
     ForeignKeyJoin,
     ForeignKeyStreamJoin,
-    Join,
-    KafkaSink,
-    Node,
-    Repartition,
-    Source,
     StreamGlobalJoin,
     StreamTableJoin,
-    Suppress,
     WindowedJoin,
 )
+from lakestreams.topology.mappers import ByName
+from lakestreams.topology.node import Join, Node
 from lakestreams.topology.partitions import task_count
+from lakestreams.topology.steps import Repartition
 from lakestreams.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 Style = Literal["heading", "name", "kind", "detail", "count"]
 

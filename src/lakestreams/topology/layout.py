@@ -9,10 +9,12 @@ Everything is in pixels, and nothing depends on the order of a set or a dict: eq
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 Size: TypeAlias = "tuple[float, float]"
 Point: TypeAlias = "tuple[float, float]"

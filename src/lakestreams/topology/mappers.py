@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from pyspark.sql import Column
 
     from lakestreams.topology.fields import Fields
-    from lakestreams.topology.nodes import Projection
+    from lakestreams.topology.kinds import Projection
 
 _PLAIN = re.compile(r"[\w.-]+\Z")
 

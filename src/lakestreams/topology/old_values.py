@@ -9,11 +9,12 @@ or has looked into their store before; other steps ask their parent (decision 00
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Node
+    from collections.abc import Sequence
+
+    from lakestreams.topology.node import Node
 
 
 def quiet_filters(nodes: Sequence[Node]) -> frozenset[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lakestreams.errors import CoPartitioningRequired, LakestreamsError
 from lakestreams.topology.graph import sources_of
-from lakestreams.topology.nodes import (
-    Join,
-    Node,
-)
+from lakestreams.topology.node import Join, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tuple[list[LakestreamsError], list[str]]:

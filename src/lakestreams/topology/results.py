@@ -18,7 +18,7 @@ from lakestreams.topology.expectations import Rule, told_of_code
 from lakestreams.topology.mappers import ByName
 
 if TYPE_CHECKING:
-    from lakestreams.topology.nodes import Node
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 Results = dict[str, dict[str, str]]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Unpack, overload
 
 from lakestreams.errors import WrongKind
+from lakestreams.topology.derived import ToTable
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink
 from lakestreams.topology.grouped import KGroupedStream
 from lakestreams.topology.handles import Handle, Output, require_function
 from lakestreams.topology.joining import (
@@ -19,35 +20,27 @@ from lakestreams.topology.joining import (
     declare,
     key_mapper,
 )
-from lakestreams.topology.nodes import (
-    AnyJoiner,
-    DeltaSink,
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Joiner,
-    KafkaSink,
-    LeftJoiner,
-    ManyMapper,
-    ManyPairMapper,
-    Map,
-    Mapper,
-    MapValues,
-    Merge,
-    Node,
-    OuterJoiner,
-    OuterJoinKind,
-    PairMapper,
-    Predicate,
-    Repartition,
-    SelectKey,
-    StreamMode,
-    ToTable,
-)
+from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Repartition, SelectKey
 from lakestreams.topology.tables import GlobalKTable, KTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from lakestreams.formats.base import Format
+    from lakestreams.topology.kinds import (
+        AnyJoiner,
+        Joiner,
+        LeftJoiner,
+        ManyMapper,
+        ManyPairMapper,
+        Mapper,
+        OuterJoiner,
+        OuterJoinKind,
+        PairMapper,
+        Predicate,
+        StreamMode,
+    )
+    from lakestreams.topology.node import Node
 
 
 class KStream(Handle):

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakestreams.topology import describe
 from lakestreams.topology.labels import Line, Style, lines_of, printable, shortened, width_of
 from lakestreams.topology.layout import Box, Edge, Layout, Size, lay_out
-from lakestreams.topology.nodes import Join, Node, Role
+from lakestreams.topology.node import Join, Node
 from lakestreams.visible import visible_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lakestreams.topology.kinds import Role
 
 _MARGIN, _PADDING, _BETWEEN_PARTS = 20.0, 24.0, 16.0
 _HEADER, _PART_TITLE, _LEGEND = 46.0, 16.0, 12.0

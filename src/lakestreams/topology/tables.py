@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
+from lakestreams.topology.derived import Suppress, ToStream
 from lakestreams.topology.durations import Duration, to_ms
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink
 from lakestreams.topology.handles import Handle, Output, require_function
 from lakestreams.topology.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper
-from lakestreams.topology.nodes import (
-    AnyJoiner,
-    DeltaSink,
-    DropAbsentDeletes,
-    Filter,
-    GroupMapper,
-    Joiner,
-    KafkaSink,
-    LeftJoiner,
-    Mapper,
-    MapValues,
-    Node,
-    OuterJoiner,
-    OuterJoinKind,
-    Predicate,
-    Suppress,
-    TableMode,
-    ToStream,
-    WhenFull,
-)
+from lakestreams.topology.steps import DropAbsentDeletes, Filter, MapValues
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from lakestreams.formats.base import Format
     from lakestreams.topology.grouped import KGroupedTable
+    from lakestreams.topology.kinds import (
+        AnyJoiner,
+        GroupMapper,
+        Joiner,
+        LeftJoiner,
+        Mapper,
+        OuterJoiner,
+        OuterJoinKind,
+        Predicate,
+        TableMode,
+        WhenFull,
+    )
+    from lakestreams.topology.node import Node
     from lakestreams.topology.streams import KStream
 
 WINDOW_CLOSES = "window_closes"

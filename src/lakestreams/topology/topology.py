@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lakestreams.topology import describe, svg
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
 from lakestreams.topology.expectations import Expectations
-from lakestreams.topology.nodes import DeltaSink, Join, KafkaSink, Node, Sink, Source
+from lakestreams.topology.node import Join, Node, Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

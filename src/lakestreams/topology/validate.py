@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from lakestreams.errors import (
     DuplicateName,
@@ -24,6 +23,8 @@ from lakestreams.errors import (
 from lakestreams.formats.base import Format, WritableFormat
 from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES
 from lakestreams.sql import NAME_HINT, name_fault
+from lakestreams.topology.derived import Aggregate, Suppress
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
 from lakestreams.topology.expectations import (
     OF_JOINS,
     OF_OUTPUTS,
@@ -42,42 +43,31 @@ from lakestreams.topology.expectations import (
     TimeSkew,
     UniqueKey,
 )
-from lakestreams.topology.nodes import (
+from lakestreams.topology.joins import ForeignKeyJoin, StreamGlobalJoin, StreamTableJoin, WindowedJoin
+from lakestreams.topology.kinds import (
     DELTA_TOPIC,
-    Aggregate,
     AggregateVerb,
     Changes,
     CoPartitioning,
-    DeltaSink,
     Emission,
     EmptyGroup,
     ExpectationAction,
-    Filter,
-    ForeignKeyJoin,
-    Join,
-    KafkaSink,
-    Map,
-    MapValues,
-    Node,
     NullValues,
-    Repartition,
     Rules,
-    SelectKey,
-    Sink,
     SinkMode,
-    Source,
     SourceKind,
-    StreamGlobalJoin,
     StreamMode,
-    StreamTableJoin,
-    Suppress,
     TableChanges,
     TableMode,
     WhenFull,
-    WindowedJoin,
     WindowStore,
 )
+from lakestreams.topology.node import Join, Node, Sink
 from lakestreams.topology.partitions import co_partitioning
+from lakestreams.topology.steps import Filter, Map, MapValues, Repartition, SelectKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 # Steps and joins of a stream that make at most one row of one row of their (left) input.
 _ONE_OF_ONE = (MapValues, Filter, SelectKey, Map, Repartition, StreamTableJoin, StreamGlobalJoin)

@@ -29,13 +29,13 @@ from lakestreams.engine.protocol import decisions
 from lakestreams.expectations.rules import dropped
 from lakestreams.flow import dataflow
 from lakestreams.topology.graph import longest_wait_ms, only_looks_up
-from lakestreams.topology.nodes import StreamTableJoin
+from lakestreams.topology.joins import StreamTableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.window import WindowSpec
 
-    from lakestreams.topology.nodes import Source
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
 # Records that are evaluated at once for the base: it is stored in between, so that a long backlog is not one long plan.
