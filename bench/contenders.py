@@ -21,8 +21,8 @@ from bench import kafka_streams, spark_native
 from bench.measures import cpu_seconds_of
 from bench.results import OURS, Run
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.settings import RunSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,12 +9,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from bench.frames import MINUTE, Frames, orders, share, text
 from bench.measures import Case
-from lakestreams.joins.order import KEY, ORDER, VALUE
-from lakestreams.tables import aggregations, changes, suppress, windowed
-from lakestreams.tables import members as group_members
-from lakestreams.tables.aggregations import Grouping
-from lakestreams.tables.parts import Part
-from lakestreams.tables.suppress import Hold
+from lakestreams.operators.aggregate import changes, windowed
+from lakestreams.operators.aggregate import group_rows as group_members
+from lakestreams.operators.aggregate import kernel as aggregations
+from lakestreams.operators.aggregate.columns import Part
+from lakestreams.operators.aggregate.kernel import Grouping
+from lakestreams.operators.records import KEY, ORDER, VALUE
+from lakestreams.operators.suppress import kernel as suppress
+from lakestreams.operators.suppress.kernel import Hold
 from lakestreams.topology.kinds import TimeWindows
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from rich.table import Table
 from bench.data import profiles, views
 from lakestreams import Json, StreamsBuilder, Text, Topology
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.progress import Summary
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.progress import Summary
+from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.local.broker import Broker
 from lakestreams.local.session import spark_session
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.joins.order import ORDER, STREAM_SIDE, TABLE_SIDE, TASK, TIME, records
-from lakestreams.joins.windows import MOVES
+from lakestreams.operators.records import ORDER, STREAM_SIDE, TABLE_SIDE, TASK, TIME, records
+from lakestreams.operators.windows import MOVES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakestreams.joins.order import Side
+    from lakestreams.operators.records import Side
 
 START_MS = 1_700_000_000_000
 MINUTE = 60_000

@@ -21,11 +21,14 @@ from rich.table import Table
 from bench import derived
 from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, share, text
 from bench.measures import Case, Measure, measure
-from lakestreams.joins import fk_table_table, stream_stream, stream_table, table_table
-from lakestreams.joins.order import KEY, ORDER
-from lakestreams.joins.validity import TableSide
-from lakestreams.joins.windows import Windowed
 from lakestreams.local.session import spark_session
+from lakestreams.operators.foreign_key import table_table as fk_table_table
+from lakestreams.operators.records import KEY, ORDER
+from lakestreams.operators.stream_stream import kernel as stream_stream
+from lakestreams.operators.stream_table import kernel as stream_table
+from lakestreams.operators.table_table import kernel as table_table
+from lakestreams.operators.versions import TableSide
+from lakestreams.operators.windows import Windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -28,15 +28,15 @@ from bench.data import profiles, views
 from bench.enrichment import pipeline
 from bench.measures import cpu_seconds_of
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.local.broker import Broker
 from lakestreams.local.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.progress import Event
+    from lakestreams.engine.runtime.progress import Event
 
 OUTPUT = "silver.enriched"
 console = Console()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from lakestreams.bundle.template import OWN, render
+from lakestreams.deploy.template import OWN, render
 
 ROOT: Final = Path(__file__).parents[1]
 

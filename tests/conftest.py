@@ -59,7 +59,7 @@ def _nothing_stays_held() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_failpoint_passed() -> None:
     """Each test counts passages from the start, whichever tests ran before it in this process."""
-    from lakestreams.engine import failpoints
+    from lakestreams.engine.runtime import failpoints
 
     failpoints.passed.clear()
 
@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # last of all, below the reasons of skipped tests
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """Says at the end what stood for the Databricks CLI, if tests of the bundle ran: it is not on every machine."""
-    from tests.bundle.cli import how_it_was_shown
+    from tests.deploy.cli import how_it_was_shown
 
     yield
     passed, failed, errors = map(terminalreporter.getreports, ("passed", "failed", "error"))

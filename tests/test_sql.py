@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import lakestreams
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.config import load_pipeline
-from lakestreams.config.expression_text import _decoded
-from lakestreams.engine.lake import Lake
+from lakestreams.engine.runtime.lake import Lake
 from lakestreams.errors import InvalidName, LakestreamsError, TableNameCollision, TopologyInvalid
-from lakestreams.flow import dataflow
+from lakestreams.evaluate import walk
+from lakestreams.expressions.text import _decoded
 from lakestreams.sql import literal, name_fault, quoted, type_of
 from lakestreams.testing.small import small
 
@@ -221,7 +221,7 @@ def test_functions_make_no_name_that_tables_cannot_carry(spark: SparkSession) ->
     views.map_values(lambda view: {"x": F.from_json(view.page, "`a,b` int")}, name="read")
     views.map_values(lambda view: {7: view.page}, name="a_number")  # type: ignore[dict-item]
     views.map_values(lambda view: {"größe": view.page}, name="fine").to_delta("o")
-    _, faults = dataflow.check(builder.build(), spark)
+    _, faults = walk.check(builder.build(), spark)
     assert [(type(one), (one.where or "").split('"')[1]) for one in faults] == [
         (InvalidName, name) for name in ("named", "keyed", "nested", "deeper", "read", "a_number")
     ]
@@ -239,17 +239,17 @@ _QUOTE = {"quoted", "literal", "listed", "type_of", "columns_of", "struct_type"}
 # What is put into statements and is neither quoted on the spot nor a number: SQL that is made, and quoted, elsewhere. What
 # is added here is to be looked at: can a user's word be in it?
 KNOWN = {
-    "audit/opinion_sides.py": {"_WORD.format(_DIGITS)", "_WORD.format(_TAIL)"},
-    "bundle/files.py": {"key"},  # the place of a key in a bundle: no SQL
-    "bundle/rules.py": {"key", "self.key"},
+    "verify/sql_sides.py": {"_WORD.format(_DIGITS)", "_WORD.format(_TAIL)"},
+    "deploy/files.py": {"key"},  # the place of a key in a bundle: no SQL
+    "deploy/rules.py": {"key", "self.key"},
     "config/joins.py": {"spec.left"},  # a message
-    "engine/delta_source.py": {
+    "engine/ingest/delta_source.py": {
         "found.version",
         "one.type",
         "source.delta",
     },  # a number; written by the formats; a message
-    "engine/fence.py": {"condition"},  # a statement of the fence or the ledger
-    "engine/lake.py": {
+    "engine/ledger/fence.py": {"condition"},  # a statement of the fence or the ledger
+    "engine/runtime/lake.py": {
         "layout",
         "newer",
         "same",
@@ -358,7 +358,7 @@ def test_whatever_is_put_into_a_statement_is_quoted() -> None:
 
 def test_no_name_is_put_between_quotes_by_hand() -> None:
     """But for texts that no Spark reads: of Markdown, and of messages."""
-    written = {"config/schema.py", "config/reference.py", "config/expression_sql.py"}
+    written = {"config/schema.py", "config/reference.py", "expressions/sql.py"}
     found = {
         f"{file.relative_to(SOURCE)}:{node.lineno}"
         for file in SOURCE.rglob("*.py")

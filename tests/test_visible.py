@@ -16,12 +16,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 import lakestreams
-from lakestreams.audit.why import Fate
 from lakestreams.cli import quarantine, why
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, TopologyInvalid
-from lakestreams.jobs import report
+from lakestreams.run import failure
 from lakestreams.testing.difference import difference
+from lakestreams.verify.why import Fate
 from lakestreams.visible import visible, visible_json, visible_lines
 
 SOURCE = Path(lakestreams.__file__).parent
@@ -134,7 +134,7 @@ def test_errors_and_differences_are_clean_without_a_screen(
     assert is_clean(str(error))
     assert is_clean(str(TopologyInvalid([error, error], attack)))
     assert is_clean(difference(("key", attack), [(attack, {attack: 1})], [("b", {attack: attack})]) or "")
-    assert is_clean(report.write_log(ValueError(attack)).read_text(encoding="utf-8"))
+    assert is_clean(failure.write_log(ValueError(attack)).read_text(encoding="utf-8"))
 
 
 # What writes past the screen, each with its text made visible or the project's own.
@@ -142,8 +142,8 @@ WRITERS = {
     "cli/app.py",
     "cli/quarantine.py",
     "cli/screen.py",
-    "jobs/command.py",
-    "jobs/entry.py",
+    "cli/entry_points.py",
+    "run/entry.py",
     "local/cds.py",
     "local/jars.py",
 }

@@ -3,6 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakestreams.api.builder import StreamsBuilder
+from lakestreams.api.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
+from lakestreams.api.streams import KStream
+from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import LakestreamsError
 from lakestreams.formats import (
     ConnectJson,
@@ -19,15 +23,11 @@ from lakestreams.formats import (
 )
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology import expectations as invariants
-from lakestreams.topology.builder import StreamsBuilder
 from lakestreams.topology.fields import Fields, MaybeFields, is_missing
-from lakestreams.topology.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
-from lakestreams.topology.streams import KStream
-from lakestreams.topology.tables import GlobalKTable, KTable
 from lakestreams.topology.topology import Topology
 
 if TYPE_CHECKING:
-    from lakestreams.jobs.opened import Opened
+    from lakestreams.run.opened import Opened
 
 __version__ = "0.1.0"
 
@@ -50,7 +50,7 @@ def open(  # noqa: A001 - read as lakestreams.open
         schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.
         sources: the sources' file; by default `sources.yml` beside the pipeline's.
     """
-    from lakestreams.jobs.opened import open_pipeline  # noqa: PLC0415 - what only runs pipelines need not pay for
+    from lakestreams.run.opened import open_pipeline  # noqa: PLC0415 - what only runs pipelines need not pay for
 
     return open_pipeline(pipeline, root=root, catalog=catalog, schemas=schemas, sources=sources)
 

@@ -16,7 +16,7 @@ from lakestreams.cli import demo
 from lakestreams.cli.app import app
 from lakestreams.config.load import read
 from lakestreams.errors import Fenced, IngestFailed, LakestreamsError, LocalPartsMissing
-from lakestreams.jobs import report
+from lakestreams.run import failure
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
@@ -230,7 +230,7 @@ def test_a_package_that_is_not_installed_is_named_with_its_cure(monkeypatch):
 
 
 def test_no_secret_in_an_error_or_its_log(conf, logs, monkeypatch):
-    monkeypatch.setattr(report, "_secretive", [])
+    monkeypatch.setattr(failure, "_secretive", [])
     monkeypatch.setenv("LAKESTREAMS_SECRET_KAFKA_KEY", "hunter2hunter2")
     servers = "  bootstrap_servers: ${KAFKA_BOOTSTRAP:-127.0.0.1:9}\n"
     options = "  options: {ssl.key.password: 'secret://kafka/key'}\n"
@@ -291,9 +291,9 @@ def test_the_demo_declares_what_the_project_s_own_conf_declares(conf):
 
 
 def test_exit_codes_of_errors():
-    assert report.exit_code(None) == 0
-    assert report.exit_code(LakestreamsError("x")) == 1
-    assert report.exit_code(Fenced("x")) == 3
+    assert failure.exit_code(None) == 0
+    assert failure.exit_code(LakestreamsError("x")) == 1
+    assert failure.exit_code(Fenced("x")) == 3
 
 
 # --- check -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 from confluent_kafka import Producer
-from tests.joins.test_partitioner import partition as murmur2_partition
+from tests.partitioning.test_kafka_default import partition as murmur2_partition
 from typer.testing import CliRunner
 
 from lakestreams.cli import demo

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import lakestreams
 from lakestreams.cli import demo
 from lakestreams.cli.app import app
-from lakestreams.jobs import runner as jobs_runner
+from lakestreams.run import runner as jobs_runner
 
 pytestmark = pytest.mark.broker
 

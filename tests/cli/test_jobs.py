@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from lakestreams.cli import demo
+from lakestreams.cli import demo, entry_points
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.progress import Summary
+from lakestreams.engine.runtime.progress import Summary
 from lakestreams.errors import (
     BrokerUnreachable,
     ConfigUnreadable,
@@ -20,8 +20,9 @@ from lakestreams.errors import (
     LakestreamsError,
     LocalPartsMissing,
 )
-from lakestreams.jobs import command, enrichment, entry, runner
-from lakestreams.jobs.runner import Job, Outcome, RunOptions
+from lakestreams.jobs import enrichment
+from lakestreams.run import entry, runner
+from lakestreams.run.runner import Job, Outcome, RunOptions
 
 
 @pytest.fixture(autouse=True)
@@ -181,8 +182,8 @@ def test_a_runtime_brings_its_own_session(monkeypatch):
 def test_a_session_for_a_small_lake_is_set_for_few_rows(monkeypatch, tmp_path):
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.lake import Lake
-    from lakestreams.engine.tuning import SETTINGS
+    from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.engine.runtime.tuning import SETTINGS
     from lakestreams.local import session
 
     given = []
@@ -361,7 +362,7 @@ def arguments_of(monkeypatch, code=0):
 
 def test_a_command_as_a_job_gets_the_arguments_of_the_command_line(monkeypatch, capsys):
     seen = arguments_of(monkeypatch)
-    command.verify(
+    entry_points.verify(
         [
             "--pipeline=a.yml,b.yml",
             "--sources=s.yml",
@@ -383,15 +384,15 @@ def test_a_command_as_a_job_gets_the_arguments_of_the_command_line(monkeypatch, 
 def test_a_command_that_finds_something_fails_the_job(monkeypatch):
     arguments_of(monkeypatch, code=1)
     with pytest.raises(SystemExit) as ended:
-        command.maintain(["--pipeline=a.yml"])
+        entry_points.maintain(["--pipeline=a.yml"])
     assert ended.value.code == 1
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
     with pytest.raises(LakestreamsError, match="maintain ended with 1"):
-        command.maintain(["--pipeline=a.yml"])
+        entry_points.maintain(["--pipeline=a.yml"])
 
 
 def test_a_fault_of_the_command_is_told_in_its_own_form(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
-        command.verify([f"--pipeline={tmp_path / 'none.yml'}"])
+        entry_points.verify([f"--pipeline={tmp_path / 'none.yml'}"])
     assert ended.value.code == 1
     assert "LS201 CONFIG_UNREADABLE" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 
 import lakestreams
 from lakestreams.errors import ConfigUnreadable, DuplicateName, UnknownReference
-from lakestreams.jobs import opened
+from lakestreams.run import opened
 
 SOURCES = """
 topics:

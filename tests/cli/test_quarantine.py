@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from lakestreams.cli import demo
 from lakestreams.cli.app import app
-from lakestreams.engine.lake import Lake
+from lakestreams.engine.runtime.lake import Lake
 from lakestreams.testing.small import small
 
 pytestmark = pytest.mark.broker

@@ -13,7 +13,7 @@ import pytest
 from lakestreams import StreamsBuilder, Text
 from lakestreams.config import load_pipeline, recorded
 from lakestreams.config.recorded import Given, NotCompiled
-from lakestreams.engine import fingerprint
+from lakestreams.engine.ledger import fingerprint
 
 ROOT = Path(__file__).parents[2]
 READY = sorted(path for path in (ROOT / "conf").glob("*.yml") if path.name not in ("sources.yml", "deployment.yml"))

@@ -10,6 +10,7 @@ import pytest
 from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import Json, Long, StreamsBuilder, Text, agg
+from lakestreams.api.joining import _OPTIONS
 from lakestreams.config import load_pipeline
 from lakestreams.config.verbs import AGGREGATORS, VERBS
 from lakestreams.config.wording import in_words_of_files
@@ -28,7 +29,6 @@ from lakestreams.errors import (
 )
 from lakestreams.topology.aggregators import AggregatorKind
 from lakestreams.topology.endpoints import KafkaSink, Source
-from lakestreams.topology.joining import _OPTIONS
 from lakestreams.topology.mappers import ByName
 
 ROOT = Path(__file__).parents[2]

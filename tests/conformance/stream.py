@@ -28,10 +28,10 @@ from tests.conformance.topologies import OUTPUT, Kind, build, decode, joined_val
 from tests.engine.streaming import Piped, pieces, together
 
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.settings import RunSettings
-from lakestreams.flow import dataflow
-from lakestreams.flow.dataflow import Inputs, Results, Scopes
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.settings import RunSettings
+from lakestreams.evaluate import walk
+from lakestreams.evaluate.walk import Inputs, Results, Scopes
 from lakestreams.topology.endpoints import DeltaSink
 from lakestreams.topology.graph import only_looks_up
 
@@ -181,7 +181,7 @@ class _Group:
 
     def run(self) -> dict[str, Outcome]:
         root = Path(tempfile.mkdtemp(prefix="lakestreams-conformance-"))
-        real = dataflow.run
+        real = walk.run
 
         def apart(topology: Topology, inputs: Inputs) -> Results:
             own = dict.fromkeys(inputs.partitions, self._stride)  # as many partitions as a case has
@@ -196,7 +196,7 @@ class _Group:
                 snapshot_every=10_000 if only_looks_up(self._topology.nodes) else 2,
             )
             driver = Driver(self._spark, self._topology, Lake(str(root)), settings)
-            with mock.patch.object(dataflow, "run", apart):
+            with mock.patch.object(walk, "run", apart):
                 driver.start()
                 for number in range(max(map(len, self._cuts))):
                     self._produce(number)

@@ -16,13 +16,13 @@ from tests.engine.jobs import JOBS, Job
 from lakestreams import Json, StreamsBuilder, Text, Topology, agg, invariants
 from lakestreams.config.compile import load_pipeline
 from lakestreams.costs import commits
-from lakestreams.engine import event_log, quarantine
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import Plan, Range
-from lakestreams.flow import dataflow
-from lakestreams.flow.sides import EXPECTATION
-from lakestreams.joins.validity import TableSide
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Plan, Range
+from lakestreams.engine.publish import event_log, quarantine
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.evaluate import walk
+from lakestreams.evaluate.sides import EXPECTATION
+from lakestreams.operators.versions import TableSide
 from lakestreams.topology.node import Join
 
 if TYPE_CHECKING:
@@ -155,12 +155,12 @@ def ready() -> list[Topology]:
 def test_nodes_keep_the_frames_that_are_predicted_and_refuse_what_is_predicted(spark: SparkSession) -> None:
     asked = set()
     for topology in ready():
-        streams = {one.name: dataflow._empty(spark, one) for one in topology.sources if one.kind == "stream"}
+        streams = {one.name: walk._empty(spark, one) for one in topology.sources if one.kind == "stream"}
         tables = {
-            one.name: TableSide(None, dataflow._empty(spark, one)) for one in topology.sources if one.kind != "stream"
+            one.name: TableSide(None, walk._empty(spark, one)) for one in topology.sources if one.kind != "stream"
         }
         raw = bool(commits.frames(topology))
-        results = dataflow.run(topology, dataflow.Inputs(streams, tables, 1, keeps=raw, raw=raw))
+        results = walk.run(topology, walk.Inputs(streams, tables, 1, keeps=raw, raw=raw))
         kept = {(node, name) for node, frames in results.kept.items() for name in frames}
         assert kept == set(commits.frames(topology)), topology.name
         ranges = tuple(Range(one.topic, 0, 0, 1, records=1) for one in topology.sources)

@@ -15,9 +15,9 @@ from lakestreams.cli import cost as shown
 from lakestreams.cli.screen import Screen
 from lakestreams.costs import commits, cost
 from lakestreams.costs.cost import Load
-from lakestreams.engine import pace
-from lakestreams.engine.lake import Lake
-from lakestreams.jobs import runner
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.state import policy as pace
+from lakestreams.run import runner
 
 ROOT = Path(__file__).parents[2]
 LAKE = Lake("lake")

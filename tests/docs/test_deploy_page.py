@@ -14,12 +14,12 @@ import yaml
 from tests.docs.blocks import blocks
 from typer.main import get_command
 
-from lakestreams.bundle.read import load
-from lakestreams.bundle.template import Project
 from lakestreams.cli.app import app
 from lakestreams.config.compile import load_pipeline
 from lakestreams.costs import commits
-from lakestreams.engine.lake import Lake
+from lakestreams.deploy.read import load
+from lakestreams.deploy.template import Project
+from lakestreams.engine.runtime.lake import Lake
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deploy.md"

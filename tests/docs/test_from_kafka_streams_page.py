@@ -12,12 +12,12 @@ from tests.docs.blocks import blocks
 
 import lakestreams
 from lakestreams import StreamsBuilder
+from lakestreams.api.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
+from lakestreams.api.streams import KStream
+from lakestreams.api.tables import KTable
 from lakestreams.errors import CoPartitioningRequired
 from lakestreams.topology import nodes
-from lakestreams.topology.grouped import KGroupedStream, KGroupedTable, TimeWindowedKStream
 from lakestreams.topology.partitions import co_partitioning
-from lakestreams.topology.streams import KStream
-from lakestreams.topology.tables import KTable
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "from-kafka-streams.md"

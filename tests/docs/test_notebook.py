@@ -19,10 +19,10 @@ from tests.engine.harness import ZERO, Bench, at, fresh_topics
 from tests.topology.checked import outputs_of
 
 import lakestreams
-from lakestreams.bundle.bodies import job_bodies
-from lakestreams.bundle.read import load
-from lakestreams.bundle.template import OWN
 from lakestreams.config.compile import load_pipeline
+from lakestreams.deploy.bodies import job_bodies
+from lakestreams.deploy.read import load
+from lakestreams.deploy.template import OWN
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:

@@ -12,9 +12,12 @@ from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import errors
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import failpoints, fence, ingest, ledger, orphans, quarantine, replays
-from lakestreams.expectations import events
-from lakestreams.flow.sides import EXPECTATION
+from lakestreams.engine.ingest import batches
+from lakestreams.engine.ledger import fence, ledger
+from lakestreams.engine.publish import events, orphans, quarantine
+from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.runtime import failpoints
+from lakestreams.evaluate.sides import EXPECTATION
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -124,7 +127,7 @@ def test_every_column_stands_in_its_table(heading: str, columns: str) -> None:
 
 
 def test_every_quarantine_code_is_told() -> None:
-    codes = {ingest.MALFORMED_KEY, ingest.MALFORMED_VALUE, ingest.NO_TIMESTAMP, ingest.FUTURE_TIMESTAMP}
+    codes = {batches.MALFORMED_KEY, batches.MALFORMED_VALUE, batches.NO_TIMESTAMP, batches.FUTURE_TIMESTAMP}
     codes |= {quarantine.NULL_KEY, quarantine.NULL_VALUE, quarantine.LATE, quarantine.NO_PARTNER, EXPECTATION}
     assert all(f"`{code}`" in text(ARCHITECTURE) for code in codes)
 

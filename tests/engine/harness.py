@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import event_log
-from lakestreams.engine.claiming import Claiming
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.fingerprint import Configuration
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import ATTEMPTS, History
-from lakestreams.engine.progress import Event, Summary
+from lakestreams.engine.ledger.fingerprint import Configuration
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import ATTEMPTS, History
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import Turn
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.publish import event_log
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.progress import Event, Summary
+from lakestreams.engine.runtime.settings import RunSettings
+from lakestreams.engine.takeover.claiming import Claiming
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

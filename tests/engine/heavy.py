@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.local.session import spark_session
 
 OUTPUT = "silver.letters"

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from tests.engine.harness import claimed
 
-from lakestreams.audit.verify import verify
-from lakestreams.engine import bronze, fingerprint, ingest, past, settle, sinks
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import Plan, Standing
+from lakestreams.engine.ingest import batches as ingest
+from lakestreams.engine.ledger import fingerprint, settle
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Plan, Standing
+from lakestreams.engine.publish import sinks
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.state import bronze, past
+from lakestreams.evaluate import walk
 from lakestreams.expectations.rules import RecordRules
-from lakestreams.flow import dataflow
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +123,7 @@ class Laid:
         """The outputs, all cycles' rows in one commit."""
         spark, ledger = self.spark, self.ledger
         plans = ledger.plans(spark, 1, [source.topic for source in self.topology.sources])
-        results = dataflow.run(self.topology, past.over(spark, ledger, self.topology, plans, {}))
+        results = walk.run(self.topology, past.over(spark, ledger, self.topology, plans, {}))
         for sink in self.topology.sinks:
             rows = results.outputs[sink.name]
             sinks.create(spark, self.lake, sink, rows.schema, self.topology.name)

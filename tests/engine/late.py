@@ -19,10 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import Bench, facts
 
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import failpoints
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.lake import Table
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.runtime import failpoints
+from lakestreams.engine.runtime.lake import Table
+from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.errors import Fenced
 
 if TYPE_CHECKING:

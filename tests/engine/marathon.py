@@ -20,8 +20,8 @@ import psutil
 
 from lakestreams import Json, StreamsBuilder, Text, Topology
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.local.session import spark_session
 
 if TYPE_CHECKING:

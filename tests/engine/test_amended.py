@@ -10,9 +10,9 @@ import pytest
 from tests.engine.harness import ZERO, Bench, fresh_topics
 
 from lakestreams import StreamsBuilder, Text
-from lakestreams.audit.verify import verify
-from lakestreams.engine import failpoints
+from lakestreams.engine.runtime import failpoints
 from lakestreams.testing.small import small
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakestreams.engine.batch_size import UNLIKELY, Pace, Resized, in_doubt, mean_of
+from lakestreams.engine.ingest.batch_size import UNLIKELY, Pace, Resized, in_doubt, mean_of
 
 MEANS = st.floats(0, 1 << 30)
 PACES = st.builds(Pace.of, st.integers(1, 10_000_000), st.integers(1, 1 << 34), st.none() | MEANS)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakestreams.engine import beside
+from lakestreams.engine.ingest import pending_append
 from lakestreams.errors import Fenced
 
 
@@ -19,8 +19,8 @@ def test_a_row_does_not_keep_the_round_waiting_and_is_there_at_its_end() -> None
         assert may.wait(10)
         there.append(1)
 
-    with beside.rows("run"):
-        beside.append("run", slow, waits=False)
+    with pending_append.rows("run"):
+        pending_append.append("run", slow, waits=False)
         assert there == []
         may.set()
     assert there == [1]
@@ -33,29 +33,29 @@ def test_the_next_batch_waits_for_the_row_before_it() -> None:
         time.sleep(0.1)
         there.append(1)
 
-    with beside.rows("run"):
-        beside.append("run", slow, waits=False)
-        beside.settled("run")
+    with pending_append.rows("run"):
+        pending_append.append("run", slow, waits=False)
+        pending_append.settled("run")
         assert there == [1]
-        beside.append("run", slow, waits=False)
-        beside.append("run", lambda: there.append(2), waits=False)
+        pending_append.append("run", slow, waits=False)
+        pending_append.append("run", lambda: there.append(2), waits=False)
     assert there == [1, 1, 2]
 
 
 def test_a_row_that_is_waited_for_is_there() -> None:
     there: list[int] = []
-    with beside.rows("run"):
-        beside.append("run", lambda: there.append(1), waits=True)
+    with pending_append.rows("run"):
+        pending_append.append("run", lambda: there.append(1), waits=True)
         assert there == [1]
 
 
 def test_without_a_round_in_this_process_it_is_appended_at_once() -> None:
     there: list[int] = []
-    with beside.rows("run"):
-        beside.append("another run", lambda: there.append(1), waits=False)
+    with pending_append.rows("run"):
+        pending_append.append("another run", lambda: there.append(1), waits=False)
         assert there == [1]
-    beside.append("run", lambda: there.append(2), waits=False)
-    beside.settled("run")
+    pending_append.append("run", lambda: there.append(2), waits=False)
+    pending_append.settled("run")
     assert there == [1, 2]
 
 
@@ -73,18 +73,18 @@ def _is_fenced() -> None:
 def test_a_row_that_fails_fails_the_round() -> None:
     with (
         pytest.raises(KeyError, match="because of no row"),
-        beside.rows("run", lambda error: KeyError(f"because of {error}")),
+        pending_append.rows("run", lambda error: KeyError(f"because of {error}")),
     ):
-        beside.append("run", _fails, waits=False)
+        pending_append.append("run", _fails, waits=False)
 
 
 def test_behind_a_row_that_fails_however_late_none_is_appended() -> None:
     there: list[int] = []
 
     def two_rows() -> None:
-        with beside.rows("run"):
-            beside.append("run", _fails, waits=False)
-            beside.append("run", lambda: there.append(1), waits=False)
+        with pending_append.rows("run"):
+            pending_append.append("run", _fails, waits=False)
+            pending_append.append("run", lambda: there.append(1), waits=False)
 
     with pytest.raises(ValueError, match="no row"):
         two_rows()
@@ -96,19 +96,19 @@ def test_behind_a_round_whose_row_has_failed_nothing_is_written() -> None:
     with pytest.raises(ValueError, match="no row"):
         _ends_with_a_row_that_fails()
     with pytest.raises(ValueError, match="no row"):
-        beside.settled("fallen")
+        pending_append.settled("fallen")
     with pytest.raises(ValueError, match="no row"):
-        beside.append("fallen", lambda: None, waits=False)
+        pending_append.append("fallen", lambda: None, waits=False)
 
 
 def _ends_with_a_row_that_fails() -> None:
-    with beside.rows("fallen"):
-        beside.append("fallen", _fails, waits=False)
+    with pending_append.rows("fallen"):
+        pending_append.append("fallen", _fails, waits=False)
 
 
 def _ends_in_a_round_with(row: Callable[[], None]) -> None:
-    with beside.rows("run"):
-        beside.append("run", row, waits=False)
+    with pending_append.rows("run"):
+        pending_append.append("run", row, waits=False)
         raise KeyError
 
 

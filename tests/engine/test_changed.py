@@ -12,9 +12,9 @@ import pytest
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.audit.verify import verify
 from lakestreams.errors import TopologyChanged
 from lakestreams.testing.small import small
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

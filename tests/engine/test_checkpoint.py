@@ -11,7 +11,7 @@ import pytest
 from tests.engine import tearing
 from tests.engine.harness import Bench, assert_ledger_sound, at, fresh_topics, page_views
 
-from lakestreams.engine import checkpoint
+from lakestreams.engine.ingest import checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

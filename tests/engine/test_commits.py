@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakestreams.engine.commits import Commit, changed_by_others, newest_property
+from lakestreams.engine.runtime.commits import Commit, changed_by_others, newest_property
 
 TRIM = '["(((attempt#1 > 0) AND (seq#2L < 3)) OR ((attempt#1 = 0) AND (offset#3L < 9)))"]'
 DEDUPED = '["(((partition#1 = partition#0) AND (offset#2L = offset#1L)) AND (attempt#3 = attempt#2))"]'

@@ -16,12 +16,12 @@ from tests.engine.harness import Bench, assert_ledger_sound, facts, page_views
 from tests.reference.stream_table import STREAM, TABLE, Record, in_order, join
 
 from lakestreams import Topology
-from lakestreams.engine import ingest
-from lakestreams.engine.cluster import ClusterView
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.noted import TopicPartition
-from lakestreams.engine.plans import Standing
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.ingest import batches as ingest
+from lakestreams.engine.ledger.plans import Standing
+from lakestreams.engine.runtime.settings import RunSettings
+from lakestreams.kafka.cluster import ClusterView
+from lakestreams.kafka.noted import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,13 +12,14 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import claimed
 
-from lakestreams.engine import quarantine, replays
-from lakestreams.engine.bronze import row_cycle, within
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import ATTEMPTS, Ingest, Plan, Range
-from lakestreams.engine.repairs import Repair
-from lakestreams.engine.replays import Filters, Request, Selection
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
+from lakestreams.engine.publish import quarantine
+from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.replay.edits import Repair
+from lakestreams.engine.replay.requests import Filters, Request, Selection
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.state.bronze import row_cycle, within
 from lakestreams.errors import NotInQuarantine
 from lakestreams.testing.small import small
 

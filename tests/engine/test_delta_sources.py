@@ -11,14 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.audit.verify import verify
 from lakestreams.cli import status
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.delta_source import ROWS_A_VERSION, TableReader, examine, versions
-from lakestreams.engine.failpoints import VARIABLE, FailpointReached
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import Position, Standing
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, TableReader, examine, versions
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Position, Standing
+from lakestreams.engine.runtime.failpoints import VARIABLE, FailpointReached
+from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.errors import (
     ChangeFeedOff,
     DeltaTableMissing,
@@ -31,6 +30,7 @@ from lakestreams.errors import (
     UnknownColumn,
     unfold,
 )
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ import pytest
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 from tests.engine.marathon import WORKS
 
-from lakestreams.audit.verify import verify
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, facts, fresh_topics, page_views
 
 from lakestreams import Json, Long, RegistryJson, StreamsBuilder, Text
-from lakestreams.engine import failpoints, ingest_query
 from lakestreams.engine.driver import Driver
+from lakestreams.engine.ingest import query as ingest_query
+from lakestreams.engine.runtime import failpoints
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import Bench, fresh_topics, page_views
 
-from lakestreams.engine import event_log
-from lakestreams.engine.failpoints import VARIABLE, FailpointReached
-from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.publish import event_log
+from lakestreams.engine.runtime.failpoints import VARIABLE, FailpointReached
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

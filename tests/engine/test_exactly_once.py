@@ -22,15 +22,15 @@ from tests.engine.harness import Bench, assert_ledger_sound, facts, fresh_topics
 from tests.engine.jobs import JOBS, RACES, Job, Record
 from tests.engine.victim import BATCH
 
-from lakestreams.engine import failpoints
-from lakestreams.engine.failpoints import FailpointReached
+from lakestreams.engine.runtime import failpoints
+from lakestreams.engine.runtime.failpoints import FailpointReached
 from lakestreams.errors import Fenced
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.progress import Event
+    from lakestreams.engine.runtime.progress import Event
     from lakestreams.local.broker import Broker
 
 pytestmark = [pytest.mark.broker]

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 
 from lakestreams import Json, StreamsBuilder, Text, Topology, invariants
-from lakestreams.audit.verify import verify
 from lakestreams.errors import ExpectationFailed
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.engine import failpoints, starting
-from lakestreams.engine.cluster import ProbeCluster, connect
 from lakestreams.engine.driver import Driver
+from lakestreams.engine.runtime import failpoints
+from lakestreams.engine.takeover import tables as starting
 from lakestreams.errors import (
     BrokerUnreachable,
     CoPartitioningRequired,
@@ -30,6 +30,7 @@ from lakestreams.errors import (
     TopologyInvalid,
     unfold,
 )
+from lakestreams.kafka.cluster import ProbeCluster, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

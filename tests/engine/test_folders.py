@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.engine import folders
-from lakestreams.engine.lake import Lake
+from lakestreams.engine.runtime import folders
+from lakestreams.engine.runtime.lake import Lake
 from lakestreams.errors import InvalidOption, TopologyInvalid, UnwritablePartition, unfold
-from lakestreams.flow import dataflow
+from lakestreams.evaluate import walk
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def test_types_without_an_exact_text_are_refused_by_check(spark: SparkSession, k
     made = builder.stream("t", key=Text("id"), value=Json("p string"))
     made = made.map_values(lambda value: {"p": F.lit(None).cast(kind), "q": value.p})
     made.to_delta("silver.t", partition_by=["p"])
-    _, faults = dataflow.check(builder.build(), spark)
+    _, faults = walk.check(builder.build(), spark)
     found = [fault for one in faults for fault in (unfold(one) if isinstance(one, TopologyInvalid) else [one])]
     assert [type(fault) for fault in found] == [InvalidOption]
     assert "partition_by names p" in found[0].message

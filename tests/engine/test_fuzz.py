@@ -17,8 +17,8 @@ from tests.engine.harness import SILVER, Bench, assert_ledger_sound, fresh_topic
 from tests.fuzz import JOINED, USERS, VIEWS, Fuzzed, Shape
 
 from lakestreams import Json, StreamsBuilder, Text, Topology
-from lakestreams.engine import ingest_query
-from lakestreams.engine.quarantine import LATE
+from lakestreams.engine.ingest import query as ingest_query
+from lakestreams.engine.publish.quarantine import LATE
 from lakestreams.errors import IngestFailed
 
 if TYPE_CHECKING:

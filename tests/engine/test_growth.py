@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.engine import laid
 from tests.engine.test_past import finished
-from tests.joins.wild import home
+from tests.operators.wild import home
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import past
-from lakestreams.engine.plans import Plan, Range
-from lakestreams.flow import dataflow
-from lakestreams.flow.dataflow import Results
+from lakestreams.engine.ledger.plans import Plan, Range
+from lakestreams.engine.state import past
+from lakestreams.evaluate import walk
+from lakestreams.evaluate.walk import Results
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ def test_records_keep_the_task_of_their_cycle(
     assert past.grown(plans) == [(3, {"views": 2})]
     assert past.partitions_of(plans) == {"views": 3}
 
-    at_once = told(dataflow.run(made.topology, past.over(spark, made.ledger, made.topology, plans, {})))
+    at_once = told(walk.run(made.topology, past.over(spark, made.ledger, made.topology, plans, {})))
     one_by_one, kept = [], {}
     for plan in plans:
         inputs = past.over(spark, made.ledger, made.topology, [plan], kept, keeps=True)
-        results = dataflow.run(made.topology, inputs)
+        results = walk.run(made.topology, inputs)
         one_by_one += told(results)
         kept = results.kept
     assert sorted(at_once) == sorted(one_by_one)

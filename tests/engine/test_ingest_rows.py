@@ -15,13 +15,13 @@ from chispa import assert_df_equality
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
-from tests.joins.plans import SETTINGS, cost
-from tests.joins.plans import settings as session
+from tests.operators.plans import SETTINGS, cost
+from tests.operators.plans import settings as session
 
 from lakestreams import EventTime, Json, Text
-from lakestreams.engine.ingest import bronze_rows, bronze_schema, spread_of
-from lakestreams.engine.plans import Position
-from lakestreams.engine.tuning import FEW
+from lakestreams.engine.ingest.batches import bronze_rows, bronze_schema, spread_of
+from lakestreams.engine.ledger.plans import Position
+from lakestreams.engine.runtime.tuning import FEW
 from lakestreams.topology.endpoints import Source
 
 if TYPE_CHECKING:

@@ -13,17 +13,18 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, fresh_topics
-from tests.joins.test_partitioner import partition as by_murmur2
+from tests.partitioning.test_kafka_default import partition as by_murmur2
 
 from lakestreams import Json, Long, StreamsBuilder, Text, Topology
-from lakestreams.audit.verify import verify
-from lakestreams.audit.why import why
-from lakestreams.engine import failpoints, kafka_sink
 from lakestreams.engine.driver import Driver
+from lakestreams.engine.publish import kafka_sink
+from lakestreams.engine.runtime import failpoints
 from lakestreams.errors import FormatUnfit, PlanUnderOtherConfig, TopicMissing, TopicWriteFailed, UnknownReference
-from lakestreams.flow import dataflow
-from lakestreams.jobs.opened import Opened
+from lakestreams.evaluate import walk
+from lakestreams.run.opened import Opened
 from lakestreams.testing.small import small
+from lakestreams.verify.verify import verify
+from lakestreams.verify.why import why
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -297,7 +298,7 @@ def test_formats_that_do_not_fit_the_results_are_refused(spark: SparkSession) ->
     views.to_kafka("lacks", value=Json("pages string"))
     views.to_kafka("one-key-of-two", key=Text("user"))
     views.to_kafka("other-type", value=Long("n"))
-    outputs, faults = dataflow.check(builder.build(), spark)
+    outputs, faults = walk.check(builder.build(), spark)
     assert [(type(fault), fault.message, fault.where) for fault in faults] == [
         (FormatUnfit, "value: json(pages string) names pages, which the value lacks", 'to_kafka "lacks"'),
         (FormatUnfit, "key: text(user) leaves shop out", 'to_kafka "one-key-of-two"'),

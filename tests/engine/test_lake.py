@@ -13,14 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import claimed
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.engine import sinks
-from lakestreams.engine.fence import fence_rows
-from lakestreams.engine.fingerprint import Configuration
-from lakestreams.engine.lake import Lake, Table, plain, require_distinct
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import Plan, Range
+from lakestreams.engine.ledger.fence import fence_rows
+from lakestreams.engine.ledger.fingerprint import Configuration
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Plan, Range
+from lakestreams.engine.publish import sinks
+from lakestreams.engine.runtime.lake import Lake, Table, plain, require_distinct
 from lakestreams.errors import Fenced, InvalidName, LocationNotWritable, TableNameCollision, TableSchemaMismatch
-from lakestreams.joins.order import LINEAGE_TYPE
+from lakestreams.operators.records import LINEAGE_TYPE
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import Bench, assert_ledger_sound
 from tests.engine.heavy import OUTPUT, letters
 
-from lakestreams.engine import record_sizes
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.tails import Telling
+from lakestreams.engine.ingest import record_sizes
+from lakestreams.engine.ingest.batch_metrics import Telling
+from lakestreams.engine.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

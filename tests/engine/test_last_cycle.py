@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lakestreams.engine.last_cycle import LastCycle, State
-from lakestreams.engine.plans import History, Plan
+from lakestreams.engine.ledger.last_cycle import LastCycle, State
+from lakestreams.engine.ledger.plans import History, Plan
 from lakestreams.expectations.tally import NodeTally, Tally
 
 TALLY = Tally({"views": NodeTally(rows_in=2)})

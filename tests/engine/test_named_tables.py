@@ -9,12 +9,12 @@ import pytest
 from tests.engine.harness import ZERO, Bench
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.audit.verify import verify
-from lakestreams.audit.why import why
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.starting import require_distinct_tables
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.takeover.tables import require_distinct_tables
 from lakestreams.errors import InvalidName, TableNameCollision, TopologyInvalid
 from lakestreams.testing.small import small
+from lakestreams.verify.verify import verify
+from lakestreams.verify.why import why
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

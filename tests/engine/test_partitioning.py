@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import partitioning
-from lakestreams.engine.plans import Ingest, Range
+from lakestreams.engine.ledger.plans import Ingest, Range
+from lakestreams.engine.publish import partitioning
 
 
 def batch(seq: int, *stretches: tuple[str, int, int, int, int]) -> Ingest:

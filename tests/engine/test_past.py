@@ -11,14 +11,15 @@ import pytest
 from tests.engine.laid import Laid, Record
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import past, settle, snapshots
-from lakestreams.engine.bronze import cut_below
-from lakestreams.engine.past import OfTables
-from lakestreams.engine.plans import History, Plan
+from lakestreams.engine.ledger import settle
+from lakestreams.engine.ledger.plans import History, Plan
+from lakestreams.engine.state import past, snapshots
+from lakestreams.engine.state.bronze import cut_below
+from lakestreams.engine.state.past import OfTables
 from lakestreams.expectations.rules import RecordRules
-from lakestreams.joins import validity
+from lakestreams.maintenance.trimming import Trimming
+from lakestreams.operators import versions
 from lakestreams.testing.small import small
-from lakestreams.upkeep.trimming import Trimming
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +81,7 @@ def live(made: Laid, one: OfTables, name: str) -> dict[str, str]:
     last = made.ledger.plans(made.spark, 1, [each.topic for each in made.topology.sources])[-1]
     side = one.inputs(replace(last, cycle=last.cycle + 1, ranges=())).tables[name]
     assert not isinstance(side, dict)
-    return {row["k"]["user"]: row["v"]["region"] for row in validity.live(side).collect()}
+    return {row["k"]["user"]: row["v"]["region"] for row in versions.live(side).collect()}
 
 
 # --- which rows a snapshot holds -------------------------------------------------------------------------------------

@@ -15,11 +15,11 @@ import pytest
 from tests.engine.harness import claimed, facts
 from tests.engine.late import STATEMENTS, Shop, Statement, answers_lost, land
 
-from lakestreams.engine.idempotent_append import append_once
-from lakestreams.engine.lake import Table
-from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.ingest.idempotent_append import append_once
+from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import Transaction
+from lakestreams.engine.runtime.lake import Table
 from lakestreams.errors import LakestreamsError
 from lakestreams.testing.small import small
 

@@ -19,11 +19,11 @@ from tests.engine.late import BEFORE, PIPELINE, SOURCES, STATEMENTS, LakeBench, 
 from tests.engine.test_protocol_mutants import empty_append
 from tests.protocol.mutants import MUTANTS
 
-from lakestreams.engine import failpoints
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.failpoints import FailpointReached
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import Transaction
+from lakestreams.engine.runtime import failpoints
+from lakestreams.engine.runtime.failpoints import FailpointReached
 from lakestreams.errors import Fenced
 from lakestreams.testing.small import small
 

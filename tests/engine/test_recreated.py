@@ -17,16 +17,16 @@ from tests.engine.harness import SILVER, Bench, assert_ledger_sound, at, fresh_t
 from tests.engine.secured import PLAIN, quoted, secured_broker
 
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import admin_options
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.errors import OffsetsExpired, TopicRecreated
-from lakestreams.jobs.runner import RunOptions, prepare
+from lakestreams.kafka import admin_options
+from lakestreams.run.runner import RunOptions, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.settings import RunSettings
+    from lakestreams.engine.runtime.settings import RunSettings
     from lakestreams.local.broker import Broker
 
 pytestmark = [pytest.mark.broker]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakestreams.engine.repairs import Repair, line, parse
+from lakestreams.engine.replay.edits import Repair, line, parse
 from lakestreams.errors import RepairUnfit
 
 PLACE = '"topic": "views", "partition": 0, "offset": 17'

@@ -12,15 +12,17 @@ from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_
 from tests.engine.jobs import order_payments
 
 from lakestreams import EventTime, Json, RegistryJson, StreamsBuilder, Text
-from lakestreams.audit.verify import verify
-from lakestreams.audit.why import why
-from lakestreams.engine import attempts, failpoints, replays
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.repairs import Repair
-from lakestreams.engine.replays import Filters, Selection
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.replay import ingest as attempts
+from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.replay.edits import Repair
+from lakestreams.engine.replay.requests import Filters, Selection
+from lakestreams.engine.runtime import failpoints
 from lakestreams.errors import NotInQuarantine
+from lakestreams.maintenance.maintain import Options, maintain
 from lakestreams.testing.small import small
-from lakestreams.upkeep.maintain import Options, maintain
+from lakestreams.verify.verify import verify
+from lakestreams.verify.why import why
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,13 +10,13 @@ import pytest
 from tests.engine.harness import Bench, assert_ledger_sound, at, fresh_topics, page_views
 from tests.engine.test_kafka_sink import enrichment
 
-from lakestreams.audit.verify import verify
-from lakestreams.engine import cycle
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.pace import FOLLOWS_WITHIN_S
-from lakestreams.engine.plans import History, Ingest
-from lakestreams.engine.progress import Event
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import History, Ingest
+from lakestreams.engine.publish import cycle
+from lakestreams.engine.runtime.progress import Event
+from lakestreams.engine.state.policy import FOLLOWS_WITHIN_S
 from lakestreams.errors import BrokerUnreachable, IngestFailed
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

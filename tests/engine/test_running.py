@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.engine import running
-from lakestreams.engine.cycle import RunCounts
-from lakestreams.engine.plans import Claim, History, Plan, Range
+from lakestreams.engine.ledger.plans import Claim, History, Plan, Range
+from lakestreams.engine.publish.cycle import RunCounts
+from lakestreams.engine.takeover import running
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.expectations.tally import Tally
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakestreams.engine.schemas import parse
+from lakestreams.engine.runtime.schemas import parse
 from lakestreams.errors import InvalidName, InvalidOption
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakestreams.engine.cycle import RunCounts
-from lakestreams.engine.noted import TopicPartition
-from lakestreams.engine.plans import ATTEMPTS, Ingest, Plan, Range
-from lakestreams.engine.settle import Backlog, Frontier, Silence, holding, idle_plan, next_plan
+from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
+from lakestreams.engine.ledger.settle import Backlog, Frontier, Silence, holding, idle_plan, next_plan
+from lakestreams.engine.publish.cycle import RunCounts
+from lakestreams.kafka.noted import TopicPartition
 
 Log = Mapping[TopicPartition, Sequence[int]]  # event times by offset
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.engine.harness import ZERO, fresh_topics
 
-from lakestreams.engine.lake import Lake
+from lakestreams.engine.runtime.lake import Lake
 from lakestreams.jobs import pipeline
 from lakestreams.testing.small import small
 

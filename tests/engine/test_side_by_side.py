@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestreams.engine.side_by_side import side_by_side
+from lakestreams.engine.runtime.parallel import side_by_side
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

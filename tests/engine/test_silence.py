@@ -15,15 +15,16 @@ from tests.engine.harness import ZERO, Bench, fresh_topics
 from tests.engine.jobs import JOBS
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.audit.verify import verify
-from lakestreams.audit.why import why
 from lakestreams.cli import status
-from lakestreams.engine import event_log, observed
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import Plan
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Plan
+from lakestreams.engine.publish import event_log
+from lakestreams.engine.runtime import write_metrics
 from lakestreams.testing.small import small
 from lakestreams.topology.expectations import Expectations
+from lakestreams.verify.verify import verify
+from lakestreams.verify.why import why
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,13 +153,13 @@ def test_races_are_counted_where_they_are(
 ) -> None:
     """Behind a re-key and a filter, in front of another join, with values that no join has a use for."""
     alone: list[str] = []
-    by_itself = observed.Passing._alone
+    by_itself = write_metrics.Passing._alone
 
-    def counted_alone(self: observed.Passing, node: str) -> dict[str, int]:
+    def counted_alone(self: write_metrics.Passing, node: str) -> dict[str, int]:
         alone.append(node)
         return by_itself(self, node)
 
-    monkeypatch.setattr(observed.Passing, "_alone", counted_alone)
+    monkeypatch.setattr(write_metrics.Passing, "_alone", counted_alone)
     views, users = fresh_topics(broker, 1)
     builder = StreamsBuilder("counted_races")
     stream = builder.stream(views, key=Text("id"), value=Json("user string, page string"), name="views",

@@ -14,7 +14,7 @@ from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 from tests.engine.test_kafka_sink import consumed
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.engine import failpoints
+from lakestreams.engine.runtime import failpoints
 from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig, TooManyBadRecords
 from lakestreams.testing.small import small
 

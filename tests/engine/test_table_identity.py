@@ -18,17 +18,20 @@ from tests.engine.harness import page_views
 from tests.engine.test_delta_sources import TableBench
 
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine import ingest, snapshots, state, table_identity
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.ingest import batches
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.state import snapshots
+from lakestreams.engine.state import store as state
+from lakestreams.engine.takeover import table_identity
 from lakestreams.errors import LakestreamsError, LedgerLost, TableChanged, TableDeleted, TableOwned
-from lakestreams.upkeep.maintain import Options, maintain
+from lakestreams.maintenance.maintain import Options, maintain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams import Topology
-    from lakestreams.engine.lake import Table
+    from lakestreams.engine.runtime.lake import Table
 
 pytestmark = pytest.mark.slow
 
@@ -277,7 +280,7 @@ def test_topics_that_meet_in_one_bronze_table_are_told_apart_by_its_owner(
     place = Lake(str(tmp_path))
     one, other = (page_views(topic, f"users_{topic}", pipeline=pipeline) for pipeline, topic in (first, second))
     for topology in (one, other):
-        ingest.create_bronze(spark, place, topology.name, topology.sources[0])
+        batches.create_bronze(spark, place, topology.name, topology.sources[0])
     table_identity.look(spark, Ledger(place, one.name), one).require_own()
     with pytest.raises(TableOwned) as found:
         table_identity.look(spark, Ledger(place, other.name), other).require_own()

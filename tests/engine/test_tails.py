@@ -13,9 +13,10 @@ from tests.engine.harness import claimed
 from tests.engine.test_ingest_rows import NOW, SOURCE, Sent, batch
 
 from lakestreams import StreamsBuilder, invariants
-from lakestreams.engine import ingest, observed, tails
-from lakestreams.engine.lake import Lake, Table
-from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.ingest import batch_metrics, batches
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.runtime import write_metrics
+from lakestreams.engine.runtime.lake import Lake, Table
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.testing.small import small
 
@@ -67,24 +68,24 @@ class Place:
         ledger = Ledger(Lake(str(root)), "p")
         ledger.create(spark)
         self.ledger = claimed(spark, ledger, "run")
-        ingest.create_bronze(spark, ledger.lake, "p", self.source)
+        batches.create_bronze(spark, ledger.lake, "p", self.source)
 
     @property
     def bronze(self) -> Table:
         return self.ledger.lake.bronze("p", self.source.topic)
 
     def rows(self, sent: list[Sent], seq: int = SEQ) -> DataFrame:
-        return ingest.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW)
+        return batches.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW)
 
-    def telling(self, partitions: tuple[int, ...] | None = (0, 1, 2), seq: int = SEQ) -> tails.Telling:
-        return tails.Telling(self.ledger, self.source, partitions, self.rules, seq, NOW)
+    def telling(self, partitions: tuple[int, ...] | None = (0, 1, 2), seq: int = SEQ) -> batch_metrics.Telling:
+        return batch_metrics.Telling(self.ledger, self.source, partitions, self.rules, seq, NOW)
 
-    def append(self, telling: tails.Telling, sent: list[Sent], seq: int = SEQ) -> bool:
+    def append(self, telling: batch_metrics.Telling, sent: list[Sent], seq: int = SEQ) -> bool:
         rows = self.ledger.fence(self.spark, telling.of(self.rows(sent, seq)))
         return self.bronze.append(rows, "p/bronze", seq)
 
     def read_back(self, seq: int = SEQ) -> object:
-        return tails.read_back(self.spark, self.ledger, [self.source], seq - 1, self.rules)
+        return batch_metrics.read_back(self.spark, self.ledger, [self.source], seq - 1, self.rules)
 
 
 def test_what_an_append_tells_is_what_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_what_an_append_tells_is_what_is_read_back(spark: SparkSession, tmp_path
 def test_an_append_that_is_skipped_tells_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observed, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(write_metrics, "_PATIENCE_S", 1.0)
     place = Place(spark, tmp_path)
     assert place.append(place.telling(), records(1))
     again = place.telling(seq=SEQ)
@@ -150,4 +151,4 @@ def test_every_append_tells_what_its_records_weigh(
         [row["key"], row["value"], *(part for one in row["headers"] or () for part in (one["key"], one["value"]))]
         for row in kept
     ]
-    assert telling.weight() == tails.Weight(60, sum(len(part or "") for own in parts for part in own))
+    assert telling.weight() == batch_metrics.Weight(60, sum(len(part or "") for own in parts for part in own))

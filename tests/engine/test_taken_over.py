@@ -13,14 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_ledger_sound, claimed, fresh_topics
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.audit.verify import verify
-from lakestreams.engine import failpoints
-from lakestreams.engine.fence import translated
-from lakestreams.engine.fingerprint import Configuration
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.ledger.fence import translated
+from lakestreams.engine.ledger.fingerprint import Configuration
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.runtime import failpoints
+from lakestreams.engine.runtime.lake import Lake
 from lakestreams.errors import Fenced, PlanUnderOtherConfig
 from lakestreams.testing.small import small
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from lakestreams.engine.cluster import ClusterView
-from lakestreams.engine.noted import Noted
-from lakestreams.engine.plans import ATTEMPTS, Ingest, Range
-from lakestreams.engine.topic_identity import require_same, require_unchanged, warnings
+from lakestreams.engine.ingest.topic_identity import require_same, require_unchanged, warnings
+from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Range
 from lakestreams.errors import TopicRecreated
+from lakestreams.kafka.cluster import ClusterView
+from lakestreams.kafka.noted import Noted
 
 AT, OTHER = ("views", 0), ("views", 1)
 TABLE = "delta:shop.users"

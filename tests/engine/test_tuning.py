@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.engine.harness import Bench, fresh_topics, page_views
 
-from lakestreams.engine import driver, ingest, tuning
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.plans import Range
-from lakestreams.engine.settings import RunSettings
-from lakestreams.engine.tuning import BUFFERS, FEW, SETTINGS, SHUFFLES, ZONE, Tuning, in_utc
+from lakestreams.engine import driver
+from lakestreams.engine.ingest import batches
+from lakestreams.engine.ledger.plans import Range
+from lakestreams.engine.runtime import tuning
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.settings import RunSettings
+from lakestreams.engine.runtime.tuning import BUFFERS, FEW, SETTINGS, SHUFFLES, ZONE, Tuning, in_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.progress import Event
+    from lakestreams.engine.runtime.progress import Event
     from lakestreams.local.broker import Broker
 
 
@@ -175,13 +177,13 @@ def test_a_large_batch_behind_a_small_one_has_all_its_tasks(
     views, users = fresh_topics(broker, 1)
     bench = Bench(spark, broker, tmp_path, page_views(views, users))
     seen: list[str | None] = []
-    append = ingest.BatchWriter._append
+    append = batches.BatchWriter._append
 
-    def spying(self: ingest.BatchWriter, spark: SparkSession, *given: Any) -> Any:
+    def spying(self: batches.BatchWriter, spark: SparkSession, *given: Any) -> Any:
         seen.append(spark.conf.get(SHUFFLES))
         return append(self, spark, *given)
 
-    monkeypatch.setattr(ingest.BatchWriter, "_append", spying)
+    monkeypatch.setattr(batches.BatchWriter, "_append", spying)
     for most in (FEW, 0, FEW):
         monkeypatch.setattr(tuning, "FEW", most)
         broker.produce(views, [("u", "/1", 1_000)])

@@ -15,19 +15,19 @@ from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_
 from tests.engine.late import Statement, under_way
 
 from lakestreams import StreamsBuilder, Text
-from lakestreams.engine import fence
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.fence import translated
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger
-from lakestreams.engine.plans import Plan, StoredState
+from lakestreams.engine.ledger import fence
+from lakestreams.engine.ledger.fence import translated
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Plan, StoredState
+from lakestreams.engine.runtime.lake import Lake
 from lakestreams.errors import Fenced
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.engine.progress import Event
+    from lakestreams.engine.runtime.progress import Event
     from lakestreams.local.broker import Broker
 
 pytestmark = [pytest.mark.broker]

@@ -11,9 +11,9 @@ import pytest
 from tests.engine.test_ingest_rows import KAFKA, NOW
 
 from lakestreams import Json, RegistryJson, StreamsBuilder, Text
-from lakestreams.engine import unseen
-from lakestreams.engine.ingest import bronze_rows
-from lakestreams.engine.plans import Plan, Range
+from lakestreams.engine.ingest import unseen
+from lakestreams.engine.ingest.batches import bronze_rows
+from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.formats.json import Declared
 
 if TYPE_CHECKING:

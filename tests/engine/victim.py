@@ -14,8 +14,8 @@ from pathlib import Path
 from tests.engine.jobs import JOBS
 
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.settings import RunSettings
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.errors import Fenced, LakestreamsError
 from lakestreams.local.jars import spark_jars
 from lakestreams.local.session import spark_session

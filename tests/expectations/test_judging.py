@@ -6,15 +6,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakestreams import Json, StreamsBuilder, Text, invariants
-from lakestreams.engine.plans import Plan, Range
+from lakestreams.engine.ledger.plans import Plan, Range
+from lakestreams.engine.publish import events
+from lakestreams.engine.publish.events import Closing
 from lakestreams.errors import UnknownColumn
-from lakestreams.expectations import events, judging, outcomes
-from lakestreams.expectations.events import Closing
+from lakestreams.evaluate.walk import check
+from lakestreams.expectations import judging, outcomes
 from lakestreams.expectations.judging import Dataset
 from lakestreams.expectations.rules import names_of
 from lakestreams.expectations.tally import Expected, Tally
-from lakestreams.flow.dataflow import check
-from lakestreams.joins.order import CONTRIBUTOR_TYPE, ORDER_TYPE
+from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE
 from lakestreams.topology.fields import Fields
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.formats.cases import BAD, differences, read
-from tests.joins.test_partitioner import partition as murmur2_partition
+from tests.partitioning.test_kafka_default import partition as murmur2_partition
 
 from lakestreams import Int, JsonScalar, Short, Uuid
 from lakestreams.errors import InvalidFormat, InvalidOption
 from lakestreams.formats import WritableFormat
 from lakestreams.formats.base import struct_type
-from lakestreams.joins.partitioner import partition_of
+from lakestreams.partitioning.kafka_default import partition_of
 from lakestreams.testing.encode import encode
 
 if TYPE_CHECKING:

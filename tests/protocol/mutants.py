@@ -15,7 +15,7 @@ from tests.protocol import scenarios
 from tests.protocol.search import Found, search
 from tests.protocol.world import Scenario
 
-from lakestreams.engine.plans import History, Ingest
+from lakestreams.engine.ledger.plans import History, Ingest
 from lakestreams.engine.protocol import decisions, machines
 from lakestreams.engine.protocol.commands import LEDGER, Append, Raise, Read, Seal, Steps, Stop, Transaction, Turn
 

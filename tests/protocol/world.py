@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.protocol.machines import IDLE, Ended, Machines, Numbers
 
-from lakestreams.engine.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, Tail
+from lakestreams.engine.ledger.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, Tail
 from lakestreams.engine.protocol import commands, decisions, machines
 
 # Places in a state.

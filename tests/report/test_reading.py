@@ -34,8 +34,8 @@ def refused(pipeline, code, node, offset, cycle, value=b"{"):
 
 
 def test_a_lake_s_newest_cycles_become_a_page(spark: SparkSession, tmp_path: Path) -> None:
-    from lakestreams.engine.lake import Lake
-    from lakestreams.jobs.event_log import read_events, read_quarantine
+    from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.run.event_log import read_events, read_quarantine
 
     lake = Lake(str(tmp_path / "lake"))
     assert (read_events(spark, lake, "p", 5), read_quarantine(spark, lake, "p")) == ([], [])

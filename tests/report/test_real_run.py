@@ -20,7 +20,7 @@ from tests.report.browser import Browser, find
 from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
-from lakestreams.engine.lake import Lake
+from lakestreams.engine.runtime.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.joins.test_partitioner import partition as murmur2_partition
+from tests.partitioning.test_kafka_default import partition as murmur2_partition
 
 from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, StreamsBuilder, Text
-from lakestreams.config.expressions import compile_expression
 from lakestreams.errors import CoPartitioningRequired, InvalidOption, TopologyInvalid, UnknownColumn, WrongKind
+from lakestreams.expressions.parse import compile_expression
 from lakestreams.testing import Refused, Result, assert_results
 
 VIEWS, USERS, OUT = "PageViews", "UserProfiles", "silver.enriched"

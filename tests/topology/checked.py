@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import TopologyInvalid
-from lakestreams.flow import dataflow
+from lakestreams.evaluate import walk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def outputs_of(topology: Topology, spark: SparkSession) -> dict[str, DataFrame]:
     """Output to an empty frame with its columns; raises if there is a fault."""
-    outputs, faults = dataflow.check(topology, spark)
+    outputs, faults = walk.check(topology, spark)
     if faults:
         raise TopologyInvalid(faults, topology.name)
     return outputs

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import Json, Long, StreamsBuilder, Text
 from lakestreams.errors import InvalidExpression, InvalidName, KeyTypeMismatch, TopologyInvalid, UnknownColumn
-from lakestreams.flow import dataflow
+from lakestreams.evaluate import walk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def test_a_sound_topology_gives_its_outputs_columns(spark: SparkSession) -> None
     builder, views, users = declared()
     views.left_join(users, lambda view, user: {"page": view.page, "region": user.region}).to_delta("joined")
     views.to_delta("plain")
-    outputs, faults = dataflow.check(builder.build(), spark)
+    outputs, faults = walk.check(builder.build(), spark)
     assert faults == []
     assert columns(outputs["joined"]) == ["user string", "page string", "region string", "event_time_ms bigint"]
     assert columns(outputs["plain"]) == ["user string", "ms bigint", "page string", "event_time_ms bigint"]
@@ -60,7 +60,7 @@ def test_several_faults_at_once_each_at_its_step(spark: SparkSession) -> None:
     views.map_values(lambda view: {"event_time_ms": view.ms, "_Lineage": view.page}, name="reserving").to_delta("taken")
     views.to_delta("laid_out", cluster_by=["usr"])
     views.to_delta("sound")
-    outputs, faults = dataflow.check(builder.build(), spark)
+    outputs, faults = walk.check(builder.build(), spark)
     found = [(type(fault), fault.where) for fault in faults]
     assert found == [
         (UnknownColumn, 'map_values "misspelt"'),
@@ -110,7 +110,7 @@ def test_nothing_is_evaluated_downstream_of_a_fault(spark: SparkSession) -> None
     table = users.filter(lambda user: user.regio == "eu", name="broken_table")
     views.join(table, watched("right"), name="right").to_delta("lost_too")
     views.map_values(watched("sound"), name="sound").to_delta("kept")
-    outputs, faults = dataflow.check(builder.build(), spark)
+    outputs, faults = walk.check(builder.build(), spark)
     assert [fault.where for fault in faults] == ['map_values "broken"', 'filter "broken_table"']
     assert seen == ["sound"]
     assert list(outputs) == ["kept"]
@@ -121,7 +121,7 @@ def test_without_a_joiner_all_columns_come_out_prefixed_where_they_clash(spark: 
     views = builder.stream("PageViews", key=Text("user"), value=Json("ms bigint, name string, page string"))
     users = builder.table("Users", key=Text("id"), value=Json("Name string, region string"))
     views.left_join(users).to_delta("out")
-    outputs, faults = dataflow.check(builder.build(), spark)
+    outputs, faults = walk.check(builder.build(), spark)
     assert faults == []
     assert columns(outputs["out"]) == [
         "user string", "ms bigint", "PageViews_name string", "page string", "Users_Name string", "region string",
@@ -145,7 +145,7 @@ def test_key_types_agree_column_by_column(spark: SparkSession, left, right, fits
     builder = StreamsBuilder("p")
     views = builder.stream("PageViews", key=left, value=Text("page"))
     views.join(builder.table("Users", key=right, value=Text("region"))).to_delta("out")
-    _, faults = dataflow.check(builder.build(), spark)
+    _, faults = walk.check(builder.build(), spark)
     assert [type(fault) for fault in faults] == ([] if fits else [KeyTypeMismatch])
 
 
@@ -153,7 +153,7 @@ def test_a_mapper_that_raises_is_a_fault_of_its_step(spark: SparkSession) -> Non
     builder, views, _ = declared()
     views.map_values(lambda view: {"x": view.page / view, "y": 1}, name="odd").to_delta("out")  # type: ignore[operator]
     views.map_values(lambda _: {}["x"], name="no_such_entry")
-    _, faults = dataflow.check(builder.build(), spark)
+    _, faults = walk.check(builder.build(), spark)
     assert [(type(fault), fault.where) for fault in faults] == [
         (InvalidExpression, 'map_values "odd"'),
         (InvalidExpression, 'map_values "no_such_entry"'),
@@ -171,7 +171,7 @@ def test_a_check_runs_no_spark_job(spark: SparkSession, connect_mode: bool) -> N
     group, context = "lakestreams-check", spark.sparkContext
     context.setJobGroup(group, "dataflow.check")
     try:
-        _, faults = dataflow.check(topology, spark)
+        _, faults = walk.check(topology, spark)
         checked = context.statusTracker().getJobIdsForGroup(group)
         spark.range(1).collect()
         proof = context.statusTracker().getJobIdsForGroup(group)

@@ -22,9 +22,10 @@ from lakestreams import KTable, Topology
 from lakestreams.cli.check import in_words
 from lakestreams.config.compile import load_pipeline
 from lakestreams.costs import commits
-from lakestreams.engine import fingerprint, state
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.ledger import Ledger
+from lakestreams.engine.ledger import fingerprint
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.state import store as state
 from lakestreams.topology import results
 from lakestreams.topology.node import Node
 

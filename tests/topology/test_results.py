@@ -11,7 +11,7 @@ import pytest
 
 from lakestreams import Json, StreamsBuilder, Text, Topology
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.changed import differences
+from lakestreams.engine.takeover.changed import differences
 from lakestreams.topology import results
 
 SOURCES = """

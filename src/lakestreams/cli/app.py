@@ -122,7 +122,7 @@ def check(
             Screen(as_json=as_json).result({"ok": found.ok, "target": found.as_dict()})
             return 0 if found.ok else 1
     from lakestreams.cli.check import run  # noqa: PLC0415
-    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
     from lakestreams.topology.durations import to_ms  # noqa: PLC0415
 
     pipeline = pipeline or []
@@ -184,7 +184,7 @@ def run_pipelines(
     """
     from lakestreams.cli.run import run  # noqa: PLC0415
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
-    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
     from lakestreams.topology.durations import to_ms  # noqa: PLC0415
 
     if once and interval is not None:
@@ -262,7 +262,7 @@ def status(
 
         return status_of_target(Screen(as_json=as_json), bundle, target, variables_of(var or ()))
     from lakestreams.cli.status import run  # noqa: PLC0415
-    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
 
     options = RunOptions(tuple(pipeline or ()), sources, root, catalog, schemas, bootstrap_servers=bootstrap_servers)
     return run(Screen(as_json=as_json), options, broker=broker)
@@ -290,7 +290,7 @@ def verify(
     """
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
     from lakestreams.cli.verify import run  # noqa: PLC0415
-    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
 
     options = RunOptions(tuple(pipeline), sources, root, catalog, schemas)
     return run(Screen(as_json=as_json), options, from_cycle, to_cycle, ask_second=ask_second)
@@ -323,7 +323,7 @@ def maintain(
     """
     from lakestreams.cli.maintain import run  # noqa: PLC0415
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
-    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
     from lakestreams.topology.durations import to_ms  # noqa: PLC0415
 
     return run(
@@ -354,7 +354,7 @@ def why(
     """
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
     from lakestreams.cli.why import run  # noqa: PLC0415
-    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
 
     return run(Screen(as_json=as_json), RunOptions((pipeline,), sources, root, catalog, schemas), key, place)
 
@@ -382,7 +382,7 @@ def report(
     """
     from lakestreams.cli.report import run  # noqa: PLC0415
     from lakestreams.cli.screen import Screen  # noqa: PLC0415
-    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415
+    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
 
     options = RunOptions((pipeline,), sources, root, catalog, schemas)
     return run(Screen(as_json=as_json), options, out=out, cycles=cycles, values=show_values)
@@ -515,5 +515,5 @@ def main() -> None:
     try:
         app()
     finally:
-        if "lakestreams.jobs.runner" in sys.modules:  # else no session was started; --help does not import it
-            sys.modules["lakestreams.jobs.runner"].close_session()
+        if "lakestreams.run.runner" in sys.modules:  # else no session was started; --help does not import it
+            sys.modules["lakestreams.run.runner"].close_session()

@@ -45,7 +45,7 @@ def command(function: Callable[..., int]) -> Callable[..., None]:
     @functools.wraps(function)
     def whole(*args: Any, **kwargs: Any) -> None:
         from lakestreams.cli.screen import Screen  # noqa: PLC0415 - rich and the configuration, not for --help
-        from lakestreams.jobs import report  # noqa: PLC0415 - see above
+        from lakestreams.run import failure  # noqa: PLC0415 - see above
 
         screen = Screen(as_json=kwargs.get("as_json", False))
         try:
@@ -54,7 +54,7 @@ def command(function: Callable[..., int]) -> Callable[..., None]:
             raise
         except KeyboardInterrupt:
             screen.errors.print("interrupted; the next run goes on where this one stopped", style="yellow")
-            code = report.INTERRUPTED
+            code = failure.INTERRUPTED
         except ModuleNotFoundError as error:
             code = screen.fail(_known(error))
         except Exception as error:  # noqa: BLE001 - the one place where they are told
@@ -67,7 +67,7 @@ def command(function: Callable[..., int]) -> Callable[..., None]:
 
 def _known(error: ModuleNotFoundError) -> Exception:
     """LocalPartsMissing for a package of the `local` extra, else the error itself."""
-    from lakestreams.jobs.runner import missing  # noqa: PLC0415 - not for --help
+    from lakestreams.run.runner import missing  # noqa: PLC0415 - not for --help
 
     package = (error.name or "").partition(".")[0]
     return missing(error) if package in ("pyspark", "py4j", "delta", "confluent_kafka") else error

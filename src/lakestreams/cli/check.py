@@ -12,8 +12,8 @@ from rich.text import Text
 from lakestreams.cli import cost
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, LocationNotWritable, TopologyInvalid, unfold
-from lakestreams.jobs import report
-from lakestreams.jobs.runner import Job, RunOptions, load, locate, open_session, prepare
+from lakestreams.run import failure
+from lakestreams.run.runner import Job, RunOptions, load, locate, open_session, prepare
 from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
 from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
 from lakestreams.topology.kinds import SinkMode, TableChanges
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakestreams.cli.target import TargetReport
     from lakestreams.config.compile import Pipeline
-    from lakestreams.engine.partitioning import Partitioning
+    from lakestreams.engine.publish.partitioning import Partitioning
     from lakestreams.topology.topology import Topology
 
 
@@ -91,7 +91,7 @@ def run(
     ok = all(one.fault is None for one in reports) and (beside is None or beside.ok)
     result: dict[str, Any] = {"ok": ok, "pipelines": [_as_dict(one, job, explain=explain) for one in reports]}
     screen.result(result if beside is None else result | {"target": beside.as_dict()})
-    return report.OK if ok else report.FAILED
+    return failure.OK if ok else failure.FAILED
 
 
 def _without_credential(pipeline: Pipeline) -> Pipeline:
@@ -99,8 +99,8 @@ def _without_credential(pipeline: Pipeline) -> Pipeline:
 
 
 def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Report:
-    from lakestreams.engine.delta_source import is_delta  # noqa: PLC0415 - needs pyspark
-    from lakestreams.flow import dataflow  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.ingest.delta_source import is_delta  # noqa: PLC0415 - needs pyspark
+    from lakestreams.evaluate import walk  # noqa: PLC0415 - needs pyspark
 
     found = Report(job.pipelines[index])
     topology = found.pipeline.topology
@@ -112,7 +112,7 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
                 found.unchecked.append("topic ids: only an admin client tells them; a recreated topic may go unnoticed")
         else:
             found.unchecked.append("topics, partition counts and Delta tables that are read: --no-broker")
-            found.outputs, faults = dataflow.check(topology, spark)
+            found.outputs, faults = walk.check(topology, spark)
             if faults:
                 raise TopologyInvalid(faults, topology.name)
         found.warnings += _windows(spark, job, topology)
@@ -124,7 +124,7 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
 def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
     """Windows that hold too much, measured by the interval of runs, else by what the cycles so far have brought."""
     from lakestreams.costs import spans  # noqa: PLC0415 - needs pyspark
-    from lakestreams.engine.ledger import Ledger  # noqa: PLC0415
+    from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415
 
     apart = job.options.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))
     return spans.warnings(topology, apart) if apart else []
@@ -132,7 +132,7 @@ def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
 
 def _judged(spark: SparkSession, job: Job, index: int, newest: int) -> Partitioning:
     """How the topics are partitioned, judged from the records that bronze holds."""
-    from lakestreams.engine.partitioning import examine  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.publish.partitioning import examine  # noqa: PLC0415 - needs pyspark
 
     return examine(spark, job.lake, job.pipelines[index].topology, newest)
 
@@ -200,7 +200,8 @@ def in_words(nodes: tuple[Node, ...]) -> list[str]:
 
 
 def _words(node: Node) -> str:
-    from lakestreams.flow import derived, shapes  # noqa: PLC0415 - needs pyspark
+    from lakestreams.evaluate import joins as shapes  # noqa: PLC0415 - needs pyspark
+    from lakestreams.evaluate import tables as derived  # noqa: PLC0415 - needs pyspark
 
     if isinstance(node, Source):
         if node.delta is not None:

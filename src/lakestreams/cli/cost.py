@@ -13,7 +13,7 @@ from lakestreams.costs.cost import Counts, Load, as_dict, count
 from lakestreams.topology.durations import to_text
 
 if TYPE_CHECKING:
-    from lakestreams.jobs.runner import Job
+    from lakestreams.run.runner import Job
 
 EVERY_MS: Final = 300_000
 """How far apart runs are thought to be where no interval is given."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.text import Text
 
-from lakestreams.bundle import dbx
 from lakestreams.cli.screen import Screen
-from lakestreams.jobs import report
+from lakestreams.deploy import dbx
+from lakestreams.run import failure
 
 
 def run(screen: Screen, root: Path) -> int:
@@ -17,4 +17,4 @@ def run(screen: Screen, root: Path) -> int:
     word = ("written", "bold green") if changed else ("up to date", "green")
     screen.say(Text.assemble(word, f"  {root / dbx.PLACE}"))
     screen.result({"ok": True, "file": str(root / dbx.PLACE), "changed": changed})
-    return report.OK
+    return failure.OK

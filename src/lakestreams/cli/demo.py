@@ -24,8 +24,8 @@ from lakestreams.cli import status
 from lakestreams.cli.demo_jobs import Orders
 from lakestreams.cli.screen import Screen, error_text, table
 from lakestreams.errors import IngestFailed, LakestreamsError, unfold
-from lakestreams.jobs import report
-from lakestreams.jobs.runner import Job, RunOptions, load, locate, missing, open_session, prepare
+from lakestreams.run import failure
+from lakestreams.run.runner import Job, RunOptions, load, locate, missing, open_session, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,7 +188,7 @@ class _Demo:
         self.screen.say(Text.assemble(("  ledger  ", "bold"), self._history(spark, job, len(silver))))
 
     def _history(self, spark: SparkSession, job: Job, rows: int) -> str:
-        from lakestreams.engine.ledger import Ledger  # noqa: PLC0415 - needs pyspark
+        from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
 
         ledger = Ledger(job.lake, "page_views").rows(spark).where("kind in ('epoch', 'plan', 'done')")
         found = [tuple(row) for row in ledger.select("kind", "epoch", "cycle").orderBy("written_at_ms").collect()]
@@ -227,7 +227,7 @@ class _Demo:
                 Text("Every act came out as it should. Next: docs/cli.md, or lakestreams --help", style="green")
             )
         self.screen.result({"ok": not self.wrong, "wrong": self.wrong, **self.facts, "seconds": self.seconds})
-        return report.FAILED if self.wrong else report.OK
+        return failure.FAILED if self.wrong else failure.OK
 
     # --- inside ----------------------------------------------------------------------------------------------------
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.cli.screen import Screen, table
 from lakestreams.cli.why import show
-from lakestreams.jobs.runner import RunOptions, load, prepare
+from lakestreams.run.runner import RunOptions, load, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.jobs.runner import Job
     from lakestreams.local.broker import Broker
+    from lakestreams.run.runner import Job
 
 ZERO_MS: Final = 1_700_000_000_000
 MINUTE_MS: Final = 60_000
@@ -111,7 +111,7 @@ class Orders:
 
     def tell(self, job: Job) -> list[dict[str, Any]]:
         """Why an order has no result yet, and where the results of another one come from."""
-        from lakestreams.audit.why import why  # noqa: PLC0415 - needs pyspark
+        from lakestreams.verify.why import why  # noqa: PLC0415 - needs pyspark
 
         told = []
         for key, word in (("o1", "gave silver.order_payments: matched"), ("o3", "waits in with_reference until")):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.text import Text
 
-from lakestreams.bundle.template import JOBS, Project, init
 from lakestreams.cli.screen import Screen
-from lakestreams.jobs import report
+from lakestreams.deploy.template import JOBS, Project, init
+from lakestreams.run import failure
 
 
 def run(screen: Screen, folder: Path, jobs: tuple[str, ...], wheel: Path | None, *, dbx: bool = False) -> int:
@@ -24,4 +24,4 @@ def run(screen: Screen, folder: Path, jobs: tuple[str, ...], wheel: Path | None,
     for step in steps:
         screen.say(f"  {step}")
     screen.result({"ok": True, "folder": str(folder), "files": [file.relative_to(folder).as_posix() for file in files]})
-    return report.OK
+    return failure.OK

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
-from lakestreams.jobs import report
-from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run import failure
+from lakestreams.run.runner import RunOptions, load, open_lake, open_session
 
 if TYPE_CHECKING:
-    from lakestreams.upkeep.maintain import Maintained
+    from lakestreams.maintenance.maintain import Maintained
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -30,7 +30,7 @@ def run(
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
         spark = open_session(quick=options.quick, progress=screen.say)
-    from lakestreams.upkeep.maintain import Options, maintain  # noqa: PLC0415 - needs pyspark
+    from lakestreams.maintenance.maintain import Options, maintain  # noqa: PLC0415 - needs pyspark
 
     done = []
     for pipeline in pipelines:
@@ -46,7 +46,7 @@ def run(
             done.append(maintain(spark, lake, pipeline.topology, wanted))
         _show(screen, done[-1])
     screen.result({"ok": True, "pipelines": [asdict(one) for one in done]})
-    return report.OK
+    return failure.OK
 
 
 def _show(screen: Screen, one: Maintained) -> None:

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
-from lakestreams.engine.partitioning import Partitioning, TopicPartitioning
-from lakestreams.expectations import copartitioning
-from lakestreams.expectations.copartitioning import percent
-from lakestreams.expectations.partitioners import PARTITIONERS
+from lakestreams.engine.publish.partitioning import Partitioning, TopicPartitioning
+from lakestreams.partitioning import copartitioning
+from lakestreams.partitioning.copartitioning import percent
+from lakestreams.partitioning.partitioners import PARTITIONERS
 
 
 def show(screen: Screen, found: Partitioning) -> None:

@@ -15,16 +15,16 @@ from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import ConfigUnreadable, InvalidOption, NotInQuarantine, RepairUnfit
-from lakestreams.jobs import report
-from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run import failure
+from lakestreams.run.runner import RunOptions, load, open_lake, open_session
 from lakestreams.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.engine.attempts import Outlook
-    from lakestreams.engine.ledger import Ledger
-    from lakestreams.engine.replays import Filters, Request, Selection
+    from lakestreams.engine.ledger.ledger import Ledger
+    from lakestreams.engine.replay.ingest import Outlook
+    from lakestreams.engine.replay.requests import Filters, Request, Selection
     from lakestreams.topology.topology import Topology
 
 _NEWEST = ("topic", "partition", "offset", "attempt", "code", "node", "rules", "cycle", "state", "message")
@@ -59,8 +59,8 @@ class Wanted:
         Raises:
             InvalidOption: if an option cannot be read.
         """
-        from lakestreams.audit.why import at  # noqa: PLC0415 - needs pyspark
-        from lakestreams.engine.replays import STATES, Filters  # noqa: PLC0415 - needs pyspark
+        from lakestreams.engine.replay.requests import STATES, Filters  # noqa: PLC0415 - needs pyspark
+        from lakestreams.verify.why import at  # noqa: PLC0415 - needs pyspark
 
         unknown = [state for state in self.states if state not in STATES]
         if unknown:
@@ -113,8 +113,8 @@ def _open(screen: Screen, options: RunOptions, wanted: Wanted) -> Opened:
     lake, (pipeline,) = open_lake(options), load(options)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, lake=lake, progress=screen.say)
-    from lakestreams.engine import quarantine  # noqa: PLC0415 - needs pyspark
-    from lakestreams.engine.ledger import Ledger  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.publish import quarantine  # noqa: PLC0415 - needs pyspark
 
     ledger = Ledger(lake.naming(pipeline.topology), pipeline.topology.name)
     if not (ledger.table.exists(spark) and quarantine.table(ledger).exists(spark)):
@@ -129,7 +129,7 @@ def _open(screen: Screen, options: RunOptions, wanted: Wanted) -> Opened:
 def show_list(screen: Screen, options: RunOptions, wanted: Wanted, limit: int) -> int:
     """What is in quarantine: groups by what is wrong, and the newest records without their content."""
     at_hand = _open(screen, options, wanted)
-    from lakestreams.engine import replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the quarantine"):
         rows = replays.standing(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
@@ -154,7 +154,7 @@ def show_list(screen: Screen, options: RunOptions, wanted: Wanted, limit: int) -
     for row in groups:
         row |= {"first_seen": _time(row.pop("first_ms")), "last_seen": _time(row.pop("last_ms"))}
     screen.result({"pipeline": name, "groups": groups, "newest": newest})
-    return report.OK
+    return failure.OK
 
 
 def _line(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -168,7 +168,8 @@ def _line(row: Mapping[str, Any]) -> tuple[object, ...]:
 def show_records(screen: Screen, options: RunOptions, wanted: Wanted, limit: int, *, lines: bool) -> int:
     """Records whole; or as lines that `replay --repair` reads."""
     at_hand = _open(screen, options, wanted)
-    from lakestreams.engine import repairs, replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import edits as repairs  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the quarantine"):
         rows = replays.standing(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
@@ -183,11 +184,11 @@ def show_records(screen: Screen, options: RunOptions, wanted: Wanted, limit: int
         sys.stdout.writelines(
             visible_json(json.dumps(repairs.line(row), ensure_ascii=False)) + "\n" for row in told.values()
         )
-        return report.OK
+        return failure.OK
     for row in found:
         _show_whole(screen, row)
     screen.result({"pipeline": at_hand.ledger.pipeline, "records": [_as_json(row) for row in found]})
-    return report.OK
+    return failure.OK
 
 
 def _show_whole(screen: Screen, row: Mapping[str, Any]) -> None:
@@ -216,7 +217,7 @@ def _show_whole(screen: Screen, row: Mapping[str, Any]) -> None:
 
 
 def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    from lakestreams.engine import repairs  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import edits as repairs  # noqa: PLC0415 - needs pyspark
 
     left = ("pipeline", "key", "value", "headers", "newest_attempt", "pending")
     headers = [{"key": one["key"], **repairs.shown("value", one["value"])} for one in row["headers"] or ()]
@@ -251,7 +252,8 @@ class Decision:
 def replay(screen: Screen, options: RunOptions, wanted: Wanted, decision: Decision) -> int:
     """Asks for a new attempt at records; the pipeline's next run takes it."""
     at_hand = _open(screen, options, wanted)
-    from lakestreams.engine import attempts, replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import ingest as attempts  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
 
     spark, ledger = at_hand.spark, at_hand.ledger
     with screen.working("reading the quarantine"):
@@ -283,7 +285,7 @@ def replay(screen: Screen, options: RunOptions, wanted: Wanted, decision: Decisi
 def discard(screen: Screen, options: RunOptions, wanted: Wanted, decision: Decision) -> int:
     """Notes that records need nothing."""
     at_hand = _open(screen, options, wanted)
-    from lakestreams.engine import replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
 
     spark, ledger = at_hand.spark, at_hand.ledger
     with screen.working("reading the quarantine"):
@@ -313,7 +315,7 @@ def _decided(screen: Screen, decision: Decision, action: str, facts: dict[str, A
     elif not decision.yes and sys.stdin.isatty() and not typer.confirm(f"{action} them?", err=True):
         screen.say("nothing was written")
         screen.result({**facts, "ok": False, "requests": []})
-        return report.FAILED
+        return failure.FAILED
     else:
         with screen.working("writing"):
             made = decide()
@@ -321,7 +323,7 @@ def _decided(screen: Screen, decision: Decision, action: str, facts: dict[str, A
             next_run = "; the next run takes it" if action == "replay" else ""
             screen.say(f"request {one.number}: {action} {_records(one.records)} of {one.topic}{next_run}")
     screen.result({**facts, "requests": [asdict(one) for one in made]})
-    return report.OK
+    return failure.OK
 
 
 def _selection(at_hand: Opened, decision: Decision) -> Selection:
@@ -330,8 +332,8 @@ def _selection(at_hand: Opened, decision: Decision) -> Selection:
     Raises:
         InvalidOption: if a new value is given, and not for one record.
     """
-    from lakestreams.engine import replays  # noqa: PLC0415 - needs pyspark
-    from lakestreams.engine.repairs import Repair  # noqa: PLC0415 - as the others
+    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay.edits import Repair  # noqa: PLC0415 - as the others
 
     selection = replays.Selection(at_hand.filters, decision.again)
     if decision.repair is not None:
@@ -353,7 +355,7 @@ def _selection(at_hand: Opened, decision: Decision) -> Selection:
 
 
 def _repairs(file: Path) -> Any:
-    from lakestreams.engine import repairs  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import edits as repairs  # noqa: PLC0415 - needs pyspark
 
     try:
         text = file.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from lakestreams.cli.arguments import AsJson, Catalog, Root, Schemas, Sources, c
 
 if TYPE_CHECKING:
     from lakestreams.cli.quarantine import Wanted
-    from lakestreams.jobs.runner import RunOptions
+    from lakestreams.run.runner import RunOptions
 
 app = typer.Typer(no_args_is_help=True, help="Records that gave no result: look at them, replay or discard them.")
 
@@ -65,7 +65,7 @@ def _wanted(
 def _options(
     pipeline: Path, sources: Path | None, root: str | None, catalog: str | None, schemas: str | None
 ) -> RunOptions:
-    from lakestreams.jobs.runner import RunOptions  # noqa: PLC0415 - as above
+    from lakestreams.run.runner import RunOptions  # noqa: PLC0415 - as above
 
     return RunOptions((pipeline,), sources, root, catalog, schemas)
 

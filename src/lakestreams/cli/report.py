@@ -6,9 +6,9 @@ from pathlib import Path
 
 from lakestreams.cli.screen import Screen
 from lakestreams.errors import LocationNotWritable
-from lakestreams.jobs.report import OK
-from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
 from lakestreams.report import model, page
+from lakestreams.run.failure import OK
+from lakestreams.run.runner import RunOptions, load, open_lake, open_session
 
 
 def run(screen: Screen, options: RunOptions, *, out: Path, cycles: int, values: bool) -> int:
@@ -30,7 +30,7 @@ def run(screen: Screen, options: RunOptions, *, out: Path, cycles: int, values: 
     _probe(out)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, lake=lake, progress=screen.say)
-    from lakestreams.jobs.event_log import read_events, read_quarantine  # noqa: PLC0415 - needs pyspark
+    from lakestreams.run.event_log import read_events, read_quarantine  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the event log"):
         events = read_events(spark, lake, topology.name, cycles)

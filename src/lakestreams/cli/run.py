@@ -14,12 +14,12 @@ from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, unfold
-from lakestreams.jobs import report
-from lakestreams.jobs.entry import stop_signal
-from lakestreams.jobs.runner import Outcome, RunOptions, load, open_session, prepare
+from lakestreams.run import failure
+from lakestreams.run.entry import stop_signal
+from lakestreams.run.runner import Outcome, RunOptions, load, open_session, prepare
 
 if TYPE_CHECKING:
-    from lakestreams.engine.progress import Event
+    from lakestreams.engine.runtime.progress import Event
 
 
 def run(screen: Screen, options: RunOptions) -> int:
@@ -33,14 +33,14 @@ def run(screen: Screen, options: RunOptions) -> int:
         outcomes = job.run(spark, stop)
     for outcome in outcomes:
         for warning in outcome.summary.warnings if outcome.summary else ():
-            screen.say(Text.assemble(("warning", "yellow"), f"  {outcome.pipeline}: {report.redact(warning)}"))
+            screen.say(Text.assemble(("warning", "yellow"), f"  {outcome.pipeline}: {failure.redact(warning)}"))
         for note in outcome.summary.notes if outcome.summary else ():
             screen.say(Text.assemble(("note", "dim"), f"  {outcome.pipeline}: {note}"))
     screen.show(_summary(outcomes))
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     faults = [_with_faults(screen, outcome) for outcome in outcomes]
     screen.result({"ok": not errors, "pipelines": faults})
-    return min((report.exit_code(error) for error in errors), default=report.OK)
+    return min((failure.exit_code(error) for error in errors), default=failure.OK)
 
 
 def _with_faults(screen: Screen, outcome: Outcome) -> dict[str, Any]:

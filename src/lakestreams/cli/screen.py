@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
-from lakestreams.jobs import report
+from lakestreams.run import failure
 from lakestreams.visible import visible_json, visible_lines
 
 
@@ -80,8 +80,8 @@ class Screen:
             whole story.
         """
         whole = isinstance(error, LakestreamsError) and error.__cause__ is None
-        log = None if whole else report.write_log(error)
-        told = report.told(error, log) if log else _ours(error)
+        log = None if whole else failure.write_log(error)
+        told = failure.told(error, log) if log else _ours(error)
         self.errors.print(error_text(told))
         if log and isinstance(error, LakestreamsError):
             self.errors.print(f"  Log: {log}", markup=False)
@@ -91,14 +91,14 @@ class Screen:
         """Tells an error that ends the command; returns its exit code."""
         faults, log = self.failure(error)
         self.result({"ok": False, "faults": [fault.as_dict() for fault in faults], "log": log})
-        return report.exit_code(error)
+        return failure.exit_code(error)
 
 
 def _ours(error: Exception) -> LakestreamsError:
     if not isinstance(error, LakestreamsError):
         msg = "an unexpected error has a log"
         raise TypeError(msg)
-    report.redact_error(error)
+    failure.redact_error(error)
     return error
 
 

@@ -11,18 +11,18 @@ from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError
-from lakestreams.jobs import report
-from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run import failure
+from lakestreams.run.runner import RunOptions, load, open_lake, open_session
 from lakestreams.sql import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.config.compile import Pipeline
-    from lakestreams.engine.lake import Lake
-    from lakestreams.engine.ledger import Ledger
-    from lakestreams.engine.noted import TopicPartition
-    from lakestreams.engine.plans import History, Range
+    from lakestreams.engine.ledger.ledger import Ledger
+    from lakestreams.engine.ledger.plans import History, Range
+    from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.kafka.noted import TopicPartition
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def run(screen: Screen, options: RunOptions, *, broker: bool) -> int:
     for one in found:
         show(screen, one)
     screen.result({"root": lake.root, "catalog": lake.catalog, "pipelines": [asdict(one) for one in found]})
-    return report.OK
+    return failure.OK
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
         name: the pipeline.
         asked: its files, to ask its broker for the topics' ends; None asks none.
     """
-    from lakestreams.engine.ledger import Ledger  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
 
     found = Status(name)
     ledger = Ledger(lake, name)
@@ -147,7 +147,8 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
 
 
 def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], list[str]]:
-    from lakestreams.engine import cluster, delta_source  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.ingest import delta_source  # noqa: PLC0415 - needs pyspark
+    from lakestreams.kafka import cluster  # noqa: PLC0415 - needs pyspark
 
     sources = pipeline.topology.sources
     topics = [source.topic for source in sources if source.delta is None]
@@ -159,12 +160,12 @@ def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[
             scratch = lake.checkpoints(pipeline.topology.name)
             view = cluster.connect(spark, pipeline.kafka.spark_options(), scratch).view(topics)
         except LakestreamsError as error:
-            notes.append(f"ends are unknown: {report.redact(error.message)}")
+            notes.append(f"ends are unknown: {failure.redact(error.message)}")
     return delta_source.beside(view, tables).ends, notes
 
 
 def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Partition]:
-    from lakestreams.engine.delta_source import is_delta, versions  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.ingest.delta_source import is_delta, versions  # noqa: PLC0415 - needs pyspark
 
     def counted(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {at: versions(offset) if is_delta(at[0]) else offset for at, offset in offsets.items()}
@@ -217,7 +218,7 @@ def _ingested(spark: SparkSession, ledger: Ledger) -> tuple[dict[str, int], dict
 
 
 def _quarantined(spark: SparkSession, ledger: Ledger) -> dict[str, int]:
-    from lakestreams.engine import quarantine  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.publish import quarantine  # noqa: PLC0415 - needs pyspark
 
     kept = quarantine.table(ledger)
     if not kept.exists(spark):
@@ -235,7 +236,7 @@ def _quarantined(spark: SparkSession, ledger: Ledger) -> dict[str, int]:
 
 def _counted(spark: SparkSession, ledger: Ledger, found: Status) -> None:
     """What the event log says of races and expectations."""
-    from lakestreams.engine import event_log  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.publish import event_log  # noqa: PLC0415 - needs pyspark
 
     for one in event_log.totals(spark, ledger):
         found.expectations += [
@@ -255,7 +256,7 @@ def _counted(spark: SparkSession, ledger: Ledger, found: Status) -> None:
 
 
 def _requested(spark: SparkSession, ledger: Ledger, ingested: int) -> int:
-    from lakestreams.engine import replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
 
     return replays.waiting(spark, ledger, ingested)
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from lakestreams.bundle import dbx, fields, files, rules, topics, workspace
-from lakestreams.bundle.read import Bundle, User, load
 from lakestreams.cli.screen import Screen, table
+from lakestreams.deploy import dbx, fields, files, rules, topics, workspace
+from lakestreams.deploy.read import Bundle, User, load
 from lakestreams.errors import LakestreamsError, TopicMissing, WorkspaceLacks
-from lakestreams.jobs import report
+from lakestreams.run import failure
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -215,7 +215,7 @@ def status(screen: Screen, root: Path, target: str, variables: Mapping[str, str]
         screen.say(f"what is not deployed: databricks bundle deploy -t {target}")
     told = {"jobs": [asdict(one) for one in jobs], "dashboards": [asdict(one) for one in dashboards]}
     screen.result({"target": target, "user": bundle.user.name} | told)
-    return report.OK
+    return failure.OK
 
 
 def _result(one: workspace.Deployed) -> Text | str | None:

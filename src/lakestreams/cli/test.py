@@ -13,8 +13,8 @@ from rich.text import Text
 from lakestreams.cli.screen import Screen, table
 from lakestreams.config.python import importing_from
 from lakestreams.errors import ConfigInvalid, LakestreamsError
-from lakestreams.jobs import report
-from lakestreams.jobs.runner import locate, open_session
+from lakestreams.run import failure
+from lakestreams.run.runner import locate, open_session
 from lakestreams.testing.case_files import find, load
 from lakestreams.testing.case_runs import Outcome, run
 from lakestreams.testing.cases import Suite
@@ -37,7 +37,7 @@ def run_cases(screen: Screen, places: Sequence[Path], name: str | None) -> int:
         suites = _named(load(found.files), name)
     except LakestreamsError as error:
         screen.fail(error)
-        return report.USAGE
+        return failure.USAGE
     with screen.working("starting Spark"):
         spark = open_session(quick=True, progress=screen.say)
     count = sum(len(suite.cases) for suite in suites)
@@ -49,10 +49,10 @@ def run_cases(screen: Screen, places: Sequence[Path], name: str | None) -> int:
             if suite.pipeline is not None:
                 locate(error, suite.pipeline)
         screen.fail(error)
-        return report.USAGE
+        return failure.USAGE
     _show(screen, outcomes, time.monotonic() - began, found.others)
     screen.result(_as_dict(outcomes, time.monotonic() - began))
-    return report.OK if all(one.passed for one in outcomes) else report.FAILED
+    return failure.OK if all(one.passed for one in outcomes) else failure.FAILED
 
 
 def _named(suites: Sequence[Suite], name: str | None) -> list[Suite]:
@@ -122,7 +122,7 @@ def _as_dict(outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
                 "refused": [
                     {"record": refused.cause + 1, "step": refused.node, "code": refused.code} for refused in one.refused
                 ],
-                "error": None if one.error is None else report.redact(str(one.error).strip().partition("\n")[0]),
+                "error": None if one.error is None else failure.redact(str(one.error).strip().partition("\n")[0]),
             }
             for one in outcomes
         ],

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
-from lakestreams.jobs import report
-from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run import failure
+from lakestreams.run.runner import RunOptions, load, open_lake, open_session
 
 if TYPE_CHECKING:
-    from lakestreams.audit.finding import Finding
-    from lakestreams.audit.verify import Verdict
+    from lakestreams.verify.comparison import Finding
+    from lakestreams.verify.verify import Verdict
 
 
 def run(
@@ -23,8 +23,8 @@ def run(
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
         spark = open_session(lake=lake, progress=screen.say)
-    from lakestreams.audit.verify import verify  # noqa: PLC0415 - needs pyspark
-    from lakestreams.engine import fingerprint  # noqa: PLC0415 - as the engine's other rooms
+    from lakestreams.engine.ledger import fingerprint  # noqa: PLC0415 - as the engine's other rooms
+    from lakestreams.verify.verify import verify  # noqa: PLC0415 - needs pyspark
 
     verdicts = []
     for pipeline in pipelines:
@@ -37,7 +37,7 @@ def run(
         _show(screen, verdicts[-1])
     equal = all(one.equal for one in verdicts)
     screen.result({"ok": equal, "pipelines": [{**asdict(one), "equal": one.equal} for one in verdicts]})
-    return report.OK if equal else report.FAILED
+    return failure.OK if equal else failure.FAILED
 
 
 def _show(screen: Screen, verdict: Verdict) -> None:

@@ -9,14 +9,14 @@ from rich.text import Text
 
 from lakestreams.cli.screen import Screen
 from lakestreams.errors import InvalidOption
-from lakestreams.jobs import report
-from lakestreams.jobs.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run import failure
+from lakestreams.run.runner import RunOptions, load, open_lake, open_session
 from lakestreams.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakestreams.audit.why import Fate
+    from lakestreams.verify.why import Fate
 
 
 def run(screen: Screen, options: RunOptions, key: str | None, place: str | None) -> int:
@@ -27,13 +27,13 @@ def run(screen: Screen, options: RunOptions, key: str | None, place: str | None)
     lake, pipelines = open_lake(options), load(options)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, lake=lake, progress=screen.say)
-    from lakestreams.audit.why import at, why  # noqa: PLC0415 - needs pyspark
+    from lakestreams.verify.why import at, why  # noqa: PLC0415 - needs pyspark
 
     wanted = at(place) if place is not None else None
     fates = why(spark, lake, pipelines[0].topology, key=key, place=wanted)
     show(screen, fates)
     screen.result({"pipeline": pipelines[0].topology.name, "records": [asdict(fate) for fate in fates]})
-    return report.OK
+    return failure.OK
 
 
 def show(screen: Screen, fates: Iterable[Fate]) -> None:

@@ -1,7 +1,7 @@
 """Configuration files: `conf/sources.yml` and one file a pipeline, compiled to the same nodes as Python topologies."""
 
 from lakestreams.config.compile import Pipeline, Settings, load_pipeline
-from lakestreams.config.expressions import Expression, compile_expression
-from lakestreams.config.kafka import KafkaOptions
+from lakestreams.expressions.parse import Expression, compile_expression
+from lakestreams.kafka.options import KafkaOptions
 
 __all__ = ["Expression", "KafkaOptions", "Pipeline", "Settings", "compile_expression", "load_pipeline"]

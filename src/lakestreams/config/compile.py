@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lakestreams.config import kafka, models
-from lakestreams.config.environment import References
-from lakestreams.config.kafka import KafkaOptions
+from lakestreams.api.builder import StreamsBuilder
+from lakestreams.config import models
 from lakestreams.config.load import Document, KeyPath, read, validate
 from lakestreams.config.python import topology_of
 from lakestreams.config.references import check_references, ordered, used_sources, without_sources_names
@@ -20,7 +19,9 @@ from lakestreams.config.steps import declare_output, declare_step
 from lakestreams.config.topics import declare_topic
 from lakestreams.config.wording import placed
 from lakestreams.errors import ConfigInvalid, KafkaOptionRefused, LakestreamsError, NoOutput, TopologyInvalid
-from lakestreams.topology.builder import StreamsBuilder
+from lakestreams.expressions.environment import References
+from lakestreams.kafka import options as kafka
+from lakestreams.kafka.options import KafkaOptions
 from lakestreams.topology.durations import to_ms
 from lakestreams.topology.topology import Topology
 

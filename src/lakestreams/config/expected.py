@@ -8,13 +8,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from lakestreams.config.environment import Written
-from lakestreams.config.expressions import compile_expression
+from lakestreams.api.handles import Handle
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.parts import Duration, Model, Name, Select
 from lakestreams.errors import InvalidOption, LakestreamsError
+from lakestreams.expressions.environment import Written
+from lakestreams.expressions.parse import compile_expression
 from lakestreams.topology.expectations import INVARIANTS, InvariantAction, Partitioner
-from lakestreams.topology.handles import Handle
 
 InvariantName: TypeAlias = Literal[
     "fan_out", "one_outcome_per_left", "match_rate", "foreign_key_exists", "unique_key", "no_duplicate_result",

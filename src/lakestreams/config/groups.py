@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from lakestreams.api.streams import KStream
+from lakestreams.api.tables import KTable
 from lakestreams.config.mappers import Aggregation, Pair
 from lakestreams.config.scope import STREAM_OR_TABLE, Scope
 from lakestreams.config.verbs import AggregateSpec, CountSpec
 from lakestreams.errors import InvalidOption
-from lakestreams.topology.streams import KStream
-from lakestreams.topology.tables import KTable
 
 # The keys that groups of the one kind have and those of the other do not, each with what to do instead.
 _OF_TABLES: Final = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lakestreams.api.streams import KStream
+from lakestreams.api.tables import GlobalKTable
 from lakestreams.config.scope import ANY, STREAM_OR_TABLE, Scope
 from lakestreams.config.verbs import JoinSpec
 from lakestreams.errors import ConfigInvalid, InvalidOption
-from lakestreams.topology.streams import KStream
-from lakestreams.topology.tables import GlobalKTable
 
 _MAPPED: Final = {"left_on": "left", "right_on": "right"}
 _PLAIN: Final = tuple(name for name in JoinSpec.model_fields if name not in {"left", "right", *_MAPPED})

@@ -17,8 +17,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lakestreams.config.environment import REFERENCE, References, name_of, references_in, value_of
 from lakestreams.errors import ConfigInvalid, ConfigUnreadable, LakestreamsError, SecretUnresolved, UnknownKey
+from lakestreams.expressions.environment import REFERENCE, References, name_of, references_in, value_of
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_VALUES: Final = 100_000

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakestreams.config.expressions import Expression
 from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
+from lakestreams.expressions.parse import Expression
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.mappers import ByName
 

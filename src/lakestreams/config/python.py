@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from lakestreams.api.builder import StreamsBuilder
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.errors import ConfigInvalid, LakestreamsError, UnknownReference, unfold
-from lakestreams.topology.builder import StreamsBuilder
 from lakestreams.topology.topology import Topology
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.config.compile import compiled
-from lakestreams.config.environment import References, digest, name_of, value_of
 from lakestreams.config.load import Document
+from lakestreams.expressions.environment import References, digest, name_of, value_of
 
 if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology

@@ -14,7 +14,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from lakestreams.config import cases, functions, kafka, models, reference
+from lakestreams.config import cases, models, reference
+from lakestreams.expressions import functions
+from lakestreams.kafka import options as kafka
 
 SCHEMAS: Final[dict[str, type[BaseModel]]] = {
     "sources": models.SourcesFile,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from lakestreams.config.environment import Written
-from lakestreams.config.expressions import Expression, compile_expression
+from lakestreams.api.streams import KStream
+from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.mappers import Computed, Projection
 from lakestreams.errors import InvalidName, LakestreamsError, WrongKind
+from lakestreams.expressions.environment import Written
+from lakestreams.expressions.parse import Expression, compile_expression
 from lakestreams.sql import NAME_HINT, name_fault
 from lakestreams.topology.mappers import ByName
-from lakestreams.topology.streams import KStream
-from lakestreams.topology.tables import GlobalKTable, KTable
 
 AnyHandle: TypeAlias = KStream | KTable | GlobalKTable
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, get_args
 
+from lakestreams.api.streams import KStream
 from lakestreams.config.expected import declare_expectations
 from lakestreams.config.groups import declare_groups
 from lakestreams.config.joins import declare_join
@@ -26,7 +27,6 @@ from lakestreams.config.verbs import (
 from lakestreams.config.wording import placed
 from lakestreams.errors import InvalidOption, LakestreamsError
 from lakestreams.topology.kinds import StreamMode, TableMode
-from lakestreams.topology.streams import KStream
 
 _Declares: TypeAlias = "Callable[[Any, Scope, str], Any]"
 

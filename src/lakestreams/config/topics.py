@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from lakestreams.api.builder import StreamsBuilder
+from lakestreams.api.streams import KStream
+from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.config.expected import declare_expectations
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.models import TopicSpec
 from lakestreams.config.wording import placed
 from lakestreams.errors import LakestreamsError
 from lakestreams.formats.time import EventTime
-from lakestreams.topology.builder import StreamsBuilder
 from lakestreams.topology.durations import to_ms
 from lakestreams.topology.endpoints import Source
-from lakestreams.topology.streams import KStream
-from lakestreams.topology.tables import GlobalKTable, KTable
 
 
 def declare_topic(

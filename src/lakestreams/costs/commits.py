@@ -26,7 +26,7 @@ from lakestreams.topology.old_values import quiet_filters, remembers_rows
 from lakestreams.topology.steps import Repartition
 
 if TYPE_CHECKING:
-    from lakestreams.engine.lake import Lake
+    from lakestreams.engine.runtime.lake import Lake
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology

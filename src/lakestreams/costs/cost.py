@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.costs import commits
-from lakestreams.engine import pace
+from lakestreams.engine.state import policy as pace
 from lakestreams.topology.derived import Aggregate
 from lakestreams.topology.endpoints import Source
 from lakestreams.topology.graph import only_looks_up, sources_of, spans_of
 
 if TYPE_CHECKING:
-    from lakestreams.engine.lake import Lake
+    from lakestreams.engine.runtime.lake import Lake
     from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 

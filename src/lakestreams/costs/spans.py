@@ -12,7 +12,7 @@ from lakestreams.topology.graph import spans_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.ledger import Ledger
+    from lakestreams.engine.ledger.ledger import Ledger
     from lakestreams.topology.topology import Topology
 
 MOST_CYCLES: Final = 100

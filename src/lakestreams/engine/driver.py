@@ -14,50 +14,37 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from lakestreams.engine import (
-    attempts,
-    beside,
-    callbacks,
-    changed,
-    checkpoint,
-    cluster,
-    cycle,
-    delta_source,
-    event_log,
-    fingerprint,
-    ingest,
-    ingest_query,
-    kafka_sink,
-    pace,
-    past,
-    record_sizes,
-    replays,
-    running,
-    settle,
-    starting,
-    stopped,
-    table_identity,
-    topic_identity,
-    unseen,
-)
-from lakestreams.engine.batch_size import Pace, Resized, in_doubt, mean_of
-from lakestreams.engine.bronze import cut_below
-from lakestreams.engine.claiming import Claiming
-from lakestreams.engine.cluster import ClusterView
-from lakestreams.engine.expecting import Expecting
-from lakestreams.engine.lake import Lake
-from lakestreams.engine.last_cycle import LastCycle
-from lakestreams.engine.ledger import Ledger, tables_option
-from lakestreams.engine.noted import TopicPartition
-from lakestreams.engine.plans import History, Ingest, Plan, Range, Standing
-from lakestreams.engine.progress import Event, Listener, Summary, Timer
+from lakestreams.engine.ingest import batches as ingest
+from lakestreams.engine.ingest import checkpoint, delta_source, pending_append, record_sizes, topic_identity, unseen
+from lakestreams.engine.ingest import query as ingest_query
+from lakestreams.engine.ingest.batch_size import Pace, Resized, in_doubt, mean_of
+from lakestreams.engine.ledger import fingerprint, settle, stopped
+from lakestreams.engine.ledger.last_cycle import LastCycle
+from lakestreams.engine.ledger.ledger import Ledger, tables_option
+from lakestreams.engine.ledger.plans import History, Ingest, Plan, Range, Standing
 from lakestreams.engine.protocol import decisions
-from lakestreams.engine.settings import RunSettings
-from lakestreams.engine.tuning import SHUFFLES, Tuning
+from lakestreams.engine.publish import cycle, event_log, kafka_sink
+from lakestreams.engine.publish.events import Closing
+from lakestreams.engine.publish.expectations import Expecting
+from lakestreams.engine.replay import ingest as attempts
+from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.runtime import callbacks
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.progress import Event, Listener, Summary, Timer
+from lakestreams.engine.runtime.settings import RunSettings
+from lakestreams.engine.runtime.tuning import SHUFFLES, Tuning
+from lakestreams.engine.state import past
+from lakestreams.engine.state import policy as pace
+from lakestreams.engine.state.bronze import cut_below
+from lakestreams.engine.takeover import changed, running, table_identity
+from lakestreams.engine.takeover import tables as starting
+from lakestreams.engine.takeover.claiming import Claiming
 from lakestreams.errors import Fenced, LakestreamsError, OffsetsExpired, TopologyInvalid
-from lakestreams.expectations.events import Closing
+from lakestreams.evaluate import walk
 from lakestreams.expectations.rules import RecordRules
-from lakestreams.flow import dataflow
+from lakestreams.kafka import cluster
+from lakestreams.kafka.cluster import ClusterView
+from lakestreams.kafka.noted import TopicPartition
 from lakestreams.topology import validate
 from lakestreams.topology.expectations import MatchRate
 from lakestreams.topology.graph import longest_wait_ms
@@ -142,7 +129,7 @@ class Driver:
             TopologyInvalid: with every fault of the topology and of its partitions at once.
         """
         with self._tuning.utc():
-            outputs, faults = dataflow.check(self._topology, self._spark)
+            outputs, faults = walk.check(self._topology, self._spark)
         found, unfit = delta_source.examine(self._spark, self._lake, self._topology.sources)
         faults = [*faults, *unfit]
         try:
@@ -279,7 +266,9 @@ class Driver:
         self._tell(Event("started", {"lag": lag}))
         self._ingest_requests()
         self._ingest_tables(delta_source.pending(found, positions))
-        with beside.rows(self._ledger.run_id, partial(ingest_query.failure, self._topology.name, topics=self._topics)):
+        with pending_append.rows(
+            self._ledger.run_id, partial(ingest_query.failure, self._topology.name, topics=self._topics)
+        ):
             if pending or (self._topics and not ends):
                 batches = self._pace(known, pending)
                 with self._tuning.rows(min(lag, batches.most) if ends else _UNKNOWN):

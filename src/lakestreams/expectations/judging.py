@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.expectations import outcomes
 from lakestreams.expectations.rules import violated
-from lakestreams.joins.order import (
+from lakestreams.operators.records import (
     AMENDED,
     CONTRIBUTORS,
     KEY,

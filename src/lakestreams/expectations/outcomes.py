@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.joins.order import CONTRIBUTORS, KIND, MATCHED, TIME, UNMATCHED, is_new
+from lakestreams.operators.records import CONTRIBUTORS, KIND, MATCHED, TIME, UNMATCHED, is_new
 from lakestreams.topology.expectations import FanOut, OneOutcomePerLeft
 
 if TYPE_CHECKING:

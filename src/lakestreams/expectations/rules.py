@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.config.expressions import compile_expression
 from lakestreams.errors import LakestreamsError
-from lakestreams.expectations.partitioners import key_on_home_partition
-from lakestreams.joins.order import KEY, VALUE
+from lakestreams.expressions.parse import compile_expression
+from lakestreams.operators.records import KEY, VALUE
+from lakestreams.partitioning.partitioners import key_on_home_partition
 from lakestreams.sql import quoted
 from lakestreams.topology.expectations import OF_RECORDS, Expectations, Invariant, KeyOnHomePartition, Lateness, Rule
 from lakestreams.topology.fields import Fields

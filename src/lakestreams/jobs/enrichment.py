@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakestreams.jobs.entry import run_job
+from lakestreams.run.entry import run_job
 from lakestreams.topology.joins import StreamTableJoin
 
 if TYPE_CHECKING:

@@ -30,9 +30,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewTopic
 
 from lakestreams.errors import BrokerNotReady
+from lakestreams.kafka.transient import passes
 from lakestreams.local.broker_process import HOST, RunningBroker, launch, log_file
 from lakestreams.local.cache import Progress, cache_dir, locked, temporary_dir
-from lakestreams.passing import passes
 
 _ADMIN_TIMEOUT_S = 30.0
 _DELIVERY_TIMEOUT_S = 120.0

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import LakestreamsError
-from lakestreams.joins.order import KEY, KIND, PLACE, TIME, VALUE
+from lakestreams.operators.records import KEY, KIND, PLACE, TIME, VALUE
 from lakestreams.testing.cases import Case, Suite
 from lakestreams.testing.difference import difference, text_of
 from lakestreams.testing.driver import require_sound

@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakestreams.engine.tuning import Tuning
+from lakestreams.engine.runtime.tuning import Tuning
 from lakestreams.errors import InvalidOption, TopologyInvalid, WrongKind
-from lakestreams.flow import dataflow
+from lakestreams.evaluate import walk
 from lakestreams.testing.encode import encode
 from lakestreams.testing.histories import CLOCK, Histories, Piped
 from lakestreams.testing.results import Refused, Result, outputs, refused, to_result
@@ -159,7 +159,7 @@ def require_sound(topology: Topology, spark: SparkSession, partitions: Mapping[s
     for topic in partitions:
         if topic not in topics:
             raise InvalidOption(*unknown("topic", topic, topics))
-    _, faults = dataflow.check(topology, spark)
+    _, faults = walk.check(topology, spark)
     faults += co_partitioning(topology.nodes, {topic: partitions.get(topic, 1) for topic in topics})[0]
     if faults:
         raise TopologyInvalid(faults, topology.name)

@@ -15,14 +15,14 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from lakestreams.engine.ingest import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP, typed_rows
-from lakestreams.engine.quarantine import NULL_KEY
+from lakestreams.engine.ingest.batches import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP, typed_rows
+from lakestreams.engine.publish.quarantine import NULL_KEY
+from lakestreams.evaluate import walk
+from lakestreams.evaluate.sides import EXPECTATION
+from lakestreams.evaluate.walk import Inputs, Results, Scopes
 from lakestreams.expectations.rules import any_of, fields_of
-from lakestreams.flow import dataflow
-from lakestreams.flow.dataflow import Inputs, Results, Scopes
-from lakestreams.flow.sides import EXPECTATION
-from lakestreams.joins.order import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
-from lakestreams.joins.validity import TableSide
+from lakestreams.operators.records import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
+from lakestreams.operators.versions import TableSide
 from lakestreams.sql import quoted
 from lakestreams.topology.graph import passes_null_values, refuses_null_values
 from lakestreams.topology.steps import Repartition
@@ -104,7 +104,7 @@ class Histories:
         self._nulls: dict[str, list[int]] = {}
         self.piped: list[Piped] = []
 
-    def step(self, pieces: Sequence[Piped], *, keeps: bool = True) -> tuple[Results, list[dataflow.Rejected]]:
+    def step(self, pieces: Sequence[Piped], *, keeps: bool = True) -> tuple[Results, list[walk.Rejected]]:
         """Processes further records, in this order.
 
         Args:
@@ -135,7 +135,7 @@ class Histories:
             olds=self._olds, scopes=self._scopes, raw=True, ticks=self._ticks(pieces),
             hold=self._materialised, apart=self._materialised,
         )  # fmt: skip
-        results = dataflow.run(self._topology, inputs)
+        results = walk.run(self._topology, inputs)
         if keeps:
             self._retained = self._remembered(results.kept)
         return results, unreadable
@@ -235,10 +235,10 @@ class Histories:
     def _reason(self, source: Source) -> Column:
         return F.coalesce(*(F.when(condition, F.lit(code)) for code, condition in self._codes(source).items()))
 
-    def _bad(self, source: Source, judged: DataFrame) -> list[dataflow.Rejected]:
+    def _bad(self, source: Source, judged: DataFrame) -> list[walk.Rejected]:
         coordinates = [F.lit(source.topic).alias("source"), *map(F.col, ("partition", "offset", "attempt"))]
         return [
-            dataflow.Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
+            walk.Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
             for code in self._codes(source)
         ]
 

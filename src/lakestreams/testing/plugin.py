@@ -34,7 +34,7 @@ def lakestreams_spark() -> SparkSession:
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
 
-    from lakestreams.engine.tuning import SETTINGS  # noqa: PLC0415
+    from lakestreams.engine.runtime.tuning import SETTINGS  # noqa: PLC0415
     from lakestreams.local.session import spark_session  # noqa: PLC0415
 
     return SparkSession.getActiveSession() or spark_session("lakestreams-tests", quick=True, extra_conf=SETTINGS)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.quarantine import NULL_VALUE
-from lakestreams.joins.order import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME, VALUE
+from lakestreams.engine.publish.quarantine import NULL_VALUE
+from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME, VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Row
 
-    from lakestreams.flow.dataflow import Rejected, Results
+    from lakestreams.evaluate.walk import Rejected, Results
     from lakestreams.testing.histories import Histories
     from lakestreams.topology.node import Sink
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lakestreams.engine.tuning import Tuning
+from lakestreams.engine.runtime.tuning import Tuning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

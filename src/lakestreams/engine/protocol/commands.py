@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from lakestreams.engine.plans import Plan
+from lakestreams.engine.ledger.plans import Plan
 
 Role = Literal["epoch", "maintain"]
 

@@ -10,9 +10,19 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final, Literal, TypeVar
 
-from lakestreams.engine.noted import TopicPartition
-from lakestreams.engine.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, Standing, StoredState, Tail
+from lakestreams.engine.ledger.plans import (
+    ATTEMPTS,
+    History,
+    Ingest,
+    KnownTable,
+    Plan,
+    Range,
+    Standing,
+    StoredState,
+    Tail,
+)
 from lakestreams.engine.protocol.commands import REPLAYS, Stop, Transaction, Turn
+from lakestreams.kafka.noted import TopicPartition
 
 State = Literal["none", "planned", "executed", "left", "closed"]
 _T = TypeVar("_T")

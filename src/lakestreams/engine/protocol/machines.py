@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakestreams.engine import settle
-from lakestreams.engine.noted import TopicPartition
-from lakestreams.engine.plans import History, Ingest, Plan, Range, Standing, StoredState
+from lakestreams.engine.ledger import settle
+from lakestreams.engine.ledger.plans import History, Ingest, Plan, Range, Standing, StoredState
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import (
     LEDGER,
@@ -30,6 +29,7 @@ from lakestreams.engine.protocol.commands import (
     Turn,
     Wait,
 )
+from lakestreams.kafka.noted import TopicPartition
 
 # --- taking over: claim, raise, seal, and only then read ---------------------------------------------------------------
 

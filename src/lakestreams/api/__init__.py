@@ -1,0 +1,1 @@
+"""What users type: `StreamsBuilder`, and the handles of streams and tables. Each call adds a node to a topology."""

@@ -1,0 +1,133 @@
+"""What the handles have in common: a node, the builder that collects it, and what is expected of its rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from lakestreams.errors import InvalidOption, MixedBuilders
+from lakestreams.topology.expectations import Invariant, Rule, RuleAction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakestreams.api.builder import StreamsBuilder
+    from lakestreams.topology.kinds import Predicate
+    from lakestreams.topology.node import Node
+
+
+class Handle:
+    """A node together with the builder that collects it."""
+
+    __slots__ = ("_builder", "_node")
+
+    def __init__(self, builder: StreamsBuilder, node: Node) -> None:
+        self._builder = builder
+        self._node = node
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._node.name
+
+    @property
+    def node(self) -> Node:
+        """The node itself."""
+        return self._node
+
+    def __repr__(self) -> str:
+        """Kind and name."""
+        return f"{type(self).__name__}({self._node.name!r})"
+
+    # --- expectations ------------------------------------------------------------------------------------------------
+
+    def expect(self, name: str, condition: str | Predicate) -> Self:
+        """Expects each row to fulfil a condition; those that do not are counted, and kept.
+
+        Args:
+            name: of the expectation, unique in the dataset.
+            condition: SQL over the row's columns (those of the key, too), or a function from its fields to a boolean
+                Column. A condition that is null is violated; SQL that would raise, such as a cast, is null.
+
+        Returns:
+            The same handle: an expectation is no step.
+        """
+        return self._expect({name: condition}, "warn")
+
+    def expect_or_drop(self, name: str, condition: str | Predicate) -> Self:
+        """As `expect`; a row that violates the condition goes to quarantine and no further.
+
+        Of a source, an output, or a step that makes a stream. (A table that steps made has no row to leave out: its
+        last one would stay without a word.)
+        """
+        return self._expect({name: condition}, "drop")
+
+    def expect_or_fail(self, name: str, condition: str | Predicate) -> Self:
+        """As `expect`; a row that violates the condition ends the run before anything of its cycle is published."""
+        return self._expect({name: condition}, "fail")
+
+    def expect_all(self, conditions: Mapping[str, str | Predicate]) -> Self:
+        """As `expect`, of several conditions by name."""
+        return self._expect(conditions, "warn")
+
+    def expect_all_or_drop(self, conditions: Mapping[str, str | Predicate]) -> Self:
+        """As `expect_or_drop`, of several conditions by name."""
+        return self._expect(conditions, "drop")
+
+    def expect_all_or_fail(self, conditions: Mapping[str, str | Predicate]) -> Self:
+        """As `expect_or_fail`, of several conditions by name."""
+        return self._expect(conditions, "fail")
+
+    def holds(self, *invariants: Invariant) -> Self:
+        """Expects something of many rows together, such as `FanOut(at_most=3)` of a join.
+
+        Args:
+            *invariants: of the kinds in `lakestreams.invariants`; each says which datasets it fits.
+        """
+        for one in invariants:
+            given: object = one  # users without a type checker pass anything
+            if not isinstance(given, Invariant):
+                msg = f"{self.name}.holds() takes invariants, not {type(given).__name__}"
+                raise TypeError(msg)
+            self._builder.expect(self._node, one)
+        return self
+
+    def _expect(self, conditions: Mapping[str, str | Predicate], action: RuleAction) -> Self:
+        for name, condition in conditions.items():
+            self._builder.expect(self._node, Rule(self.name, name, condition, action))
+        return self
+
+    def _other(self, given: object, verb: str, takes: str) -> Node:
+        """The node of the other handle that a step is given.
+
+        Raises:
+            TypeError: if it is no handle at all.
+            MixedBuilders: if another builder collects it.
+        """
+        if not isinstance(given, Handle):
+            msg = f"{self.name}.{verb}() takes {takes}, not {type(given).__name__}"
+            raise TypeError(msg)
+        if given._builder is not self._builder:  # noqa: SLF001 - the same class family
+            msg = f"{self.name} and {given.name} belong to different builders"
+            raise MixedBuilders(msg)
+        return given.node
+
+    def _named(self, name: str | None, verb: str) -> str:
+        return f"{self.name}_{verb}" if name is None else name
+
+
+class Output(Handle):
+    """An output, of whose rows something can be expected; nothing can follow it."""
+
+    __slots__ = ()
+
+
+def require_function(given: object, where: str) -> None:
+    """Refuses what is no function, such as SQL text; users without a type checker pass anything.
+
+    Raises:
+        InvalidOption: of the step at `where`.
+    """
+    if not callable(given):
+        message = f"{given!r} is not a function"
+        hint = 'give a function of the record\'s fields, such as lambda row: row.page != "/b"; in YAML files steps take SQL'
+        raise InvalidOption(message, hint=hint, where=where)

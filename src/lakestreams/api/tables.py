@@ -1,0 +1,247 @@
+"""KTable and GlobalKTable: the handles of tables. They are immutable; each call adds a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+
+from lakestreams.api.handles import Handle, Output, require_function
+from lakestreams.api.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper
+from lakestreams.topology.derived import Suppress, ToStream
+from lakestreams.topology.durations import Duration, to_ms
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink
+from lakestreams.topology.steps import DropAbsentDeletes, Filter, MapValues
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lakestreams.api.grouped import KGroupedTable
+    from lakestreams.api.streams import KStream
+    from lakestreams.formats.base import Format
+    from lakestreams.topology.kinds import (
+        AnyJoiner,
+        GroupMapper,
+        Joiner,
+        LeftJoiner,
+        Mapper,
+        OuterJoiner,
+        OuterJoinKind,
+        Predicate,
+        TableMode,
+        WhenFull,
+    )
+    from lakestreams.topology.node import Node
+
+WINDOW_CLOSES = "window_closes"
+
+
+class _Table(Handle):
+    """The steps that tables of both kinds have."""
+
+    __slots__ = ()
+
+    def map_values(self, mapper: Mapper, *, name: str | None = None) -> Self:
+        """A table whose rows' values are the mapper's columns.
+
+        Args:
+            mapper: from the row's fields to a dict of name to Column.
+            name: of the step; by default `<input>_map_values`.
+        """
+        step = self._named(name, "map_values")
+        require_function(mapper, f'map_values "{step}"')
+        return self._add(MapValues(step, self._node, mapper))
+
+    def filter(self, predicate: Predicate, *, name: str | None = None) -> Self:
+        """A table of the rows whose predicate is true; a row that ceases to fulfil it is deleted.
+
+        A row that does not pass and did not before is deleted once more, or not told: as Kafka's KTableFilter, by whether
+        the filter knows the row before (decision 0028).
+
+        Args:
+            predicate: from the row's fields to a boolean Column.
+            name: of the step; by default `<input>_filter`.
+        """
+        step = self._named(name, "filter")
+        require_function(predicate, f'filter "{step}"')
+        return self._add(Filter(step, self._node, predicate))
+
+    def _add(self, node: Node) -> Self:
+        return type(self)(self._builder, self._builder.add(node))
+
+
+class GlobalKTable(_Table):
+    """A table that every task holds whole, for streams to join by a key of their choice; not co-partitioned.
+
+    It is the right side of `KStream.join` and `KStream.left_join`, and nothing else.
+    """
+
+    __slots__ = ()
+
+
+class KTable(_Table):
+    """A changelog read as a table: the newest record of each key; a null value deletes the key's row."""
+
+    __slots__ = ()
+
+    def drop_absent_deletes(self, *, name: str | None = None) -> KTable:
+        """A table without the deletions of keys that have no row, which could cause tombstones that nobody needs.
+
+        Kafka Streams drops them where a record cache lies before the table's store (its default), and tells joins of
+        them where none does. A versioned table is an unversioned one from here on.
+
+        Args:
+            name: of the step; by default `<input>_drop_absent_deletes`.
+        """
+        return self._add(DropAbsentDeletes(self._named(name, "drop_absent_deletes"), self._node))
+
+    def to_stream(self, *, name: str | None = None) -> KStream:
+        """The table's changes as a stream: a new row is a record, a deletion one with a null value.
+
+        What reads the stream skips null values; `to_delta` writes none. The table's own `to_delta(mode="changes")`
+        keeps its deletions.
+
+        Args:
+            name: of the step; by default `<input>_to_stream`.
+        """
+        from lakestreams.api.streams import KStream  # noqa: PLC0415 - streams know tables, this one step goes back
+
+        return KStream(self._builder, self._builder.add(ToStream(self._named(name, "to_stream"), self._node)))
+
+    def group_by(self, mapper: GroupMapper | str | Sequence[str]) -> KGroupedTable:
+        """The rows in groups of a key made from them; a row that changes leaves its group and enters its new one.
+
+        Args:
+            mapper: from the row's fields to a dict of key column name to Column, or to a pair of dicts: the key's
+                columns and those of the value that is to be aggregated; or a column's name, or several. A row whose
+                group key is null is in no group.
+        """
+        from lakestreams.api.grouped import KGroupedTable  # noqa: PLC0415 - aggregates of groups are tables again
+
+        made: Any = mapper if callable(mapper) else key_mapper(mapper)
+        return KGroupedTable(self._builder, self._node, group=made)
+
+    def suppress(
+        self,
+        until: Duration,
+        *,
+        max_records: int | None = None,
+        when_full: WhenFull = "emit",
+        name: str | None = None,
+    ) -> KTable:
+        """A table whose updates wait, so that only the last one of a while is told.
+
+        Args:
+            until: how long a key's first update waits, in the event time of the updates: then the last one comes out,
+                deletions too; or `"window_closes"`, of a windowed aggregate: each window gives one final row when the
+                clock of the updates reaches its end and grace, and no deletions.
+            max_records: how many keys may wait in each task; by default any number.
+            when_full: `emit` lets the oldest ones out early; `shutdown` stops the run, which writes nothing.
+            name: of the step; by default `<input>_suppress`.
+
+        Raises:
+            InvalidDuration: of a duration that is none.
+        """
+        until_ms = None if until == WINDOW_CLOSES else to_ms(until, f'until (or "{WINDOW_CLOSES}")')
+        return self._add(Suppress(self._named(name, "suppress"), self._node, until_ms, max_records, when_full))
+
+    @overload
+    def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable: ...
+    @overload
+    def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
+    def join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
+        """A table of each row together with the right table's row of its key; kept up to date from both sides.
+
+        With `left_on` by foreign key: each row together with the right row that it names (KIP-213); it has the left
+        row's key, and at a change on the right the time of that alone. Else a result's time is the later one of both.
+
+        Args:
+            right: the other table.
+            joiner: from both rows' fields to a dict of name to Column; without one all columns of both values come
+                out, prefixed with the side's name where they clash.
+            **options: `name` of the step, by default `<left>_join_<right>`. By key: `co_partitioning`, what unequal
+                partition counts mean: `require` (refused, the default), `warn` or `off`. By foreign key: `left_on`,
+                the columns that hold the right table's key, in its order: a name, several, or a function from the
+                left row's fields to a Column, or to a dict of name to Column.
+
+        Raises:
+            WrongKind: if the right side is not a KTable.
+            InvalidOption: of an option that this join does not take.
+            MixedBuilders: if the right side belongs to another builder.
+        """
+        return self._join("inner", right, joiner, options)
+
+    @overload
+    def left_join(
+        self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByKeyOfTables]
+    ) -> KTable: ...
+    @overload
+    def left_join(self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
+    def left_join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
+        """As `join`, with nulls where the right table has no row.
+
+        Args:
+            right: the other table.
+            joiner: as for `join`; the right row may be missing.
+            **options: as for `join`; the name is by default `<left>_left_join_<right>`.
+
+        Raises:
+            WrongKind, InvalidOption: as for `join`.
+        """
+        return self._join("left", right, joiner, options)
+
+    def outer_join(self, right: KTable, joiner: OuterJoiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable:
+        """As `join`, of the keys that either table has, with nulls where the other one has no row.
+
+        There is none by foreign key: a right row that no left row names would have no key.
+
+        Args:
+            right: the other table.
+            joiner: as for `join`; either row may be missing.
+            **options: as for `join` by key; the name is by default `<left>_outer_join_<right>`.
+
+        Raises:
+            WrongKind: as for `join`, and by foreign key.
+            InvalidOption: as for `join`.
+        """
+        return self._join("outer", right, joiner, options)
+
+    def to_delta(
+        self,
+        table: str,
+        *,
+        mode: TableMode = "merge",
+        cluster_by: Iterable[str] = (),
+        partition_by: Iterable[str] = (),
+        change_feed: bool = False,
+    ) -> Output:
+        """Writes the table to a Delta table, one commit a cycle, exactly once.
+
+        The Delta table's columns: the key's, the value's but for those of a key column's name, `event_time_ms` (the
+        row's time by Kafka's rules) and the struct `_lineage`. A row is found again by its key's columns.
+
+        Args:
+            table: such as `silver.customers`; one to three parts.
+            mode: `merge` keeps one row a key and deletes what is deleted; `changes` appends every change.
+            cluster_by: columns for liquid clustering.
+            partition_by: columns for Hive-style partitions; not together with `cluster_by`.
+            change_feed: whether Delta keeps a change data feed of the table.
+        """
+        node = DeltaSink(table, self._node, tuple(cluster_by), tuple(partition_by), mode, change_feed)
+        return Output(self._builder, self._builder.add(node))
+
+    def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:
+        """Writes the table's changes to a Kafka topic, at least once: each new row a record, each deletion a null value.
+
+        The topic can be read as a table again, and compacted. What a run that fails repeats, the partitions, the order
+        and the headers are as for a stream's `to_kafka`.
+
+        Args:
+            topic: one that exists and that the pipeline does not read.
+            key, value: as for a stream's `to_kafka`.
+        """
+        return Output(self._builder, self._builder.add(KafkaSink(topic, self._node, key, value)))
+
+    def _join(
+        self, how: OuterJoinKind, right: object, joiner: AnyJoiner | None, options: Mapping[str, object]
+    ) -> KTable:
+        verb = "join" if how == "inner" else f"{how}_join"
+        return self._add(declare(how, self._node, self._other(right, verb, "a KTable"), joiner, options))

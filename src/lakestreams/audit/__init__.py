@@ -1,1 +1,0 @@
-"""What is in the tables beside what bronze and the ledger give, and the fate of a record: `verify` and `why`."""

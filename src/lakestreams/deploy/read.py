@@ -1,0 +1,314 @@
+"""A bundle as it stands in its files, resolved for one target: includes, target overrides, variables, references.
+
+What the Databricks CLI does before it calls anybody, as far as the jobs of this package need it; so that a bundle can be
+checked, compared and deployed in tests on a machine that has neither the CLI nor a workspace. Rules followed are those of
+CLI 1.13: `${bundle...}`, `${workspace...}` and `${var...}` first, then the target's mode and presets, `${resources...}` last.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from lakestreams.deploy.presets import apply_presets
+from lakestreams.errors import BundleInvalid, ConfigUnreadable
+
+FILE: Final = "databricks.yml"
+REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
+# Lists whose items a target overrides one by one, and by which key; items of other lists are appended.
+_KEYED: Final = {
+    "tasks": "task_key",
+    "job_clusters": "job_cluster_key",
+    "environments": "environment_key",
+    "parameters": "name",
+}
+# What only a deployment knows of a resource.
+_COMPUTED: Final = {"dashboards": ("id",), "jobs": ("id",), "schemas": ("id",), "volumes": ("id", "volume_path")}
+
+
+@dataclass(frozen=True)
+class User:
+    """Who deploys; `name` is the e-mail address or, of a service principal, its application id."""
+
+    name: str = "you@example.com"
+
+    @property
+    def short_name(self) -> str:
+        """What the CLI makes of the name for prefixes and tags."""
+        return re.sub(r"[^a-z0-9]+", "_", self.name.partition("@")[0].lower()).strip("_")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle for one target.
+
+    Attributes:
+        root: the folder of databricks.yml.
+        target: the target's name.
+        user: who deploys.
+        config: everything but resources and variables, references resolved; `workspace` has all its paths.
+        variables: name to value, resolved.
+        resources: kind to key to resource, mode and presets applied, references resolved.
+        files: resource (`jobs.enrichment`) to the file it stands in; relative paths start at that file's folder.
+        dangling: references that lead nowhere.
+        unmatched: patterns of `include` and `sync.exclude` that match no file.
+        doubled: resources that two files declare.
+    """
+
+    root: Path
+    target: str
+    user: User
+    config: Mapping[str, Any]
+    variables: Mapping[str, Any]
+    resources: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, Path]
+    dangling: tuple[str, ...]
+    unmatched: tuple[str, ...]
+    doubled: tuple[str, ...]
+
+    @property
+    def jobs(self) -> Mapping[str, Any]:
+        """Key to job."""
+        return self.resources.get("jobs", {})
+
+    @property
+    def dashboards(self) -> Mapping[str, Any]:
+        """Key to dashboard."""
+        return self.resources.get("dashboards", {})
+
+    def where(self, resource: str) -> str:
+        """The file of a resource, for messages, with the resource: `resources/verify.job.yml  jobs.verify`."""
+        return f"{self.files[resource].relative_to(self.root).as_posix()}  {resource}"
+
+
+def targets(root: Path) -> list[str]:
+    """The names of the bundle's targets, in the order of the file.
+
+    Raises:
+        ConfigUnreadable: if there is no bundle.
+    """
+    return list(_mapping(read_yaml(root / FILE).get("targets"), "targets"))
+
+
+def load(root: Path, target: str, variables: Mapping[str, str] | None = None, user: User | None = None) -> Bundle:
+    """The bundle of a target.
+
+    Args:
+        root: the folder of databricks.yml.
+        target: one of its targets.
+        variables: what `--var` or `BUNDLE_VAR_<name>` would give.
+        user: who deploys; a name that belongs to nobody by default.
+
+    Raises:
+        ConfigUnreadable: if a file is missing or no YAML, or has a key twice.
+        BundleInvalid: if there is no such target.
+    """
+    config, user = read_yaml(root / FILE), user or User()
+    known_targets = _mapping(config.get("targets"), "targets")
+    if target not in known_targets:
+        msg = f"{FILE} has no target {target!r}"
+        raise BundleInvalid(msg, hint=f"name one of: {', '.join(known_targets)}", where=FILE)
+    chosen = known_targets[target] or {}
+    raw, files, doubled, unmatched = _resources(root, config)
+    _merge(raw, chosen.get("resources", {}))
+    whole = {name: part for name, part in config.items() if name not in ("targets", "resources", "variables")}
+    _merge(whole, {name: part for name, part in chosen.items() if name not in ("resources", "variables")})
+    unmatched += [f"sync.exclude: {one}" for one in whole.get("sync", {}).get("exclude", []) if not _any(root, one)]
+
+    resolver = _Resolver({"bundle.name": config["bundle"]["name"], "bundle.target": target})
+    given = _variables(config, chosen, variables or {}, target, resolver)
+    resolver.known |= {
+        "workspace.current_user.userName": user.name,
+        "workspace.current_user.short_name": user.short_name,
+        "workspace.current_user.domain_friendly_name": user.short_name,
+    }
+    resolver.known |= {f"var.{name}": value for name, value in given.items() if value is not None}
+    whole["workspace"] = resolver.resolved(_workspace(whole.get("workspace") or {}))
+    resolver.known |= {f"workspace.{name}": value for name, value in whole["workspace"].items()}
+    whole = resolver.resolved(whole)
+    raw = apply_presets(resolver.resolved(raw), whole, user.short_name)
+    resolver.later = False
+    resolver.known |= dict(_resource_fields(raw))
+    return Bundle(
+        root=root,
+        target=target,
+        user=user,
+        config=resolver.resolved(whole),
+        variables={name: resolver.resolved(value) for name, value in given.items()},
+        resources=resolver.resolved(raw),
+        files=files,
+        dangling=tuple(dict.fromkeys(resolver.dangling)),
+        unmatched=tuple(unmatched),
+        doubled=tuple(doubled),
+    )
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML in which a later key does not silently win over an earlier one."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        twice = sorted({str(key) for key in keys if keys.count(key) > 1})
+        if twice:
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]} stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """A YAML file that holds a mapping.
+
+    Raises:
+        ConfigUnreadable: if it is missing, no YAML, no mapping, or has a key twice.
+    """
+    try:
+        found = yaml.load(file.read_text(encoding="utf-8"), _Strict)  # noqa: S506 - a SafeLoader
+    except FileNotFoundError:
+        msg = f"there is no file {file.name} in {file.parent}"
+        raise ConfigUnreadable(msg, hint="--bundle FOLDER names the bundle; lakestreams init makes one") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        msg = f"{file.name} cannot be read: {error}"
+        raise ConfigUnreadable(msg, where=str(file)) from None
+    return _mapping(found, file.name)
+
+
+def _mapping(found: Any, what: str) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        msg = f"{what} is no mapping"
+        raise ConfigUnreadable(msg)
+    return found
+
+
+def _resources(
+    root: Path, config: Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], dict[str, Path], list[str], list[str]]:
+    """Kind to key to resource; resource to file; resources that stand twice; includes that match nothing."""
+    resources: dict[str, dict[str, Any]] = {}
+    files: dict[str, Path] = {}
+    doubled, unmatched, included = [], [], []
+    for pattern in config.get("include", []):
+        matching = sorted(root.glob(pattern))
+        included += matching
+        if not matching:
+            unmatched.append(f"include: {pattern}")
+    for file in (root / FILE, *included):
+        for kind, items in (read_yaml(file).get("resources") or {}).items():
+            for key, item in items.items():
+                if key in resources.get(kind, {}):
+                    doubled.append(f"{kind}.{key}")
+                resources.setdefault(kind, {})[key] = copy.deepcopy(item)
+                files[f"{kind}.{key}"] = file
+    return resources, files, doubled, unmatched
+
+
+def _any(root: Path, pattern: str) -> bool:
+    return any(True for _ in root.glob(pattern))
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for name, value in more.items():
+        there = into.get(name)
+        if isinstance(value, Mapping) and isinstance(there, dict):
+            _merge(there, value)
+        elif isinstance(value, list) and isinstance(there, list):
+            into[name] = _merged_lists(there, value, _KEYED.get(name))
+        else:
+            into[name] = copy.deepcopy(value)
+
+
+def _merged_lists(there: list[Any], more: list[Any], key: str | None) -> list[Any]:
+    merged = copy.deepcopy(there)
+    for item in more:
+        same = next((one for one in merged if key and one.get(key) == item.get(key)), None)
+        if same is None:
+            merged.append(copy.deepcopy(item))
+        else:
+            _merge(same, item)
+    return merged
+
+
+# --- references ------------------------------------------------------------------------------------------------------
+
+
+def _variables(
+    config: Mapping[str, Any], chosen: Mapping[str, Any], given: Mapping[str, str], target: str, resolver: _Resolver
+) -> dict[str, Any]:
+    values = {name: (spec or {}).get("default") for name, spec in (config.get("variables") or {}).items()}
+    own = chosen.get("variables") or {}
+    resolver.dangling += [f"targets.{target}.variables.{name}" for name in own if name not in values]
+    resolver.dangling += [f"var.{name}" for name in given if name not in values]
+    return values | own | dict(given)
+
+
+def _workspace(given: Mapping[str, Any]) -> dict[str, Any]:
+    root = given.get(
+        "root_path", "/Workspace/Users/${workspace.current_user.userName}/.bundle/${bundle.name}/${bundle.target}"
+    )
+    below = {f"{name}_path": f"{root}/{folder}" for name, folder in _FOLDERS.items()}
+    return {"root_path": root} | below | dict(given)
+
+
+_FOLDERS: Final = {"file": "files", "artifact": "artifacts", "state": "state", "resource": "resources"}
+
+
+def _resource_fields(resources: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """What `${resources.<kind>.<key>.<field>}` may name: the fields that are written, and those a deployment makes."""
+    for kind, items in resources.items():
+        for key, item in items.items():
+            made = dict.fromkeys(_COMPUTED.get(kind, ()), f"<{kind}.{key}>")
+            if kind == "volumes":
+                made["volume_path"] = "/".join(
+                    ("/Volumes", *(str(item.get(part)) for part in ("catalog_name", "schema_name", "name")))
+                )
+            for name, value in (made | item).items():
+                yield f"resources.{kind}.{key}.{name}", value
+
+
+@dataclass
+class _Resolver:
+    """Replaces references; `later` leaves those to resources for a second pass."""
+
+    known: dict[str, Any]
+    later: bool = True
+    dangling: list[str] = field(default_factory=list)
+
+    def resolved(self, part: Any, within: tuple[str, ...] = ()) -> Any:
+        if isinstance(part, dict):
+            return {name: self.resolved(value, within) for name, value in part.items()}
+        if isinstance(part, list):
+            return [self.resolved(value, within) for value in part]
+        if not isinstance(part, str):
+            return part
+        whole = REFERENCE.fullmatch(part)
+        if whole:  # a whole value keeps its type
+            return self._value(whole[1], within)
+        return REFERENCE.sub(lambda found: str(self._value(found[1], within)), part)
+
+    def _value(self, name: str, within: tuple[str, ...]) -> Any:
+        if self.later and name.startswith("resources."):
+            return f"${{{name}}}"
+        value, found = _looked_up(self.known, name)
+        if not found or name in within:
+            self.dangling.append(name)
+            return f"${{{name}}}"
+        return self.resolved(value, (*within, name))
+
+
+def _looked_up(known: Mapping[str, Any], name: str) -> tuple[Any, bool]:
+    """A name, or a field of a known mapping: `var.cluster.node_type_id`."""
+    if name in known:
+        return known[name], True
+    parent, _, last = name.rpartition(".")
+    if parent and parent.count(".") >= 1:
+        value, found = _looked_up(known, parent)
+        if found and isinstance(value, Mapping) and last in value:
+            return value[last], True
+    return None, False

@@ -1,0 +1,337 @@
+"""What can be wrong with a resolved bundle and seen without a workspace.
+
+Fields of jobs and their types are looked at by `fields`, as the CLI's own validation does. These rules look at what refers
+to what, at what the wheel's entry points accept, and at how streaming jobs must be started; most of what they find would
+otherwise show when a job runs, or never (a task that is declared twice is silently one).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tomllib
+import zoneinfo
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from lakestreams.deploy import dashboards, fields, quartz
+from lakestreams.deploy.bodies import dashboard_file, is_local, wheel_file
+from lakestreams.deploy.presets import TRIGGERS
+from lakestreams.deploy.read import FILE, Bundle, read_yaml
+from lakestreams.errors import BundleInvalid
+from lakestreams.run.arguments import PACKAGE, READERS, parsers
+
+COMPUTE: Final = ("environment_key", "existing_cluster_id", "job_cluster_key", "new_cluster")
+_CODE: Final = ("python_wheel_task", "spark_python_task")
+_MODES: Final = ("development", "production")
+_ENVIRONMENT_VERSIONS: Final = ("1", "2", "3", "4", "5")
+_NOTEBOOK: Final = "# Databricks notebook source"
+_DASHBOARD_KEYS: Final = frozenset(
+    [
+        "dataset_catalog",
+        "dataset_schema",
+        "display_name",
+        "embed_credentials",
+        "file_path",
+        "lifecycle",
+        "parent_path",
+        "permissions",
+        "warehouse_id",
+    ]
+)
+
+
+Wheels: TypeAlias = "Mapping[str, Mapping[str, ArgumentParser | None]]"
+"""Package to entry point to the parser of its arguments; None where only the name is known."""
+
+
+def known_wheels(root: Path) -> Wheels:
+    """Our own wheel, and the one that a pyproject.toml beside databricks.yml builds."""
+    found: dict[str, Mapping[str, ArgumentParser | None]] = {PACKAGE: {**parsers(), PACKAGE: None}}
+    file = root / "pyproject.toml"
+    if file.is_file():
+        project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
+        if project.get("name", PACKAGE) != PACKAGE:
+            found[project["name"]] = dict.fromkeys(project.get("scripts", {}))
+    return found
+
+
+def faults(bundle: Bundle, wheels: Wheels | None = None) -> list[BundleInvalid]:
+    """Every fault of a bundle, each with its place and what to do.
+
+    Args:
+        bundle: for one target.
+        wheels: what tasks may run; by default our wheel and the bundle's own.
+    """
+    known = wheels or known_wheels(bundle.root)
+    found = [*_whole_faults(bundle)]
+    for key, job in bundle.jobs.items():
+        wrong = list(fields.mistakes(job))
+        found += [BundleInvalid(one.message, one.hint, bundle.where(f"jobs.{key}")) for one in wrong]
+        if not any(one.shape for one in wrong):  # else there is nothing to hold on to
+            found += _Job(bundle, key, known).faults()
+    for key in bundle.dashboards:
+        found += _dashboard_faults(bundle, key)
+    return found
+
+
+# --- the bundle as a whole -------------------------------------------------------------------------------------------
+
+
+def _whole_faults(bundle: Bundle) -> Iterator[BundleInvalid]:
+    here = f"target {bundle.target}"
+    for name in bundle.dangling:
+        yield BundleInvalid(f"reference to nothing: {name}", "declare it, or correct the name", here)
+    for what in bundle.unmatched:
+        yield BundleInvalid(f"{what} matches no file", "correct the pattern, or remove it", "databricks.yml")
+    for name in bundle.doubled:
+        yield BundleInvalid(
+            f"{name} stands in two files", "rename one: the later one silently wins", bundle.where(name)
+        )
+    config = bundle.config
+    mode, paused = config.get("mode"), (config.get("presets") or {}).get("trigger_pause_status")
+    written = _written_root(bundle)
+    if mode not in (None, *_MODES):
+        yield BundleInvalid(f"the mode is {mode!r}", f"one of {', '.join(_MODES)}, or none", here)
+    if mode == "production" and written is None:
+        hint = "/Workspace/Users/${workspace.current_user.userName}/.bundle/${bundle.name}/${bundle.target}"
+        yield BundleInvalid("mode production without workspace.root_path", hint, here)
+    if mode == "development" and paused == "UNPAUSED":
+        yield BundleInvalid("mode development with triggers that are not paused", "remove the preset", here)
+    if (written or "").startswith("/Workspace/Shared") and not _everybody_manages(config):
+        yield BundleInvalid(
+            "the root_path is shared with everybody and the permissions are not",
+            "permissions: {level: CAN_MANAGE, group_name: users}, or a folder of the deployer's own",
+            here,
+        )
+
+
+def _written_root(bundle: Bundle) -> str | None:
+    """What the files say; the resolved bundle has a path anyway."""
+    config = read_yaml(bundle.root / FILE)
+    places = [config.get("workspace"), (config["targets"][bundle.target] or {}).get("workspace")]
+    paths = [place["root_path"] for place in places if place and "root_path" in place]
+    return str(paths[-1]) if paths else None
+
+
+def _everybody_manages(config: Mapping[str, Any]) -> bool:
+    return any(
+        one.get("group_name") == "users" and one.get("level") == "CAN_MANAGE" for one in config.get("permissions") or []
+    )
+
+
+# --- a dashboard -----------------------------------------------------------------------------------------------------
+
+
+def _dashboard_faults(bundle: Bundle, key: str) -> Iterator[BundleInvalid]:
+    dashboard, where = bundle.dashboards[key], bundle.where(f"dashboards.{key}")
+    for name in sorted(dashboard.keys() - _DASHBOARD_KEYS):
+        yield BundleInvalid(f"unknown key {name}", f"one of {', '.join(sorted(_DASHBOARD_KEYS))}", where)
+    warehouse = dashboard.get("warehouse_id")
+    if not warehouse:
+        yield BundleInvalid(
+            "no warehouse_id: nothing would ask its queries", "warehouse_id: ${var.warehouse_id}", where
+        )
+    elif not isinstance(warehouse, str):
+        yield BundleInvalid(f"the warehouse_id is {warehouse!r} and no text", f'quote it: "{warehouse}"', where)
+    if dashboard.get("embed_credentials") and bundle.config.get("run_as"):
+        yield BundleInvalid(
+            "embed_credentials would show everybody what its deployer may see, and run_as does not reach dashboards",
+            "embed_credentials: false",
+            where,
+        )
+    file = dashboard_file(bundle, key)
+    if not file.is_file():
+        reference = dashboard.get("file_path")
+        told = f"there is no dashboard {reference}" if reference else "no file_path"
+        yield BundleInvalid(told, "the path of a .lvdash.json; it starts at the file it stands in", where)
+        return
+    for what in dashboards.mistakes(file.read_text(encoding="utf-8")):
+        yield BundleInvalid(f"{file.name}: {what}", "mend the file, or export the dashboard once more", where)
+
+
+# --- a job -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Job:
+    bundle: Bundle
+    key: str
+    wheels: Wheels
+
+    def __post_init__(self) -> None:
+        self.job: Mapping[str, Any] = self.bundle.jobs[self.key]
+        self.folder = self.bundle.files[f"jobs.{self.key}"].parent
+        self.tasks: list[Mapping[str, Any]] = self.job.get("tasks", [])
+        self.environments = {
+            one.get("environment_key"): one.get("spec", {}) for one in self.job.get("environments", [])
+        }
+        self.clusters = {one.get("job_cluster_key") for one in self.job.get("job_clusters", [])}
+
+    def faults(self) -> Iterator[BundleInvalid]:
+        yield from self._starts()
+        yield from self._shape()
+        for task in self.tasks:
+            yield from self._task(task, f"task {task.get('task_key')}")
+
+    def _fault(self, message: str, hint: str) -> BundleInvalid:
+        return BundleInvalid(message, hint, self.bundle.where(f"jobs.{self.key}"))
+
+    def _starts(self) -> Iterator[BundleInvalid]:
+        started = [name for name in TRIGGERS if name in self.job]
+        if len(started) > 1:
+            yield self._fault(f"it is started by {' and '.join(started)}", f"keep one of {', '.join(TRIGGERS)}")
+        for name in started:
+            written = _raw(self.bundle, self.key).get(name)
+            if isinstance(written, Mapping) and written.get("pause_status") == "UNPAUSED":
+                yield self._fault(
+                    f"{name} says pause_status UNPAUSED, which also holds in development and where a preset pauses",
+                    "remove it: a deployment is not paused by default",
+                )
+        schedule = self.job.get("schedule") or {}
+        expression = schedule.get("quartz_cron_expression")
+        wrong = quartz.fault(str(expression)) if "schedule" in self.job else None
+        if wrong:
+            yield self._fault(f"the schedule {expression!r} is no Quartz expression: {wrong}", "such as 0 0/15 * * * ?")
+        zone = schedule.get("timezone_id")
+        if "schedule" in self.job and zone not in zoneinfo.available_timezones():
+            yield self._fault(f"the schedule's timezone_id is {zone!r}", "such as UTC or Europe/Berlin")
+
+    def _shape(self) -> Iterator[BundleInvalid]:
+        keys = [task.get("task_key") for task in self.tasks]
+        for name in sorted({str(name) for name in keys if keys.count(name) > 1}):
+            yield self._fault(f"task_key {name} stands twice, and the later task silently wins", "give it another name")
+        if not self.tasks:
+            yield self._fault("it has no tasks", "add one")
+        for task in _in_circles(self.tasks):
+            yield self._fault(f"task {task} waits for itself, by way of others", "break the circle of depends_on")
+        for name, spec in self.environments.items():
+            version = spec.get("environment_version")
+            if version not in _ENVIRONMENT_VERSIONS:
+                yield self._fault(
+                    f"environment {name} has the environment_version {version!r}",
+                    f"a text, one of {', '.join(_ENVIRONMENT_VERSIONS)}",
+                )
+            for one in spec.get("dependencies", []):
+                yield from self._wheel_there(f"environment {name}", one)
+        for parameter in self.job.get("parameters", []):
+            if not isinstance(parameter.get("default"), str):
+                yield self._fault(f"parameter {parameter.get('name')} has no text as default", 'quote it: default: "1"')
+
+    def _task(self, task: Mapping[str, Any], name: str) -> Iterator[BundleInvalid]:
+        compute = [key for key in COMPUTE if key in task]
+        for key, there in (("environment_key", self.environments), ("job_cluster_key", self.clusters)):
+            if key in task and task[key] not in there:
+                known = ", ".join(map(str, there)) or "none"
+                yield self._fault(f"{name}: {key} {task[key]} is not declared", f"the job declares: {known}")
+        if any(key in task for key in _CODE) and not compute:
+            yield self._fault(f"{name}: no compute", f"one of {', '.join(COMPUTE)}")
+        if len(compute) > 1:
+            yield self._fault(f"{name}: {' and '.join(compute)}", "a task has one compute")
+        keys = [one.get("task_key") for one in self.tasks]
+        for one in task.get("depends_on", []):
+            if one.get("task_key") not in keys:
+                yield self._fault(f"{name}: depends on {one.get('task_key')}, which is no task", f"one of {keys}")
+        if task.get("depends_on") and "continuous" in self.job:
+            yield self._fault(f"{name}: tasks of a continuous job may not wait for each other", "remove depends_on")
+        notebook = task.get("notebook_task", {}).get("notebook_path")
+        if notebook is not None and not notebook.startswith("/"):
+            yield from self._notebook(name, notebook)
+        if "environment_key" in task and task.get("libraries"):
+            yield self._fault(f"{name}: libraries on serverless compute", "they belong to the environment")
+        for library in task.get("libraries", []):
+            yield from self._wheel_there(name, library.get("whl", ""))
+        if "python_wheel_task" in task:
+            yield from self._wheel_task(name, task)
+
+    def _notebook(self, name: str, notebook: str) -> Iterator[BundleInvalid]:
+        file = self.folder / notebook
+        if not file.is_file():
+            yield self._fault(f"{name}: there is no notebook {notebook}", "paths start at the file they stand in")
+        elif file.suffix == ".py" and not file.read_text(encoding="utf-8").startswith(_NOTEBOOK):
+            yield self._fault(f"{name}: {notebook} is a file and no notebook", f"its first line is {_NOTEBOOK!r}")
+
+    def _wheel_there(self, name: str, reference: str) -> Iterator[BundleInvalid]:
+        if is_local(reference) and wheel_file(self.bundle, self.folder, reference) is None:
+            yield self._fault(
+                f"{name}: {reference} leads to no wheel",
+                "paths start at the file they stand in; put the wheel there, or declare the artifact that builds it",
+            )
+
+    def _wheel_task(self, name: str, task: Mapping[str, Any]) -> Iterator[BundleInvalid]:
+        wheel = task["python_wheel_task"]
+        package, entry = wheel.get("package_name"), wheel.get("entry_point")
+        if package not in self.wheels:
+            known = ", ".join(self.wheels)
+            yield self._fault(f"{name}: no wheel of the bundle is the package {package}", f"one of: {known}")
+            return
+        entries = self.wheels[package]
+        if entry not in entries:
+            known = ", ".join(sorted(entries))
+            yield self._fault(f"{name}: entry point {entry} is none of the wheel's", f"one of: {known}")
+            return
+        listed, named = wheel.get("parameters"), wheel.get("named_parameters")
+        if listed is not None and named is not None:
+            yield self._fault(f"{name}: parameters and named_parameters exclude each other", "keep one")
+        values = dict(enumerate(listed or [])) | dict(named or {})
+        wrong = [key for key, value in values.items() if not isinstance(value, str)]
+        for key in wrong:
+            yield self._fault(f"{name}: parameter {key} is {values[key]!r} and no text", f'quote it: "{values[key]}"')
+        parser = entries[entry]
+        if parser is None or wrong:
+            return
+        yield from self._arguments(
+            name, task, parser, [*(listed or []), *(f"--{k}={v}" for k, v in (named or {}).items())]
+        )
+
+    def _arguments(
+        self, name: str, task: Mapping[str, Any], parser: ArgumentParser, tokens: list[str]
+    ) -> Iterator[BundleInvalid]:
+        told = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(told):
+                given, unknown = parser.parse_known_args(tokens)
+        except SystemExit:
+            why = told.getvalue().strip().rpartition("error: ")[2]
+            yield self._fault(f"{name}: {parser.prog} cannot read its parameters: {why}", f"see {parser.prog} --help")
+            return
+        for token in unknown:
+            option = token.partition("=")[0]
+            yield self._fault(f"{name}: {option} is no parameter of {parser.prog}", f"see {parser.prog} --help")
+        for file in self._files(tokens):
+            if not (self.bundle.root / file).is_file():
+                yield self._fault(
+                    f"{name}: it reads {file}, which the bundle does not have", "paths start at databricks.yml"
+                )
+        interval = getattr(given, "interval", None)
+        if "environment_key" in task and interval not in (None, "none", "once"):
+            yield self._fault(
+                f"{name}: an interval on serverless compute, which ends what does not end by itself",
+                "a schedule without interval, or a job cluster",
+            )
+        if "continuous" in self.job and parser.prog in READERS and interval in (None, "none", "once"):
+            yield self._fault(f"{name}: a continuous job that runs once and is started over", "interval: 30s")
+
+    def _files(self, tokens: list[str]) -> list[str]:
+        synced = f"{self.bundle.config['workspace']['file_path']}/"
+        values = [value for token in tokens for value in token.partition("=")[2].split(",")]
+        return [value.removeprefix(synced) for value in values if value.startswith(synced)]
+
+
+def _raw(bundle: Bundle, key: str) -> Mapping[str, Any]:
+    """The job as its file says it, before mode and presets."""
+    job = read_yaml(bundle.files[f"jobs.{key}"])["resources"]["jobs"][key]
+    return job if isinstance(job, Mapping) else {}
+
+
+def _in_circles(tasks: list[Mapping[str, Any]]) -> list[str]:
+    """Tasks that wait, directly or not, for themselves."""
+    waits = {task.get("task_key"): {one.get("task_key") for one in task.get("depends_on", [])} for task in tasks}
+    left = dict(waits)
+    while ready := [key for key, those in left.items() if not those & left.keys()]:
+        for key in ready:
+            del left[key]
+    return sorted(map(str, left))

@@ -1,0 +1,285 @@
+"""The template of a bundle, and what `lakestreams init` makes of it.
+
+This repository's own databricks.yml, resources/, dashboards/ and conf/deployment.yml are the same template rendered with `OWN`; a
+test compares them, and `scripts/bundle_files.py` writes them anew. A template file is plain text with two marks:
+`@{name}` is a value, which on a line of its own may have several lines; the lines from `@{if name}` to `@{end}` are kept
+if the name is one of the project's jobs, `built` or `dbx`. `${...}` is the bundle's own and stays.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import lakestreams
+from lakestreams.deploy import dbx
+from lakestreams.errors import InvalidName, InvalidOption, ProjectExists
+
+JOBS: Final = ("enrichment", "correlation", "fk_join")
+"""The jobs that a project may have beside `maintenance` and `verify`; each has a ready pipeline of its name."""
+
+_PACKAGE: Final = Path(lakestreams.__file__).parent
+_TEMPLATE: Final = Path(__file__).with_name("template")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
+_DASHBOARD: Final = "dashboards/quality.lvdash.json"
+_MARK: Final = re.compile(r"@\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a bundle is rendered for.
+
+    Attributes:
+        name: of the bundle; letters, digits, - and _.
+        title: the same in a sentence.
+        jobs: which of `JOBS` it has.
+        build: the command that builds the wheel, if the bundle's own folder is what it is built from.
+        exclude: folders that no job reads.
+        dbx: whether it has the same jobs for dbx, too.
+    """
+
+    name: str
+    title: str = ""
+    jobs: tuple[str, ...] = JOBS
+    build: str | None = None
+    exclude: tuple[str, ...] = ("tests",)
+    dbx: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses a name that folders, scopes or bundles cannot carry, and jobs that there are none of.
+
+        Raises:
+            InvalidName, InvalidOption
+        """
+        if not _NAME.fullmatch(self.name):
+            msg = f"the bundle's name {self.name!r}"
+            raise InvalidName(msg, hint="letters, digits, - and _, beginning with a letter")
+        unknown = [job for job in self.jobs if job not in JOBS]
+        if unknown or not self.jobs:
+            msg = f"there is no job {', '.join(unknown)}" if unknown else "a bundle without jobs"
+            raise InvalidOption(msg, hint=f"one or more of {', '.join(JOBS)}")
+
+    @property
+    def wheel_name(self) -> str:
+        """The file name of this version's wheel."""
+        return f"lakestreams-{lakestreams.__version__}-py3-none-any.whl"
+
+    @property
+    def wheel(self) -> str:
+        """The wheel as files in resources/ refer to it."""
+        return "../dist/*.whl" if self.build else f"../wheels/{self.wheel_name}"
+
+    @property
+    def notebook_wheel(self) -> str:
+        """The wheel as notebooks install it, seen from their folder.
+
+        A wheel that is built is in no folder of the bundle: the deployment uploads it beside the files, into artifacts.
+        """
+        folder = "../../artifacts/.internal" if self.build else "../wheels"
+        return f"{folder}/{self.wheel_name}"
+
+
+OWN: Final = Project(
+    "lakestreams",
+    title="lakestreams' jobs",
+    build="python3 -m build --wheel",
+    exclude=("tests", "bench", "docs", "requirements"),
+    dbx=True,
+)
+"""This repository's own bundle."""
+
+
+def render(project: Project) -> dict[str, str]:
+    """The bundle's own files, path to text: databricks.yml, resources/, dashboards/; for dbx conf/deployment.yml."""
+    values = _values(project)
+    names = ["databricks.yml", *(f"resources/{file}" for file in _resource_files(project)), _DASHBOARD]
+    texts = {name: rendered((_TEMPLATE / name).read_text(encoding="utf-8"), values, _kept(project)) for name in names}
+    if not project.dbx:
+        return texts
+    with tempfile.TemporaryDirectory() as folder:  # the jobs for dbx are those of the bundle, so it is read
+        _write(Path(folder), texts | {f"{part}/.keep": "" for part in project.exclude})
+        texts["conf/deployment.yml"] = dbx.deployment_text(Path(folder), project.build)
+    return texts
+
+
+def whole(project: Project) -> dict[str, str]:
+    """Every text file of a user's own project: the bundle's, pipelines, topics, cases, notebooks and a README."""
+    values = _values(project)
+    pages = {"README.md": "README.md", ".gitignore": "gitignore"}
+    made = {
+        name: rendered((_TEMPLATE / file).read_text(encoding="utf-8"), values, _kept(project))
+        for name, file in pages.items()
+    }
+    for job in project.jobs:
+        made[f"conf/{job}.yml"] = _without_schema(shipped(f"conf/{job}.yml"))
+        made[f"tests/cases/{job}.yml"] = _without_schema(shipped(f"tests/cases/{job}.yml"))
+    for name in ("tutorial_joins", *(f"explore_{job}" for job in project.jobs)):
+        text = shipped(f"notebooks/{name}.py")
+        made[f"notebooks/{name}.py"] = text.replace(OWN.notebook_wheel, project.notebook_wheel)
+    pipelines = "\n".join(made[f"conf/{job}.yml"] for job in project.jobs)
+    made["conf/sources.yml"] = only_used(_without_schema(shipped("conf/sources.yml")), pipelines)
+    return made | render(project)
+
+
+def init(folder: Path, project: Project, wheel: Path | None = None) -> list[Path]:
+    """Writes a project, and its wheel if there is one; returns the paths of the files.
+
+    Args:
+        folder: made if need be.
+        project: what to write.
+        wheel: the wheel that the jobs are to run; None leaves the place empty, and a check says so.
+
+    Raises:
+        ProjectExists: if the folder has files already.
+        InvalidOption: if the wheel is another version's, or none.
+    """
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        msg = f"the folder {folder} has files already" if folder.is_dir() else f"{folder} is a file"
+        raise ProjectExists(msg)
+    if wheel is not None and (wheel.name != project.wheel_name or not wheel.is_file()):
+        msg = f"the wheel {wheel} is not the file {project.wheel_name}"
+        raise InvalidOption(msg, hint="the wheel of the version that writes the project: python3 -m build --wheel")
+    texts = whole(project)
+    _write(folder, texts)
+    written = [folder / name for name in texts]
+    (folder / "wheels").mkdir()
+    if wheel is not None:
+        written.append(Path(shutil.copy2(wheel, folder / "wheels")))
+    return sorted(written)
+
+
+def shipped(name: str) -> str:
+    """A file of this repository that travels with the wheel."""
+    places = (_PACKAGE / name, _PACKAGE.parents[1] / name)
+    return next(place for place in places if place.is_file()).read_text(encoding="utf-8")
+
+
+# --- rendering -------------------------------------------------------------------------------------------------------
+
+
+def rendered(text: str, values: Mapping[str, str], kept: frozenset[str]) -> str:
+    """A template's text with its marks replaced.
+
+    Raises:
+        KeyError: for a mark that has no value.
+    """
+    lines, keep = [], True
+    for line in text.splitlines():
+        condition = re.fullmatch(r"@\{if (\w+)\}", line)
+        if condition:
+            keep = condition[1] in kept
+        elif line == "@{end}":
+            keep = True
+        elif keep:
+            lines.append(_MARK.sub(lambda mark: values[mark[1]], line))
+    return "\n".join(lines) + "\n"
+
+
+def _kept(project: Project) -> frozenset[str]:
+    return frozenset({*project.jobs, *(["built"] if project.build else []), *(["dbx"] if project.dbx else [])})
+
+
+def _resource_files(project: Project) -> Iterator[str]:
+    yield from (f"{job}.job.yml" for job in (*project.jobs, "maintenance", "verify"))
+    yield from ("quality.dashboard.yml", "storage.yml")
+
+
+def _values(project: Project) -> dict[str, str]:
+    pipelines = ",".join(f"${{workspace.file_path}}/conf/{job}.yml" for job in project.jobs)
+    return {
+        "name": project.name,
+        "title": project.title or project.name,
+        "build": project.build or "",
+        "exclude": "\n".join(f"    - {folder}/**" for folder in project.exclude),
+        "wheel": project.wheel,
+        "wheel_name": project.wheel_name,
+        "pipelines": pipelines,
+        "storing": _STORING,
+        "reading": _READING,
+        "grants": _GRANTS,
+        "alerts": _ALERTS,
+        # a run a quarter of an hour: an hour without progress means that three have brought none
+        "health_scheduled": _HEALTH.format(seconds=3600) + _DURATION + _ALERTS + _BACKLOG + _LONG,
+        "health_continuous": _HEALTH.format(seconds=600) + _ALERTS + _BACKLOG,
+        "serverless": _SERVERLESS.format(wheel=project.wheel),
+    }
+
+
+_SCHEMAS: Final = ",".join(f"{room}=${{resources.schemas.{room}.name}}" for room in ("bronze", "silver", "control"))
+_STORING: Final = f"""\
+              sources: ${{workspace.file_path}}/conf/sources.yml
+              catalog: ${{var.catalog}}
+              schemas: {_SCHEMAS}
+              checkpoint-root: /Volumes/${{var.catalog}}/${{resources.schemas.control.name}}/${{var.checkpoint_volume}}"""
+_READING: Final = f"""\
+{_STORING}
+              bootstrap-servers: ${{var.kafka_bootstrap}}
+              secret-scope: ${{var.secret_scope}}"""
+_GRANTS: Final = """\
+      grants:
+        - principal: ${var.runner}
+          privileges: [USE_SCHEMA, CREATE_TABLE, SELECT, MODIFY]"""
+_HEALTH: Final = """\
+      health: # of all streams of the job the one that is worst
+        rules:
+          - metric: STREAMING_BACKLOG_RECORDS
+            op: GREATER_THAN
+            value: 1000000
+          - metric: STREAMING_BACKLOG_SECONDS
+            op: GREATER_THAN
+            value: {seconds}
+"""
+_DURATION: Final = """\
+          - metric: RUN_DURATION_SECONDS
+            op: GREATER_THAN
+            value: 1800
+"""
+_ALERTS: Final = """\
+      notification_settings:
+        no_alert_for_canceled_runs: true
+      email_notifications:
+        on_failure:
+          - ${var.alerts_to}"""
+_BACKLOG: Final = """
+        on_streaming_backlog_exceeded:
+          - ${var.alerts_to}"""
+_LONG: Final = """
+        on_duration_warning_threshold_exceeded:
+          - ${var.alerts_to}"""
+_SERVERLESS: Final = """\
+      environments:
+        - environment_key: default
+          spec:
+            environment_version: "4" # Python 3.12, Spark 4
+            dependencies:
+              - {wheel}"""
+
+
+# --- a user's own files ----------------------------------------------------------------------------------------------
+
+
+def only_used(sources: str, pipelines: str) -> str:
+    """The text of a sources' file with the topics that the pipelines name, and their comments."""
+    head, mark, body = sources.partition("\ntopics:\n")
+    said = re.sub(r"(?m)^#.*$", "", pipelines)  # a comment names things, too
+    topics = re.findall(r"(?m)^(?:(?:  #.*)?\n)*  (\w+):\n(?:    .*\n)+", body)
+    blocks = [match[0] for match in re.finditer(r"(?m)^(?:(?:  #.*)?\n)*  \w+:\n(?:    .*\n)+", body)]
+    used = [text.strip("\n") for name, text in zip(topics, blocks, strict=True) if re.search(rf"\b{name}\b", said)]
+    return head + mark + "\n".join(used) + "\n"
+
+
+def _without_schema(text: str) -> str:
+    """Without the line for editors, whose schema is this repository's."""
+    return re.sub(r"\A# yaml-language-server:.*\n", "", text)
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")

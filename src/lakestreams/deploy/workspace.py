@@ -1,0 +1,403 @@
+"""What a workspace has of what a bundle needs, and what is deployed there. The one place that uses databricks-sdk.
+
+Nothing here changes anything. What is lacking comes with the command that brings it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import lakestreams
+from lakestreams.deploy.presets import TRIGGERS
+from lakestreams.deploy.read import Bundle
+from lakestreams.errors import LocalPartsMissing, WorkspaceUnreachable
+from lakestreams.sql import quoted
+
+if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
+
+State = Literal["there", "lacking", "unknown"]
+Secret = tuple[str, str]
+"""Scope and key."""
+
+EVERYBODY: Final = ("account users", "users")
+SCHEMA_RIGHTS: Final = ("USE_SCHEMA", "CREATE_TABLE", "SELECT", "MODIFY")
+VOLUME_RIGHTS: Final = ("READ_VOLUME", "WRITE_VOLUME")
+CREDENTIAL_RIGHTS: Final = ("ACCESS",)
+_SQL_KINDS: Final = {"credential": "SERVICE CREDENTIAL"}
+"""What GRANT calls a kind of securable, where that is not the API's word in capitals."""
+_RETRY_S: Final = 20
+_CALL_S: Final = 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the jobs of a target need.
+
+    Attributes:
+        what: such as `schema prod.silver`.
+        state: whether it is there; `unknown` where the workspace does not tell us.
+        note: what is known beside that.
+        fix: the command that brings it, or what to do.
+    """
+
+    what: str
+    state: State
+    note: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A dashboard of the bundle in the workspace.
+
+    Attributes:
+        key, name: in the bundle, and in the workspace.
+        dashboard_id: None if it is not deployed.
+        path: where it lies in the workspace.
+        published_at: when it was last published (as the workspace tells it), or None.
+    """
+
+    key: str
+    name: str
+    path: str
+    dashboard_id: str | None = None
+    published_at: str | None = None
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A job of the bundle in the workspace.
+
+    Attributes:
+        key, name: in the bundle, and in the workspace.
+        job_id: None if it is not deployed.
+        starts: what starts it, such as `0 0/15 * * * ? UTC`; None where nothing does.
+        paused: whether that is paused.
+        result: of the last run: SUCCESS, FAILED, ..., or its state while it goes on; None if there was none.
+        started_at: of the last run (UTC), or None.
+        seconds: how long it took, or None while it goes on.
+        url: its page, or None.
+    """
+
+    key: str
+    name: str
+    job_id: int | None = None
+    starts: str | None = None
+    paused: bool = False
+    result: str | None = None
+    started_at: str | None = None
+    seconds: float | None = None
+    url: str | None = None
+
+
+def connect(host: str | None = None, profile: str | None = None) -> WorkspaceClient:
+    """A client whose credentials were tried: from the arguments, the environment, or the CLI's configuration.
+
+    Raises:
+        LocalPartsMissing: if databricks-sdk is not installed.
+        WorkspaceUnreachable: if there are no credentials, or the workspace refuses them or does not answer.
+    """
+    try:
+        from databricks.sdk import WorkspaceClient  # noqa: PLC0415 - an optional part
+        from databricks.sdk.core import Config  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as error:
+        msg = f"the package {error.name} is not installed"
+        raise LocalPartsMissing(msg, hint="pip install 'lakestreams[databricks]'") from error
+    try:
+        config = Config(
+            host=host,
+            profile=profile,
+            http_timeout_seconds=_CALL_S,
+            retry_timeout_seconds=_RETRY_S,
+            product="lakestreams",
+            product_version=lakestreams.__version__,
+        )
+        client = WorkspaceClient(config=config)
+        client.current_user.me()
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        msg = f"the workspace {host or ''} cannot be reached: {lines[0]}".replace("  ", " ")
+        raise WorkspaceUnreachable(msg) from error
+    return client
+
+
+# --- what a target needs ---------------------------------------------------------------------------------------------
+
+
+def examine(
+    client: WorkspaceClient, bundle: Bundle, secrets: Sequence[Secret] = (), credentials: Sequence[str] = ()
+) -> list[Finding]:
+    """What the target's jobs need, and whether it is there.
+
+    Args:
+        client: of the workspace.
+        bundle: for the target, resolved for who deploys.
+        secrets: what the pipelines' files refer to, scopes as they will be looked up.
+        credentials: the Unity Catalog service credentials that they sign in to Kafka with.
+    """
+    return list(_Examination(client, bundle).findings(secrets, credentials))
+
+
+@dataclass
+class _Examination:
+    client: WorkspaceClient
+    bundle: Bundle
+    absent: dict[str, str] = field(default_factory=dict)  # catalogs and schemas that nothing below can be looked at of
+
+    def __post_init__(self) -> None:
+        run_as: Mapping[str, Any] = self.bundle.config.get("run_as") or {}
+        self.runner = str(next(iter(run_as.values()), self.bundle.user.name))
+        self.deploy = f"databricks bundle deploy -t {self.bundle.target}"
+
+    def findings(self, secrets: Sequence[Secret], credentials: Sequence[str]) -> Iterator[Finding]:
+        yield from self._runner()
+        yield from self._catalogs()
+        for item in self.bundle.resources.get("schemas", {}).values():
+            name = f"{item['catalog_name']}.{item['name']}"
+            yield from self._securable("schema", name, item["catalog_name"], SCHEMA_RIGHTS)
+        for item in self.bundle.resources.get("volumes", {}).values():
+            parent = f"{item['catalog_name']}.{item['schema_name']}"
+            yield from self._securable("volume", f"{parent}.{item['name']}", parent, VOLUME_RIGHTS)
+        yield from self._secrets(secrets)
+        yield from self._credentials(credentials)
+        yield from self._clusters()
+        yield from self._warehouses()
+
+    def _runner(self) -> Iterator[Finding]:
+        if not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", self.runner):
+            return
+        asked = self._ask(lambda: list(self.client.service_principals.list(filter=f'applicationId eq "{self.runner}"')))
+        fix = f"databricks service-principals list; then --var runner=<application id>, or in {self.bundle.target}'s variables"
+        yield _finding(f"service principal {self.runner}", asked, there=bool(asked.value), fix=fix)
+
+    def _catalogs(self) -> Iterator[Finding]:
+        items = [item for kind in ("schemas", "volumes") for item in self.bundle.resources.get(kind, {}).values()]
+        for name in dict.fromkeys(item["catalog_name"] for item in items):
+            asked = self._ask(partial(self.client.catalogs.get, name))
+            yield self._noted(_finding(f"catalog {name}", asked, fix=f"databricks catalogs create {name}"), name)
+            if asked.value is not None:
+                me, deploys = self.bundle.user.name, ("USE_CATALOG", "CREATE_SCHEMA")
+                if self.runner != me:
+                    yield from self._rights("catalog", name, asked.value.owner, self.runner, ("USE_CATALOG",))
+                yield from self._rights("catalog", name, asked.value.owner, me, deploys)
+
+    def _securable(self, kind: str, name: str, parent: str, rights: Sequence[str]) -> Iterator[Finding]:
+        if parent in self.absent:
+            self.absent[name] = self.absent[parent]
+            yield Finding(f"{kind} {name}", "unknown", self.absent[parent], self.deploy)
+            return
+        read: Callable[[str], Any] = self.client.schemas.get if kind == "schema" else self.client.volumes.read
+        asked = self._ask(lambda: read(name))
+        yield self._noted(_finding(f"{kind} {name}", asked, fix=self.deploy), name)
+        if asked.value is not None:
+            yield from self._rights(kind, name, asked.value.owner, self.runner, rights)
+
+    def _rights(self, kind: str, name: str, owner: str | None, who: str, wanted: Sequence[str]) -> Iterator[Finding]:
+        what = f"{who} on {kind} {name}: {', '.join(wanted)}"
+        if owner == who:
+            yield Finding(what, "there", "owner")
+            return
+        asked = self._ask(lambda: self.client.grants.get_effective(kind, name))
+        held: set[str] = set()
+        for one in (asked.value.privilege_assignments or []) if asked.value is not None else []:
+            if one.principal in (who, *EVERYBODY):
+                held |= {right.privilege.value for right in one.privileges or [] if right.privilege}
+        missing = [] if "ALL_PRIVILEGES" in held else [one for one in wanted if one not in held]
+        words = ", ".join(one.replace("_", " ") for one in missing)
+        fix = f"GRANT {words} ON {_SQL_KINDS.get(kind, kind.upper())} {quoted(*name.split('.'))} TO {quoted(who)}"
+        note = (
+            f"{', '.join(missing)} not granted to it, nor to all; a group that it is in may have it" if missing else ""
+        )
+        yield _finding(what, asked, there=not missing, fix=fix, note=note)
+
+    def _secrets(self, secrets: Sequence[Secret]) -> Iterator[Finding]:
+        if not secrets:
+            return
+        asked = self._ask(lambda: [one.name for one in self.client.secrets.list_scopes()])
+        for scope in dict.fromkeys(scope for scope, _ in secrets):
+            there = scope in (asked.value or [])
+            yield _finding(f"secret scope {scope}", asked, there=there, fix=f"databricks secrets create-scope {scope}")
+            keys = self._ask(partial(_keys, self.client, scope))
+            for key in dict.fromkeys(key for one, key in secrets if one == scope):
+                fix = f"databricks secrets put-secret {scope} {key}"
+                yield _finding(f"secret {scope}/{key}", keys, there=key in (keys.value or []), fix=fix)
+            if there:
+                acls = self._ask(partial(_readers, self.client, scope))
+                readable = any(one in (self.runner, "users") for one in acls.value or [])
+                fix = f"databricks secrets put-acl {scope} {self.runner} READ"
+                yield _finding(f"{self.runner} on secret scope {scope}: READ", acls, there=readable, fix=fix)
+
+    def _credentials(self, names: Sequence[str]) -> Iterator[Finding]:
+        for name in names:
+            asked = self._ask(partial(self.client.credentials.get_credential, name))
+            # what it is made of is the cloud's; here that of AWS
+            body = {"name": name, "purpose": "SERVICE", "aws_iam_role": {"role_arn": "<arn>"}}
+            fix = (
+                f"databricks credentials create-credential --json '{json.dumps(body)}'; or with azure_managed_identity"
+            )
+            purpose = asked.value.purpose if asked.value is not None else None
+            if purpose is not None and purpose.value != "SERVICE":
+                note = f"there is one of this name for {purpose.value.lower()}, which nobody signs in with"
+                fix = f"{fix}; under another name"
+                yield Finding(f"service credential {name}", "lacking", note, fix)
+                continue
+            yield _finding(f"service credential {name}", asked, fix=fix)
+            if asked.value is not None:
+                yield from self._rights("credential", name, asked.value.owner, self.runner, CREDENTIAL_RIGHTS)
+
+    def _clusters(self) -> Iterator[Finding]:
+        made = [one["new_cluster"] for job in self.bundle.jobs.values() for one in job.get("job_clusters", [])]
+        if not made:
+            return
+        versions = self._ask(lambda: [one.key for one in self.client.clusters.spark_versions().versions or []])
+        nodes = self._ask(lambda: [one.node_type_id for one in self.client.clusters.list_node_types().node_types or []])
+        for name in dict.fromkeys(one["spark_version"] for one in made):
+            fix = "databricks clusters spark-versions; then the variable runtime"
+            yield _finding(f"runtime {name}", versions, there=name in (versions.value or []), fix=fix)
+        for name in dict.fromkeys(one["node_type_id"] for one in made):
+            fix = "databricks clusters list-node-types; then the variable node_type"
+            yield _finding(f"node type {name}", nodes, there=name in (nodes.value or []), fix=fix)
+
+    def _warehouses(self) -> Iterator[Finding]:
+        for name in dict.fromkeys(one["warehouse_id"] for one in self.bundle.dashboards.values()):
+            asked = self._ask(partial(self.client.warehouses.get, name))
+            fix = f"databricks warehouses list; then --var warehouse_id=<id>, or in {self.bundle.target}'s variables"
+            yield _finding(f"SQL warehouse {name}", asked, fix=fix)
+
+    def _noted(self, found: Finding, name: str) -> Finding:
+        if found.state != "there":
+            known = found.state == "lacking"
+            self.absent[name] = f"{name} is not there" if known else f"it is not known whether {name} is there"
+        return found
+
+    def _ask(self, call: Callable[[], Any]) -> _Asked:
+        """The answer; None where there is no such thing; with a reason where we are not told."""
+        from databricks.sdk.errors import NotFound  # noqa: PLC0415 - an optional part
+        from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - see above
+
+        try:
+            return _Asked(call())
+        except NotFound:
+            return _Asked(None)
+        except (DatabricksError, TimeoutError, OSError) as error:
+            return _Asked(None, (str(error).strip().splitlines() or [type(error).__name__])[0])
+
+
+def _keys(client: WorkspaceClient, scope: str) -> list[str | None]:
+    return [one.key for one in client.secrets.list_secrets(scope)]
+
+
+def _readers(client: WorkspaceClient, scope: str) -> list[str | None]:
+    return [one.principal for one in client.secrets.list_acls(scope)]  # every level of a scope contains READ
+
+
+@dataclass(frozen=True)
+class _Asked:
+    value: Any
+    refused: str | None = None
+
+
+def _finding(what: str, asked: _Asked, *, fix: str, there: bool | None = None, note: str = "") -> Finding:
+    if asked.refused is not None:
+        return Finding(what, "unknown", asked.refused, fix)
+    if asked.value is not None if there is None else there:
+        return Finding(what, "there")
+    return Finding(what, "lacking", note, fix)
+
+
+# --- what is deployed ------------------------------------------------------------------------------------------------
+
+
+def deployed(client: WorkspaceClient, bundle: Bundle) -> list[Deployed]:
+    """The bundle's jobs as the workspace has them, each with its last run.
+
+    Raises:
+        WorkspaceUnreachable: if the workspace does not tell.
+    """
+    from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - an optional part
+
+    try:
+        return [_deployed(client, key, job["name"]) for key, job in bundle.jobs.items()]
+    except (DatabricksError, TimeoutError, OSError) as error:
+        msg = f"the workspace does not tell of its jobs: {error}"
+        raise WorkspaceUnreachable(msg) from error
+
+
+def shown(client: WorkspaceClient, bundle: Bundle) -> list[Shown]:
+    """The bundle's dashboards as the workspace has them.
+
+    Raises:
+        WorkspaceUnreachable: if the workspace does not tell.
+    """
+    from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - an optional part
+
+    try:
+        return [_shown(client, key, one) for key, one in bundle.dashboards.items()]
+    except (DatabricksError, TimeoutError, OSError) as error:
+        msg = f"the workspace does not tell of its dashboards: {error}"
+        raise WorkspaceUnreachable(msg) from error
+
+
+def _shown(client: WorkspaceClient, key: str, dashboard: Mapping[str, Any]) -> Shown:
+    from databricks.sdk.errors import NotFound  # noqa: PLC0415 - an optional part
+
+    name = dashboard["display_name"]
+    path = f"{dashboard['parent_path']}/{name}.lvdash.json"
+    try:
+        dashboard_id = client.workspace.get_status(path).resource_id
+    except NotFound:
+        return Shown(key, name, path)
+    try:
+        published_at = client.lakeview.get_published(str(dashboard_id)).revision_create_time
+    except NotFound:
+        published_at = None
+    return Shown(key, name, path, dashboard_id, published_at)
+
+
+def _deployed(client: WorkspaceClient, key: str, name: str) -> Deployed:
+    found = next(iter(client.jobs.list(name=name)), None)
+    if found is None or found.job_id is None:
+        return Deployed(key, name)
+    settings = found.settings.as_dict() if found.settings else {}
+    starts, paused = _starts(settings)
+    run = next(iter(client.jobs.list_runs(job_id=found.job_id, limit=1)), None)
+    if run is None:
+        return Deployed(key, name, found.job_id, starts, paused)
+    state = run.state.as_dict() if run.state else {}
+    milliseconds = run.run_duration or (run.end_time - run.start_time if run.end_time and run.start_time else None)
+    began = (
+        datetime.fromtimestamp(run.start_time / 1_000, UTC).isoformat(timespec="seconds") if run.start_time else None
+    )
+    return Deployed(
+        key,
+        name,
+        found.job_id,
+        starts,
+        paused,
+        state.get("result_state") or state.get("life_cycle_state"),
+        began,
+        milliseconds / 1_000 if milliseconds else None,
+        run.run_page_url,
+    )
+
+
+def _starts(settings: Mapping[str, Any]) -> tuple[str | None, bool]:
+    name = next((name for name in TRIGGERS if name in settings), None)
+    if name is None:
+        return None, False
+    start = settings[name]
+    paused = start.get("pause_status") == "PAUSED"
+    if name == "schedule":
+        return f"{start.get('quartz_cron_expression')} {start.get('timezone_id')}", paused
+    return name if name == "continuous" else f"{name} {', '.join(_kinds(start))}", paused
+
+
+def _kinds(start: Mapping[str, Any]) -> Iterable[str]:
+    return (key for key in start if key != "pause_status")

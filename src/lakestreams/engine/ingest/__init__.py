@@ -1,0 +1,1 @@
+"""From Kafka and Delta sources into bronze, exactly once."""

@@ -1,0 +1,1 @@
+"""What drivers decide, written down before they do it: plans, fences, settling."""

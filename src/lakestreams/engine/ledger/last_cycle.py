@@ -1,0 +1,152 @@
+"""The last cycle of a pipeline as its driver knows it: how far it has come, and what the ledger is told when it is closed.
+
+Between two rows of the ledger it is known nowhere else. Plain Python: the driver writes the rows and does the work, and says
+here what is done; what would not be true is refused here, before a row says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakestreams.engine.ledger.plans import History, Plan
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.publish.events import Closing
+from lakestreams.expectations.tally import Tally
+
+State = decisions.State
+
+
+@dataclass
+class LastCycle:
+    """How far the last cycle has come; each new one takes the place of the one before.
+
+    States, and what leads on from them:
+        none: there was no cycle yet; `planned`.
+        planned: its plan is in the ledger, and some of it may be out; `revised`, `executed`.
+        executed: all of it is out; `left_open`, `closed`.
+        left: its round has ended and the ledger does not say yet that it is done; `closed`.
+        closed: the ledger says so; `planned`.
+
+    A cycle that is planned, executed or left is open. One that was not executed is never closed: the next driver executes
+    its plan again. What is told of one that was left is what was told when its round ended, whenever it is closed.
+
+    Attributes:
+        pipeline: whose.
+        plan: of the last cycle, whether it is closed or not; None: there was none.
+    """
+
+    pipeline: str
+    plan: Plan | None = None
+    _open: bool = False
+    _planned_at_ms: int = 0  # 0: an earlier driver has planned it
+    _before: Mapping[str, float] = field(default_factory=dict)  # seconds by stage when it was planned
+    _tally: Tally | None = None
+    _left: Closing | None = None
+
+    @classmethod
+    def of(cls, pipeline: str, history: History) -> LastCycle:
+        """As the ledger tells of it: a cycle that is open is to be executed again, however far it came."""
+        return cls(pipeline, history.plan, history.open_plan is not None)
+
+    # --- how far it has come ---------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """How far it has come."""
+        if self.plan is None:
+            return "none"
+        if not self._open:
+            return "closed"
+        if self._tally is None:
+            return "planned"
+        return "executed" if self._left is None else "left"
+
+    @property
+    def number(self) -> int:
+        """Its number; 0: there was none."""
+        return self.plan.cycle if self.plan is not None else 0
+
+    @property
+    def open_plan(self) -> Plan | None:
+        """Its plan, if it is open."""
+        return self.plan if self._open else None
+
+    @property
+    def may_close(self) -> bool:
+        """Whether it is open, and all of it is out."""
+        return decisions.may_become(self.state, "closed")
+
+    def closing(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> Closing:
+        """What is told of it if it is closed now; if it was left, what was told then.
+
+        Args:
+            run_id: of the run that closes it.
+            seconds: wall time of the whole run up to now, by stage.
+
+        Raises:
+            RuntimeError: if it has not been executed, or is not open.
+        """
+        if self._left is not None:
+            return self._left
+        _, tally = self._done()
+        since = {stage: s - self._before.get(stage, 0.0) for stage, s in seconds.items()}
+        spent = {stage: s for stage, s in since.items() if s > 0}
+        return Closing(self.number, tally, spent, run_id, self._planned_at_ms or now_ms, now_ms)
+
+    # --- what the driver has done ----------------------------------------------------------------------------------
+
+    def planned(self, plan: Plan, seconds: Mapping[str, float], now_ms: int) -> None:
+        """The ledger has the plan of the next cycle.
+
+        Args:
+            plan: that one.
+            seconds: wall time of the whole run up to now, by stage.
+        """
+        self._require_may("planned")
+        self.plan, self._open = plan, True
+        self._planned_at_ms, self._before = now_ms, dict(seconds)
+
+    def revised(self, plan: Plan) -> None:
+        """Its plan is executed like this: taken over by another configuration, or with more of it counted."""
+        self._require("planned")
+        self.plan = plan
+
+    def executed(self, tally: Tally) -> None:
+        """All of it is out, and this was counted of it."""
+        self._require_may("executed")
+        self._tally = tally
+
+    def left_open(self, closing: Closing) -> None:
+        """Its round has ended, and a later one is to close it with this."""
+        self._require_may("left")
+        self._left = closing
+
+    def closed(self) -> Plan:
+        """The ledger says that it is done.
+
+        Returns:
+            Its plan.
+        """
+        plan, _ = self._done()
+        self._open, self._tally, self._left = False, None, None
+        return plan
+
+    def _done(self) -> tuple[Plan, Tally]:
+        """Plan and counts of a cycle that may be closed."""
+        if self.plan is None or self._tally is None:
+            message = f"cycle {self.number} of {self.pipeline} has not been executed"
+            raise RuntimeError(message)
+        return self.plan, self._tally
+
+    def _require_may(self, following: State) -> None:
+        if not decisions.may_become(self.state, following):
+            self._require(*decisions.states_before(following))
+
+    def _require(self, *states: State) -> None:
+        if self.state not in states:
+            message = f"cycle {self.number} of {self.pipeline} is {self.state}, not {' or '.join(states)}"
+            raise RuntimeError(message)
+
+
+__all__ = ["LastCycle", "State"]

@@ -1,0 +1,291 @@
+"""One cycle: expect, join, publish. What it does is a pure function of its plan and of bronze."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger.fence import translated
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Plan
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.publish import kafka_sink, orphans, quarantine, sinks
+from lakestreams.engine.publish.expectations import WRITTEN, Expecting
+from lakestreams.engine.runtime import folders
+from lakestreams.engine.runtime.failpoints import failpoint
+from lakestreams.engine.runtime.write_metrics import Observed, Passing
+from lakestreams.errors import TooManyBadRecords
+from lakestreams.evaluate import walk
+from lakestreams.evaluate.sides import EXPECTATION
+from lakestreams.evaluate.walk import LINEAGE, Inputs, Results
+from lakestreams.expectations import judging
+from lakestreams.expectations.judging import KINDS, ROWS
+from lakestreams.expectations.tally import Tally
+from lakestreams.topology.graph import triggers_of, upstream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.topology.endpoints import DeltaSink, KafkaSink
+    from lakestreams.topology.node import Node
+    from lakestreams.topology.topology import Topology
+
+BAD_SHARE_FROM_RECORDS = 1_000
+# Of fewer records so many bad ones are no accident, and neither are these if there is nothing else.
+BAD_SHARE_FROM_BAD, BAD_SHARE_OF_ALL = 20, 3
+
+
+@dataclass
+class RunCounts:
+    """How many records were planned since the run's start, per source; for `max_bad_share`."""
+
+    read: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, int] = field(default_factory=dict)
+
+    def add(self, plan: Plan) -> None:
+        """Takes a plan's counts in; what is replayed may be unreadable again, and says nothing of the producer."""
+        for part in (one for one in plan.ranges if not one.of_attempts):
+            self.read[part.topic] = self.read.get(part.topic, 0) + part.records
+            self.bad[part.topic] = self.bad.get(part.topic, 0) + part.bad
+
+    def require_share(self, max_bad_share: float) -> None:
+        """Refuses a source of which too much is unreadable, by the rule that `_is_judged` has.
+
+        Raises:
+            TooManyBadRecords: naming the sources and their shares.
+        """
+        faults = [
+            f"{topic}: {self.bad[topic]} of {read} records ({self.bad[topic] / read:.1%}) cannot be read"
+            for topic, read in sorted(self.read.items())
+            if _is_judged(read, self.bad[topic]) and self.bad[topic] > max_bad_share * read
+        ]
+        if faults:
+            message = "\n".join([*faults, f"allowed is {max_bad_share:.1%}; nothing of the cycle was published"])
+            raise TooManyBadRecords(message)
+
+
+def _is_judged(read: int, bad: int) -> bool:
+    """Whether so many records tell a share: a bad record alone never stops a job, a broken producer does."""
+    return read >= BAD_SHARE_FROM_RECORDS or bad >= BAD_SHARE_FROM_BAD or bad == read >= BAD_SHARE_OF_ALL
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a cycle has given.
+
+    Attributes:
+        results: what was evaluated.
+        tally: what was counted of it.
+    """
+
+    results: Results
+    tally: Tally
+
+
+def execute(
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    plan: Plan,
+    inputs: Inputs,
+    target: kafka_sink.Target,
+    expecting: Expecting,
+    *,
+    repeated: bool = False,
+    before_topics: Callable[[], None] = lambda: None,
+) -> Executed:
+    """Publishes a plan's results and quarantine, each table in one commit, topics last.
+
+    Args:
+        ledger: of the running epoch.
+        topology: the pipeline, checked.
+        inputs: what it is evaluated over (see `past`).
+        target: where topics are written.
+        expecting: judges what is expected.
+        repeated: whether a driver before may have published some of it: then Delta skips what is there already.
+        before_topics: called before anything is written to the first topic.
+
+    Raises:
+        ExpectationFailed: if something with the action `fail` is violated; nothing is published.
+        UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
+    """
+    tally = expecting.of_sources(plan)
+    passing = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
+    results = walk.run(topology, replace(inputs, counted=passing))
+    publisher = _Publisher(spark, ledger, plan, results, inputs, tally, repeated=repeated)
+    publisher.merged(topology)
+    # what nothing of the plan can cause rows of is not evaluated for its counts either
+    judged = {node.name: results.judged[node.name] for node in topology.nodes
+              if node.name in results.judged and causes(plan, node)}  # fmt: skip
+    expecting.of_steps(judged, publisher.counting, plan, tally)
+    publisher.require_exact_partitions(topology)
+    for sink in topology.sinks:
+        if causes(plan, sink):  # else nothing can come out, and an empty append would cost a commit
+            publisher.table(sink)
+    publisher.quarantine(topology)
+    for name, found in judged.items():
+        if found.orphans is not None:
+            orphans.publish(spark, ledger, name, found.orphans)
+    topics = [topic for topic in topology.kafka_sinks if causes(plan, topic)]
+    if topics:
+        before_topics()
+    for topic in topics:  # whatever can be published exactly once is, before what a crash repeats
+        publisher.topic(topic, target)
+    _count(topology, plan, passing, tally)
+    tally.complete(topology)
+    return Executed(results, tally)
+
+
+def _count(topology: Topology, plan: Plan, passing: Passing, tally: Tally) -> None:
+    """Notes what became of the records of joins that wait or amend."""
+    written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
+    for node in topology.nodes:
+        if node.name in passing.nodes and causes(plan, node):
+            tally.raced(node.name, passing.counts(node.name, written=node.name in written))
+
+
+def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> str | None:
+    """Where anything of a cycle is out, or may be out; None: nowhere.
+
+    Only epochs before the ledger's own may have published it, and nothing of theirs is on its way any more
+    (`machines.take_over`). Its outputs are those of this topology: what the cycle
+    has given to others is whole there, an output being one commit, or not there at all.
+    """
+    own = F.col("pipeline") == ledger.pipeline
+    control = {"quarantine": (quarantine.table(ledger), own & (F.col("cycle") == plan.cycle))}
+    if orphans.table(ledger).exists(spark):
+        control["orphans"] = (orphans.table(ledger), own & (F.col(sinks.CYCLE) == plan.cycle))
+    found = (sink.name for sink in topology.sinks if sinks.holds(spark, ledger.lake, sink, plan.cycle))
+    beside = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
+    return next(chain(found, beside), None)
+
+
+def causes(plan: Plan, node: Node) -> bool:
+    """Whether a plan takes records, or moves clocks, that can cause rows of a node."""
+    return any(plan.touches(source.topic) for source in triggers_of(node))
+
+
+@dataclass
+class _Publisher:
+    """Writes a cycle's results, and counts them on the way."""
+
+    spark: SparkSession
+    ledger: Ledger
+    plan: Plan
+    results: Results
+    inputs: Inputs
+    tally: Tally
+    repeated: bool
+    counting: list[DataFrame] = field(default_factory=list)
+    _newest: dict[str, DataFrame] = field(default_factory=dict)
+
+    def merged(self, topology: Topology) -> None:
+        """Prepares what merges write: one row a key, held because it is counted before it is merged."""
+        for sink in topology.sinks:
+            if sink.mode == "merge" and causes(self.plan, sink):
+                key = sinks.merged_by(sink, self.results.records[sink.name])
+                newest = self.inputs.hold(sinks.latest(self.results.outputs[sink.name], key))
+                self._newest[sink.name] = newest
+                kind = F.col(LINEAGE)["kind"]
+                counts = [(name, column, F.lit(0)) for name, column in _kinds(kind).items()]
+                self.counting.append(judging.told(sink.name + WRITTEN, newest, counts))
+
+    def require_exact_partitions(self, topology: Topology) -> None:
+        """Refuses rows of which a partition column would come back with another value."""
+        for sink in topology.sinks:
+            if sink.partition_by and causes(self.plan, sink):
+                rows = self._newest.get(sink.name, self.results.outputs[sink.name])
+                folders.require_exact(sink, rows, self.ledger.lake.output(sink.name))
+
+    def table(self, sink: DeltaSink) -> None:
+        """Writes an output's rows in one commit."""
+        rows = self.results.outputs[sink.name]
+        key = sinks.merged_by(sink, self.results.records[sink.name])
+        if sink.mode == "merge":
+            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan)
+            return
+        counts = _kinds(F.col(LINEAGE)["kind"])
+        there = self.ledger.lake.output(sink.name)
+
+        def afterwards() -> DataFrame:
+            return there.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
+
+        def write(observed: DataFrame) -> None:
+            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan)
+
+        self.tally.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
+
+    def topic(self, sink: KafkaSink, target: kafka_sink.Target) -> None:
+        """Writes an output's records to Kafka."""
+        rows = self.results.outputs[sink.name]
+        observed = self._observed(sink.name, _kinds(F.col(LINEAGE)["kind"]))
+        kafka_sink.publish(self.spark, self.ledger, sink, observed.of(rows), target)
+        self.tally.rows(sink.name, observed.counts() or {})
+
+    def quarantine(self, topology: Topology) -> None:
+        """Writes what goes to quarantine in one commit."""
+        rejected = [one for one in self.results.rejected if one.code != EXPECTATION or self._drops(one.node)]
+        refused = quarantine.rows(self.spark, self.ledger, topology, self.plan, rejected)
+        if refused is None:
+            return
+        reasons = quarantine.reasons(topology, rejected)
+        counts = {
+            f"r{place}": F.count_if((F.col("node") == node) & (F.col("code") == code))
+            for place, (node, code) in enumerate(reasons)
+        }
+        table = quarantine.table(self.ledger)
+
+        def afterwards() -> DataFrame:
+            own = (F.col("pipeline") == self.ledger.pipeline) & (F.col("cycle") == self.plan.cycle)
+            return table.read(self.spark).where(own)
+
+        def write(observed: DataFrame) -> None:
+            failpoint("quarantine.before")
+            with translated(self.ledger.pipeline):
+                fenced = self.ledger.fence(self.spark, observed)
+                table.append(fenced, *decisions.of_output("quarantine", self.plan).of(self.ledger.pipeline))
+            failpoint("quarantine.after")
+
+        found = self._counted("quarantine", refused, counts, write, afterwards)
+        for place, (node, code) in enumerate(reasons):
+            self.tally.quarantined(node, code, found[f"r{place}"])
+
+    def _drops(self, node: str) -> bool:
+        """Whether a step's rules have dropped any row, as it was counted."""
+        return any(one.action == "drop" and one.failed for one in self.tally.of(node).expected)
+
+    def _counted(
+        self,
+        what: str,
+        rows: DataFrame,
+        counts: Mapping[str, Any],
+        write: Callable[[DataFrame], None],
+        afterwards: Callable[[], DataFrame],
+    ) -> dict[str, int]:
+        """Writes rows and tells their counts; where the write was skipped they are counted where they lie."""
+        found = None
+        if self.repeated:
+            write(rows)
+        else:
+            observed = self._observed(what, counts)
+            write(observed.of(rows))
+            found = observed.counts()
+        if found is None:
+            row = afterwards().agg(*(column.alias(name) for name, column in counts.items())).first()
+            found = {name: int(row[name] or 0) for name in counts} if row is not None else {}
+        return found
+
+    def _observed(self, what: str, counts: Mapping[str, Any]) -> Observed:
+        return Observed(f"{self.ledger.pipeline} {self.ledger.epoch} {self.plan.cycle} {what}", counts)
+
+
+def _kinds(kind: Any) -> dict[str, Any]:
+    """Counts of result rows: all, and those of each kind."""
+    return {ROWS: F.count(F.lit(1))} | {f"{ROWS}_{one}": F.count_if(kind == one) for one in KINDS}
+
+
+__all__ = ["Executed", "RunCounts", "causes", "execute"]

@@ -1,0 +1,214 @@
+"""The event log: a Delta table of what finished cycles did, written from what the ledger says of them.
+
+The ledger's row that closes a cycle has its numbers, so nothing is lost between the two: what a crash left out, the next
+run writes. One commit for all cycles since the last one: at a run's end, and while rounds go on every half minute, since a
+commit costs as much as a small cycle's others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger.fence import translated
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Plan
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.publish import events
+from lakestreams.engine.publish.events import Closing
+from lakestreams.engine.runtime.failpoints import failpoint
+from lakestreams.engine.state.policy import EVENTS_EVERY_S
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, Row, SparkSession
+
+    from lakestreams.engine.runtime.lake import Table
+    from lakestreams.topology.topology import Topology
+
+_PROPERTIES: Final = {"delta.dataSkippingStatsColumns": "pipeline,cycle,event_type,timestamp"}
+# Cycles whose events go into one commit; a run that finds more, such as the first one of a newer version, writes several.
+_AT_ONCE: Final = 500
+
+
+def table(ledger: Ledger) -> Table:
+    """The event log; shared by the pipelines of a lake."""
+    return ledger.lake.control("events")
+
+
+def create(spark: SparkSession, ledger: Ledger) -> None:
+    """Creates it unless it is there."""
+    schema = spark.createDataFrame([], events.SCHEMA).schema
+    table(ledger).create(spark, schema, properties=_PROPERTIES, grows=True, lenient=True)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What all finished cycles counted of one node.
+
+    Attributes:
+        node, kind: its name, and what it is.
+        parents: what feeds it.
+        rows_in, rows: read, and passed on.
+        kinds: results by kind.
+        quarantined: rows by reason.
+        expected: expectation to passed and failed.
+        wait_ms, amend_ms: of a join that races.
+        fates: of such a join, how many records came, and what became of them.
+    """
+
+    node: str
+    kind: str
+    parents: tuple[str, ...]
+    rows_in: int
+    rows: int
+    kinds: dict[str, int]
+    quarantined: dict[str, int]
+    expected: dict[str, tuple[int, int]]
+    wait_ms: int | None = None
+    amend_ms: int | None = None
+    fates: dict[str, int] = field(default_factory=dict)
+
+
+_OWN: Final = (
+    "kind string, parents array<string>, rows map<string, bigint>, quarantined map<string, bigint>, "
+    "wait_ms bigint, amend_ms bigint, fates map<string, bigint>"
+)
+_DETAILS: Final = (
+    "flow_progress struct<metrics: struct<num_input_rows: bigint, num_output_rows: bigint>, data_quality: "
+    "struct<expectations: array<struct<name: string, passed_records: bigint, failed_records: bigint>>>, "
+    f"lakestreams: struct<{_OWN}>>"
+)
+
+
+def totals(spark: SparkSession, ledger: Ledger) -> list[Totals]:
+    """Sums over a pipeline's whole log, a node each, in the order of the newest topology; one query over the log."""
+    if not table(ledger).exists(spark):
+        return []
+    own = (F.col("pipeline") == ledger.pipeline) & (F.col("event_type") == events.FLOW)
+    flow = F.from_json("details", _DETAILS)["flow_progress"]
+    told = (
+        table(ledger)
+        .read(spark)
+        .where(own)
+        .select("sequence", F.get_json_object("origin", "$.flow_name").alias("node"), flow.alias("flow"))
+    )
+
+    def entries(of: Column) -> Column:
+        """Of maps: every entry of every cycle."""
+        return F.to_json(F.flatten(F.collect_list(F.map_entries(of))))
+
+    found = (
+        told.groupBy("node")
+        .agg(
+            F.max("sequence").alias("sequence"),
+            F.max_by("flow.lakestreams", "sequence").alias("own"),
+            F.sum("flow.metrics.num_input_rows").alias("rows_in"),
+            F.sum("flow.metrics.num_output_rows").alias("rows"),
+            entries(F.col("flow.lakestreams.rows")).alias("kinds"),
+            entries(F.col("flow.lakestreams.quarantined")).alias("quarantined"),
+            entries(F.col("flow.lakestreams.fates")).alias("fates"),
+            F.flatten(F.collect_list("flow.data_quality.expectations")).alias("expected"),
+        )
+        .orderBy("sequence")
+        .collect()
+    )
+    return [_totals(row) for row in found]
+
+
+def _totals(row: Row) -> Totals:
+    def sums(text: str) -> dict[str, int]:
+        added: dict[str, int] = {}
+        for one in json.loads(text):
+            added[one["key"]] = added.get(one["key"], 0) + one["value"]
+        return dict(sorted(added.items()))
+
+    expected: dict[str, tuple[int, int]] = {}
+    for one in row["expected"]:
+        passed, failed = expected.get(one["name"], (0, 0))
+        expected[one["name"]] = passed + one["passed_records"], failed + one["failed_records"]
+    own = row["own"]
+    return Totals(
+        row["node"], own["kind"], tuple(own["parents"]), row["rows_in"] or 0, row["rows"] or 0,
+        sums(row["kinds"]), sums(row["quarantined"]), expected, own["wait_ms"], own["amend_ms"],
+        sums(row["fates"]),
+    )  # fmt: skip
+
+
+@dataclass
+class EventLog:
+    """Writes the events of one driver's life.
+
+    Attributes:
+        spark: the session.
+        ledger: of the running epoch.
+        topology: the pipeline.
+        finished: the last cycle that was finished before, whose events may be missing.
+    """
+
+    spark: SparkSession
+    ledger: Ledger
+    topology: Topology
+    finished: int = 0
+    _waiting: list[tuple[Plan, Closing]] = field(default_factory=list)
+    _caught_up: bool = False
+    _wrote_s: float = float("-inf")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is anything to write, or may be: what earlier drivers have left out is not known yet."""
+        return bool(self._waiting) or (self.finished > 0 and not self._caught_up)
+
+    @property
+    def due(self) -> bool:
+        """Whether there is, and nothing was written within the half minute."""
+        return self.waiting and time.monotonic() - self._wrote_s >= EVENTS_EVERY_S
+
+    def closed(self, plan: Plan, closing: Closing) -> None:
+        """Takes note of a finished cycle."""
+        self._waiting.append((plan, closing))
+
+    def write(self) -> None:
+        """Writes the events of all finished cycles that are not in the log yet."""
+        if not self._caught_up:
+            self._catch_up()
+            self._caught_up = True
+        while self._waiting:
+            part, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
+            self._append([row for one in part for row in events.of_cycle(self.topology, *one)], part[-1][0].cycle)
+        self._wrote_s = time.monotonic()
+
+    def _catch_up(self) -> None:
+        """Finds what earlier drivers finished and did not tell."""
+        first = min((plan.cycle for plan, _ in self._waiting), default=self.finished + 1)
+        if first == 1:
+            return  # there is nothing before it
+        told = self._told(first - 1) or self._told(0)
+        if first <= told + 1:
+            self._waiting = [one for one in self._waiting if one[0].cycle > told]
+            return
+        missing = {one.cycle: one for one in self.ledger.closings(self.spark, told + 1) if one.cycle < first}
+        plans = self.ledger.plans(self.spark, told + 1, [source.topic for source in self.topology.sources])
+        earlier = [(plan, missing[plan.cycle]) for plan in plans if plan.cycle in missing]
+        self._waiting = [*earlier, *self._waiting]
+
+    def _told(self, least: int) -> int:
+        """The newest cycle in the log from one on, 0 if there is none: of older ones no file is read."""
+        own = (F.col("pipeline") == self.ledger.pipeline) & (F.col("cycle") >= least)
+        newest = table(self.ledger).read(self.spark).where(own).agg(F.max("cycle")).first()
+        return int(newest[0] or 0) if newest is not None else 0
+
+    def _append(self, rows: Sequence[dict[str, Any]], cycle: int) -> None:
+        kinds = events.SCHEMA.replace("timestamp timestamp", "timestamp bigint")
+        text = F.from_json(F.lit(json.dumps(rows)), f"array<struct<{kinds}>>")
+        frame = self.spark.range(0, 1, 1, 1).select(F.inline(text))
+        frame = frame.withColumn("timestamp", F.timestamp_millis("timestamp"))
+        failpoint("events.before")
+        with translated(self.ledger.pipeline):
+            fenced = self.ledger.fence(self.spark, frame)
+            table(self.ledger).append(fenced, *decisions.of_events(cycle).of(self.ledger.pipeline))
+        failpoint("events.after")

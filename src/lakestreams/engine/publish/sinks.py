@@ -1,0 +1,141 @@
+"""Outputs: how each one's Delta table is made, and how a cycle's rows get into it, in one commit and exactly once.
+
+`append` and `changes` append all rows, under a transaction that Delta accepts once. `merge` keeps one row a key, of a
+stream one a record (`merged_by`): the last one that the cycle gives; it changes only what an earlier cycle wrote, so that
+a repetition changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import DataType, StructType
+
+from lakestreams.engine.ledger.fence import translated
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.runtime.failpoints import failpoint
+from lakestreams.engine.runtime.lake import INDEXED, OWNER, owned_by
+from lakestreams.evaluate.stateless import names
+from lakestreams.evaluate.walk import LINEAGE
+from lakestreams.operators.records import KEY, TOMBSTONE
+from lakestreams.sql import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.engine.ledger.plans import Plan
+    from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.topology.endpoints import DeltaSink
+
+# A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
+_MERGED: Final = {"delta.enableDeletionVectors": "true"}
+_FEED: Final = {"delta.enableChangeDataFeed": "true"}
+_MOST_INDEXED: Final = 32  # Delta's default
+_LATEST = "latest"
+
+
+def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType, pipeline: str) -> None:
+    """Creates an output's table unless it is there; columns that it lacks are added.
+
+    Raises:
+        TableSchemaMismatch: if its columns differ in another way.
+    """
+    properties = (_MERGED if sink.mode == "merge" else {}) | (_FEED if sink.change_feed else {}) | _indexed(schema)
+    properties = {**properties, OWNER: owned_by(pipeline, f"output {sink.name.lower()}")}  # as catalogs do
+    lake.output(sink.name).create(
+        spark,
+        schema,
+        cluster_by=sink.cluster_by,
+        partition_by=sink.partition_by,
+        properties=properties,
+        grows=True,
+    )
+
+
+def _indexed(schema: StructType) -> dict[str, str]:
+    """Statistics of the key, the values, the time and the cycle, which stands first in the lineage.
+
+    Nobody skips files by the rest of the lineage, and to collect it took a twentieth of a stream-table join's statement.
+    """
+    columns = _leaves(StructType([field for field in schema.fields if field.name != LINEAGE])) + 1
+    return {INDEXED: str(columns)} if columns < _MOST_INDEXED else {}
+
+
+def _leaves(kind: DataType) -> int:
+    """How many columns Delta counts in a type: those of structs one by one, any other is one."""
+    return sum(_leaves(field.dataType) for field in kind.fields) if isinstance(kind, StructType) else 1
+
+
+def laid_out_otherwise(spark: SparkSession, lake: Lake, sink: DeltaSink) -> str | None:
+    """How an output's table differs from what is declared of its layout, in words; None: it does not."""
+    (detail,) = spark.sql(f"DESCRIBE DETAIL {lake.output(sink.name).reference}").collect()
+    there = detail.asDict()
+    for words, declared, column in (
+        ("clustered", sink.cluster_by, "clusteringColumns"),
+        ("partitioned", sink.partition_by, "partitionColumns"),
+    ):
+        found = tuple(there.get(column) or ())
+        if declared != found:
+            wanted = f"by {', '.join(declared)}" if declared else "not at all"
+            return f"{sink.name} is {words} by {', '.join(found) or 'nothing'}; declared: {wanted}"
+    return None
+
+
+def publish(
+    spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], plan: Plan
+) -> None:
+    """Writes a cycle's rows to an output.
+
+    Args:
+        ledger: of the running epoch.
+        rows: as its table has them; of a merged one a row a key (`latest`), deletions of the kind `tombstone`.
+        key: what says which row of a merged table it is (`merged_by`).
+
+    Raises:
+        Fenced: if a newer driver runs the pipeline; nothing is written.
+    """
+    table = ledger.lake.output(sink.name)
+    failpoint("publish.before", sink.name)
+    with translated(ledger.pipeline):
+        if sink.mode == "merge":
+            fenced = ledger.fence(spark, rows)
+            table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
+        else:
+            table.append(ledger.fence(spark, rows), *decisions.of_output(sink.name, plan).of(ledger.pipeline))
+    failpoint("publish.after", sink.name)
+
+
+def holds(spark: SparkSession, lake: Lake, sink: DeltaSink, cycle: int) -> bool:
+    """Whether anything of a cycle is in an output, or may be: of a merged one, deletions too."""
+    table = lake.output(sink.name)
+    if table.read(spark).where(F.col(CYCLE) == cycle).limit(1).count():
+        return True
+    return sink.mode == "merge" and table.may_have_deleted(spark, CYCLE, cycle)
+
+
+CYCLE = f"{LINEAGE}.cycle"
+GONE = f"{LINEAGE}.kind = '{TOMBSTONE}'"
+# The record of the stream that a result is of: what joins add to its contributors stands behind it.
+RECORD = f"{LINEAGE}.contributors[0]"
+
+
+def merged_by(sink: DeltaSink, records: DataFrame) -> list[str]:
+    """What says which row of a merged output it is, as SQL paths: a table's key; of a stream the record it is of.
+
+    Args:
+        records: the records frame that it is made of.
+    """
+    if sink.parent.is_table:
+        return [quoted(name) for name in names(records, KEY)]
+    return [RECORD]
+
+
+def latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The last row of each key (SQL paths): one exchange by the key, no sort of whole rows beyond it."""
+    order = F.struct(*(F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")))
+    last = rows.groupBy(*(F.expr(path) for path in key)).agg(F.max_by(F.struct(*rows.columns), order).alias(_LATEST))
+    return last.select(*(F.col(_LATEST)[name].alias(name) for name in rows.columns))

@@ -1,0 +1,1 @@
+"""Quarantined records that operators have mended and asked for once more."""

@@ -1,0 +1,227 @@
+"""Ingest of replayed records: what operators have requested goes into bronze once more, as a new attempt (decision 0020).
+
+A request is a batch of its own: rows with the coordinates that the records had, an attempt above 0, and the stream time at
+which they find their partition, which they may move. It is closed in the ledger as any batch is; a stretch of the
+partition `ATTEMPTS` stands there for its rows, and the row names the request, so that it is ingested once.
+
+An attempt at a table's record is superseded, and not ingested, where a later record of its key is there: it would put an
+old row in the place of a newer one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ingest import batch_metrics, batches
+from lakestreams.engine.ingest.idempotent_append import append_once
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing, Tail
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.replay.requests import RECORD, Request
+from lakestreams.engine.runtime.failpoints import failpoint
+from lakestreams.evaluate.sides import EXPECTATION
+from lakestreams.expectations.rules import RecordRules, dropped, kept
+from lakestreams.kafka.noted import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakestreams.topology.endpoints import Source
+    from lakestreams.topology.expectations import Expectations
+    from lakestreams.topology.topology import Topology
+
+RAW: Final = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type")
+LATER_IS_THERE: Final = "a later record of its key is there"
+TRIMMED: Final = "bronze is trimmed past it: whether a later record of its key was there cannot be told"
+NO_SOURCE: Final = "no source of the pipeline reads its topic any more"
+
+
+@dataclass(frozen=True)
+class AttemptReader:
+    """Ingests requests, one at a time.
+
+    Attributes:
+        spark: the session.
+        ledger: of the running epoch.
+        topology: the pipeline.
+        rules: what is judged of single records.
+    """
+
+    spark: SparkSession
+    ledger: Ledger
+    topology: Topology
+    rules: RecordRules = field(default_factory=RecordRules)
+
+    def ingest(self, request: Request, before: Standing) -> Ingest:
+        """Appends a request's records that are not superseded, and closes the batch.
+
+        Args:
+            request: the oldest one that is not ingested.
+            before: where bronze stands.
+
+        Raises:
+            Fenced: if a newer driver runs the pipeline.
+        """
+        now, seq = time.time_ns() // 1_000_000, before.seq + 1
+        source = source_of(self.topology, request.topic)
+        wanted = replays.requested(self.spark, self.ledger, request)
+        refused = wanted.select(*RECORD, F.lit(NO_SOURCE).alias("reason")) if source is None else None
+        if source is not None and source.kind != "stream":
+            refused = superseded(
+                self.spark, self.ledger, source, read(wanted, source, {}, seq, now), self.topology.expectations
+            )
+        if refused is not None:
+            # written down first: what is in bronze is never taken back, and a repetition finds what was decided
+            replays.supersede(self.spark, self.ledger, request, refused)
+            gone = replays.superseded(self.spark, self.ledger, request)
+            wanted = wanted.join(gone.select(*RECORD), [*RECORD], "left_anti")
+        if source is None:
+            return self._closed(request, before, seq, {})
+        positions = {partition: at for (topic, partition), at in before.positions.items() if topic == source.topic}
+        self._append(read(wanted, source, positions, seq, now), source, seq)
+        return self._closed(request, before, seq, self._tail(source, before))
+
+    def recover(self, last: Ingest | None) -> Ingest | None:
+        """Closes the request that a crash left in bronze without a ledger row; None if there is none.
+
+        Requests are taken in their order, one batch each: what lies past the last batch is of the oldest one that is
+        not ingested.
+        """
+        before = Standing.after([last] if last else [])
+        request = replays.oldest(self.spark, self.ledger, before.request)
+        source = source_of(self.topology, request.topic) if request is not None else None
+        if request is None or source is None:
+            return None
+        one = decisions.recovered_request(before, request.number, self._tail(source, before))
+        if one is not None:
+            self.ledger.record_ingest(self.spark, one)
+        return one
+
+    def _append(self, rows: DataFrame, source: Source, seq: int) -> None:
+        """One append; none without rows, which would be a commit for nothing."""
+        failpoint("bronze.before", source.topic)
+        with batches.kept_in_memory(rows) as held:
+            if not held.isEmpty():
+                append_once(self.spark, self.ledger, source.topic, held, seq)
+        failpoint("bronze.after", source.topic)
+
+    def _tail(self, source: Source, before: Standing) -> Mapping[TopicPartition, Tail]:
+        return batch_metrics.read_back(self.spark, self.ledger, [source], before.seq, self.rules, again=True)
+
+    def _closed(self, request: Request, before: Standing, seq: int, found: Mapping[TopicPartition, Tail]) -> Ingest:
+        """Writes the ledger row that closes a request's batch."""
+        made = decisions.closed_request(before, request.number, found, seq)
+        self.ledger.record_ingest(self.spark, made)
+        return made
+
+
+def source_of(topology: Topology, topic: str) -> Source | None:
+    """The source that reads a topic."""
+    return next((source for source in topology.sources if source.topic == topic), None)
+
+
+def read(
+    rows: DataFrame, source: Source, positions: Mapping[int, Position], seq: int, ingest_time_ms: int
+) -> DataFrame:
+    """The bronze rows that records would be, read by the source's formats as they are now.
+
+    Args:
+        rows: the columns `RAW`, each record once.
+        source, seq, ingest_time_ms: as for `ingest.bronze_rows`.
+        positions: per partition the stream time that the records find.
+    """
+    # not below a position: they lie there, and are to come once more
+    clocks = {partition: Position(0, at.stream_time_ms) for partition, at in positions.items()}
+    return batches.read_rows(rows.select(*RAW), source, clocks, seq, ingest_time_ms)
+
+
+def superseded(
+    spark: SparkSession, ledger: Ledger, source: Source, rows: DataFrame, expectations: Expectations
+) -> DataFrame:
+    """The attempts at a table's records that would undo a later one: `topic, partition, offset, reason`.
+
+    Reads the keys of all that bronze holds of the table.
+
+    Args:
+        source: the table.
+        rows: what `read` gives; those without a readable key are quarantined again, whatever came later.
+        expectations: of the pipeline: a record that a rule drops is in no table.
+    """
+    bronze = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
+    applied = kept(bronze.where(F.col("error").isNull() & F.col("k").isNotNull()), source, expectations)
+    later = applied.select(
+        F.col("partition").alias("_partition"), F.col("offset").alias("_offset"), F.col("k").alias("_k")
+    )
+    own = rows.where(F.col("k").isNotNull())
+    after_it = (
+        (F.col("partition") == F.col("_partition"))
+        & (F.col("offset") < F.col("_offset"))
+        & F.col("k").eqNullSafe(F.col("_k"))
+    )
+    refused = own.join(later, after_it, "left_semi").select(*RECORD, F.lit(LATER_IS_THERE).alias("reason"))
+    trim = ledger.history(spark).trim
+    gone = [part for part in (trim.of(source.topic) if trim is not None else ()) if not part.of_attempts]
+    if not gone:
+        return refused
+    # a deletion is trimmed with what it deleted, so that a key without a row says nothing
+    behind = own.where(reduce(or_, map(_below_end, gone))).select(*RECORD, F.lit(TRIMMED).alias("reason"))
+    return refused.unionByName(behind.join(refused, [*RECORD], "left_anti"))
+
+
+def _below_end(part: Range) -> Column:
+    return (F.col("partition") == part.partition) & (F.col("offset") < part.to_offset)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would become of a topic's chosen records if a run took them now.
+
+    Attributes:
+        topic: the topic.
+        records: how many there are.
+        refused: code to how many would go to quarantine again: they cannot be read, or a rule of the source drops them.
+        superseded: how many would not be ingested, and stay there.
+        is_read: whether a source reads the topic; where none does, no record would be ingested.
+    """
+
+    topic: str
+    records: int
+    refused: Mapping[str, int]
+    superseded: int = 0
+    is_read: bool = True
+
+
+def outlook(spark: SparkSession, ledger: Ledger, topology: Topology, chosen: DataFrame) -> list[Outlook]:
+    """What would become of records, as far as it can be told before their cycle; nothing is written.
+
+    Args:
+        chosen: what `replays.chosen` gives.
+    """
+    now = time.time_ns() // 1_000_000
+    found = []
+    for row in chosen.groupBy("topic").count().orderBy("topic").collect():
+        topic, records = row["topic"], row["count"]
+        source = source_of(topology, topic)
+        if source is None:
+            found.append(Outlook(topic, records, {}, records, is_read=False))
+            continue
+        rows = read(chosen.where(F.col("topic") == topic), source, {}, 0, now)
+        if source.kind != "stream":
+            gone = superseded(spark, ledger, source, rows, topology.expectations)
+            rows = rows.join(gone.select(*RECORD), [*RECORD], "left_anti")
+        code, broken = F.col("error.code"), dropped(source, topology.expectations)
+        if broken is not None:
+            code = F.coalesce(code, F.when(broken, EXPECTATION))
+        codes = rows.groupBy(code.alias("code")).count().orderBy("code").collect()
+        taken = sum(one["count"] for one in codes)
+        bad = {one["code"]: one["count"] for one in codes if one["code"] is not None}
+        found.append(Outlook(topic, records, bad, records - taken))
+    return found

@@ -1,0 +1,1 @@
+"""What cycles need of the cycles before: bronze by plans, operator state, snapshots."""

@@ -1,0 +1,190 @@
+"""Reading bronze by plans: the rows of a cycle, and the cycle of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import pairwise
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import ATTEMPTS, LATENESS_MS, Plan, Range
+from lakestreams.expectations.rules import BEHIND
+from lakestreams.kafka.noted import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakestreams.expectations.rules import RecordRules
+    from lakestreams.topology.endpoints import Source
+
+
+def planned_rows(
+    spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan], *, readable: bool = True
+) -> DataFrame:
+    """Bronze rows of a source that these plans take.
+
+    Args:
+        source: whose rows.
+        plans: ascending; those left out between them took no records of the source.
+        readable: leave out rows with an `error`.
+    """
+    stretches: dict[int, tuple[int, int]] = {}
+    for plan in plans:
+        for part in plan.of(source.topic):
+            start = stretches.get(part.partition, (part.from_offset, 0))[0]
+            stretches[part.partition] = (start, part.to_offset)
+    rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
+    if not stretches:
+        return rows.where(F.lit(False))
+    # the batch bounds let Delta skip files that the offsets of several partitions alone would not
+    batches = F.col("seq").between(min(plan.seq_from for plan in plans), max(plan.seq for plan in plans))
+    found = rows.where(batches & within(stretches))
+    return found.where(F.col("error").isNull()) if readable else found
+
+
+def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
+    """The cycle of a row that one of these plans takes: the first whose end in the row's partition lies past it.
+
+    A replayed record's place among the plans is its ingest batch. The rows have `partition, offset`; where a plan takes
+    replayed records, `attempt, seq` too.
+    """
+    if len(plans) == 1:
+        return F.lit(plans[0].cycle).cast("bigint")
+    ends: dict[int, list[tuple[int, int]]] = {}
+    for plan in plans:
+        for part in plan.of(topic):
+            ends.setdefault(part.partition, []).append((part.to_offset, plan.cycle))
+    cycle = F.lit(None).cast("bigint")
+    again = ends.pop(ATTEMPTS, None)
+    for partition, stretch in sorted(ends.items()):
+        cycle = F.when(F.col("partition") == partition, _first_past("offset", stretch)).otherwise(cycle)
+    return cycle if again is None else F.when(F.col("attempt") > 0, _first_past("seq", again)).otherwise(cycle)
+
+
+def _first_past(number: str, stretch: Sequence[tuple[int, int]]) -> Column:
+    """The cycle of the first end that a number lies below; pairs of end and cycle, ascending.
+
+    Halved again and again: Spark walks through expressions by recursion, and its stack ends at 500 in a chain.
+    """
+    if not stretch:
+        return F.lit(None).cast("bigint")
+    if len(stretch) == 1:
+        ((end, cycle),) = stretch
+        return F.when(F.col(number) < end, F.lit(cycle).cast("bigint"))
+    half = len(stretch) // 2
+    below = F.col(number) < stretch[half - 1][0]
+    return F.when(below, _first_past(number, stretch[:half])).otherwise(_first_past(number, stretch[half:]))
+
+
+def cut_below(
+    spark: SparkSession,
+    ledger: Ledger,
+    stretches: Sequence[Range],
+    below: int | None,
+    seq_from: int,
+    rules: RecordRules,
+    sources: Sequence[Source],
+) -> Mapping[TopicPartition, Range]:
+    """The part of each stretch strictly below a stream time (None: all of it), counted.
+
+    One small aggregation a topic over what is ingested and not planned. Of replayed records no request is cut.
+
+    Args:
+        stretches: of any topics.
+        below: the stream time.
+        seq_from: the first ingest batch that can hold their rows.
+        rules: what is judged of single records.
+        sources: of the topics.
+    """
+    parts: dict[TopicPartition, Range] = {}
+    for topic in sorted({part.topic for part in stretches}):
+        own = [part for part in stretches if part.topic == topic]
+        rows = ledger.lake.bronze(ledger.pipeline, topic).read(spark)
+        wanted = {part.partition: (part.from_offset, part.to_offset) for part in own}
+        chosen = rows.where((F.col("seq") >= seq_from) & within(wanted))
+        under = F.lit(True) if below is None else F.col("stream_time_ms") < below
+        good = under & F.col("error").isNull()
+        judged = [(source, one) for source in sources if source.topic == topic for one in rules.of(source)]
+        found = (
+            chosen.groupBy(F.when(F.col("attempt") > 0, ATTEMPTS).otherwise(F.col("partition")).alias("partition"))
+            .agg(
+                F.max(F.when(under, F.col("offset"))).alias("last"),
+                F.min(F.when(~under, F.col("offset"))).alias("next"),
+                F.count_if(under).alias("records"),
+                F.count_if(under & F.col("error").isNotNull()).alias("bad"),
+                F.count_if(good & F.col("k").isNull()).alias("null_keys"),
+                F.count_if(good & F.col("v").isNull()).alias("null_values"),
+                F.max(F.when(under, F.col("stream_time_ms"))).alias("stream_time_ms"),
+                F.max(F.when(good, F.expr(BEHIND))).alias("lag_ms"),
+                F.array(*late(F.when(good, F.expr(BEHIND)))).alias("lateness"),
+                F.array(*(F.count_if(good & rules.violated(*one)) for one in judged)).alias("failed"),
+            )
+            .collect()
+        )
+        counted = {row["partition"]: row for row in found}
+        for part in own:
+            row = counted.get(part.partition)
+            parts[part.at] = _cut(part, row.asDict() if row is not None else {}, [one.id for _, one in judged])
+    return parts
+
+
+def late(lag: Column) -> list[Column]:
+    """How many rows lie how far behind, by `LATENESS_MS`: aggregates, one a stretch.
+
+    Args:
+        lag: ms, null of rows that are not counted.
+    """
+    bounds = (None, *LATENESS_MS, None)
+    stretches = pairwise(bounds)
+    return [
+        F.count_if((F.lit(True) if over is None else lag > over) & (lag.isNotNull() if up_to is None else lag <= up_to))
+        for over, up_to in stretches
+    ]
+
+
+def _cut(part: Range, row: Mapping[str, Any], judged: Sequence[str]) -> Range:
+    if not row.get("records"):
+        end = part.from_offset if row.get("next") is not None else part.to_offset
+        return Range(*part.at, part.from_offset, end, stream_time_ms=part.stream_time_ms)
+    return Range(
+        *part.at,
+        part.from_offset,
+        # nothing above: the stretch ends where reading ended, which may lie past the last row (transaction markers)
+        part.to_offset if row.get("next") is None else int(row["last"] or 0) + 1,
+        int(row["records"] or 0),
+        int(row["bad"] or 0),
+        int(row["null_keys"] or 0),
+        int(row["null_values"] or 0),
+        int(row["stream_time_ms"] or 0),
+        int(row["lag_ms"] or 0),
+        failed=dict(zip(judged, row["failed"], strict=True)),
+        lateness=tuple(row["lateness"]),
+    )
+
+
+def within(stretches: Mapping[int, tuple[int, int]]) -> Column:
+    """Whether a row lies in its partition's stretch of offsets, the end exclusive.
+
+    A replayed record lies in no partition's stretch, whatever its offset, but in that of ATTEMPTS, by its batch.
+    """
+    partitions = {partition: stretch for partition, stretch in stretches.items() if partition != ATTEMPTS}
+    given = [(F.col("attempt") == 0) & with_offsets(partitions)] if partitions else []
+    if ATTEMPTS in stretches:
+        start, end = stretches[ATTEMPTS]
+        given.append((F.col("attempt") > 0) & (F.col("seq") >= start) & (F.col("seq") < end))
+    return reduce(or_, given)
+
+
+def with_offsets(stretches: Mapping[int, tuple[int, int]]) -> Column:
+    """Whether a row's offset lies in its partition's stretch, the end exclusive, whichever attempt it is."""
+    return reduce(
+        or_,
+        (
+            (F.col("partition") == partition) & (F.col("offset") >= start) & (F.col("offset") < end)
+            for partition, (start, end) in sorted(stretches.items())
+        ),
+    )

@@ -1,0 +1,104 @@
+"""What the nodes of a topology keep of the past, stored as of a finished cycle: open windows, table rows, groups, buffers.
+
+A cache: it follows from bronze and the plans, and is made anew where it is missing, damaged or of another configuration.
+It has two slots: one is written while the other one is valid, and a ledger row says which it is. Where it lies behind the
+cycle at hand, the cycles between are evaluated again from bronze (decision 0012). Where bronze is trimmed, a base takes
+the place of what was deleted, in two slots of its own (decision 0015).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger.fence import translated
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import StoredState
+from lakestreams.engine.runtime.commits import holds
+from lakestreams.engine.runtime.failpoints import failpoint
+from lakestreams.engine.runtime.lake import INDEXED, Table, plain
+from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.write_metrics import Observed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SLOTS: Final = ("a", "b")
+BASES: Final = ("base_a", "base_b")
+_ROWS: Final = "rows"
+_PROPERTIES: Final = {INDEXED: "0"}  # nobody skips files of it; each column costs
+
+Frames = Mapping[str, Mapping[str, "DataFrame"]]
+"""Node to frame name to what it keeps (see `dataflow.Results.kept`)."""
+
+
+def there(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:
+    """Whether a stored state can be used: it is of this configuration, and its tables hold what was stored."""
+    if stored is None or stored.fingerprint != fingerprint:
+        return False
+    tables = [table(ledger, node, name, stored.slot) for node, name in stored.frames]
+    if not all(one.exists(spark) for one in tables):
+        return False
+    return not stored.marked or all(side_by_side(spark, [partial(holds, spark, one, stored.mark) for one in tables]))
+
+
+def load(spark: SparkSession, ledger: Ledger, stored: StoredState) -> dict[str, dict[str, DataFrame]]:
+    """What the nodes keep, as frames."""
+    found: dict[str, dict[str, DataFrame]] = {}
+    for node, name in stored.frames:
+        found.setdefault(node, {})[name] = table(ledger, node, name, stored.slot).read(spark)
+    return found
+
+
+def store(
+    spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerprint: str, before: StoredState | None
+) -> StoredState:
+    """Writes what the nodes keep into the slot that is not valid, and then says so.
+
+    Args:
+        ledger: of the running epoch.
+        kept: what the nodes keep as of the end of the cycle.
+        cycle: the cycle, which is finished.
+        fingerprint: of topology and configuration.
+        before: what is valid until then.
+    """
+    slot = SLOTS[0] if before is None or before.slot == SLOTS[1] else SLOTS[1]
+    failpoint("state.before")
+    stored = write(spark, ledger, kept, cycle, fingerprint, slot)
+    failpoint("state.written")
+    ledger.record_state(spark, stored)
+    failpoint("state.after")
+    return stored
+
+
+def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerprint: str, slot: str) -> StoredState:
+    """Overwrites a slot, which nobody reads."""
+    frames = tuple((node, name) for node, sides in kept.items() for name in sides)
+    stored = StoredState(cycle, fingerprint, slot, 0, frames, marked=True)
+
+    def overwrite(place: tuple[str, str]) -> int:
+        node, name = place
+        target = table(ledger, node, name, slot)
+        counting = Observed(
+            f"{ledger.pipeline} {ledger.epoch} {cycle} {node} {name} {slot}", {_ROWS: F.count(F.lit(1))}
+        )
+        with translated(ledger.pipeline):
+            target.overwrite(ledger.fence(spark, counting.of(kept[node][name])), _PROPERTIES, mark=stored.mark)
+        counts = counting.counts()
+        return target.read(spark).count() if counts is None else counts[_ROWS]
+
+    rows = sum(side_by_side(spark, [partial(overwrite, one) for one in frames]))
+    return replace(stored, rows=rows)
+
+
+def table(ledger: Ledger, node: str, name: str, slot: str) -> Table:
+    """The table of one frame."""
+    own = plain(node)
+    if own != node:  # two names may differ in what a table's name cannot hold
+        own = f"{own}_{hashlib.sha256(node.encode()).hexdigest()[:6]}"
+    return ledger.lake.state(ledger.pipeline, f"{own}__{name}__{slot}")

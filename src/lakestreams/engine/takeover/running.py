@@ -1,0 +1,94 @@
+"""Who else runs a pipeline, and whether the machine's clock can be right: what a driver compares with the ledger.
+
+Plain Python: sentences about what was found, for warnings and errors (docs/decisions/0030-hard-cases-of-a-run.md).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lakestreams.engine.ledger.plans import Claim, History, Plan
+    from lakestreams.expectations.tally import Tally
+    from lakestreams.topology.topology import Topology
+
+CLOCK_SLACK_MS: Final = 60_000
+"""How far two machines' clocks may lie apart before anybody is told."""
+FUTURE_SHARE: Final = 0.01
+_FUTURE: Final = "FUTURE_TIMESTAMP"
+_SECONDS: Final = (631_152_000, 4_102_444_800)
+"""Of 1990 to 2100, as seconds; as milliseconds they lie in January and February 1970."""
+
+
+def taken_from(history: History) -> list[str]:
+    """What to know of the run that had the pipeline before, as warnings: it has crashed, or runs still."""
+    claim = history.claim
+    if claim is None or history.open_plan is None:
+        return []
+    text = (
+        f"run {claim.run_id} (epoch {claim.epoch}) has not finished cycle {history.open_plan.cycle}: it took the pipeline over "
+        f"at {shown(claim.began_ms)} and last wrote at {shown(claim.last_ms)}; this run goes on in its place, and if it still "
+        "runs it ends with LS503"
+    )
+    return [text]
+
+
+def taken_by(claim: Claim | None, epoch: int) -> str | None:
+    """Which run has taken the pipeline over from an epoch; None if the ledger does not tell of any."""
+    if claim is None or claim.epoch <= epoch:
+        return None
+    return f"run {claim.run_id} (epoch {claim.epoch}) took it over at {shown(claim.began_ms)}"
+
+
+def clock_behind(history: History, now_ms: int) -> list[str]:
+    """Whether the machine's clock lies behind what the ledger has been written by, as warnings."""
+    behind = history.claim.last_ms - now_ms if history.claim is not None else 0
+    if behind <= CLOCK_SLACK_MS:
+        return []
+    text = (
+        f"this machine's clock says {shown(now_ms)}, the ledger was written at {shown(now_ms + behind)} already: one of the "
+        "two is wrong. By a clock that is behind, records of now lie in the future and go to quarantine (FUTURE_TIMESTAMP)"
+    )
+    return [text]
+
+
+def in_the_future(topology: Topology, tally: Tally, now_ms: int) -> list[str]:
+    """Sources of which a cycle has quarantined many records as of the future, as warnings."""
+    found = []
+    for source in topology.sources:
+        own = tally.of(source.name)
+        future = own.quarantined.get(_FUTURE, 0)
+        if future > FUTURE_SHARE * (own.rows_in or 0):
+            found.append(
+                f"{source.name}: {future} of {own.rows_in} records lie more than {source.max_future_ms} ms in the future and "
+                f"are in quarantine; this machine's clock says {shown(now_ms)}"
+            )
+    return found
+
+
+def in_seconds(topology: Topology, plan: Plan) -> list[str]:
+    """Sources whose event times look like seconds that are read as milliseconds, as warnings."""
+    low, high = _SECONDS
+    found = []
+    for source in topology.sources:
+        newest = max((part.stream_time_ms for part in plan.of(source.topic) if part.records), default=0)
+        if low <= newest < high:
+            column = source.event_time.field
+            hint = (
+                f"declare the column as {column} timestamp_s"
+                if column
+                else "the producer sets milliseconds, or event_time names a column"
+            )
+            found.append(
+                f"{source.name}: all event times lie before March 1970; are they seconds? Event times are milliseconds: {hint}"
+            )
+    return found
+
+
+def shown(time_ms: int) -> str:
+    """A time as people read it."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"

@@ -1,0 +1,312 @@
+"""What each table of a pipeline is, compared with what the ledger says of it, before a driver writes anything.
+
+The row by which a driver takes a pipeline over says of each table its Delta id and the version that was seen. The next
+start compares both, and reads the commits since: a table that others have deleted, replaced, restored or written to is
+refused. Each bronze table and output carries the name of its owner, and no other pipeline writes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from lakestreams.engine.ledger import fence
+from lakestreams.engine.ledger.plans import History, KnownTable
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.publish import event_log, orphans, quarantine
+from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.runtime import commits
+from lakestreams.engine.runtime.commits import Commit
+from lakestreams.engine.runtime.lake import OWNER, Table, owned_by
+from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.errors import LakestreamsError, LedgerLost, TableChanged, TableDeleted, TableOwned
+from lakestreams.topology.expectations import ForeignKeyExists
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.engine.ledger.ledger import Ledger
+    from lakestreams.topology.topology import Topology
+
+Role = Literal["ledger", "epochs", "control", "bronze", "output"]
+_NEWEST: Final = 50  # commits that the first look reads
+_SEALED: Final = "lakestreams.sealed."
+
+
+@dataclass(frozen=True)
+class Look:
+    """One table as it is.
+
+    Attributes:
+        key: by which the ledger knows it, wherever the lake lies.
+        role: what the engine has it for.
+        table: where it is.
+        owner: of a bronze table or an output, what its owner is called; "": it is shared.
+        table_id: Delta's id of it; "": it is not there.
+        properties: Delta's table properties.
+        files: how many files its newest version has; 0 where that was not asked, since the ledger knows the table.
+        commits: its newest ones, ascending.
+    """
+
+    key: str
+    role: Role
+    table: Table
+    owner: str = ""
+    table_id: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    files: int = 0
+    commits: Sequence[Commit] = ()
+
+    @property
+    def there(self) -> bool:
+        """Whether the table is there."""
+        return bool(self.table_id)
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self.commits[-1].version if self.commits else 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """All tables of a pipeline, as they were before it was taken over."""
+
+    pipeline: str
+    looks: Sequence[Look]
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether there is a ledger."""
+        return any(one.role == "ledger" and one.there for one in self.looks)
+
+    def require_own(self) -> None:
+        """Refuses tables that belong to another pipeline, or to another topic or output.
+
+        Raises:
+            TableOwned: naming both.
+        """
+        for one in self.looks:
+            owner = one.properties.get(OWNER)
+            if one.owner and owner is not None and owner != one.owner:
+                message = f"table {one.table.name} belongs to {owner}; {one.owner} would be written to it, too"
+                raise TableOwned(message, where=one.table.path or one.table.reference)
+
+    def require_ledger(self, epoch: int) -> None:
+        """Refuses to begin anew, or from an older state, where tables hold what a later epoch has written.
+
+        Args:
+            epoch: the newest one that the ledger knows.
+
+        Raises:
+            LedgerLost: naming a table that shows it.
+        """
+        for one in self.looks:
+            sealed = int(one.properties.get(f"{_SEALED}{self.pipeline}", 0))
+            files = one.role == "bronze" and bool(one.files)
+            if not decisions.ledger_lost(epoch, sealed, has_records=files):
+                continue
+            if sealed > epoch:
+                knows = f"knows only {epoch}" if epoch else "has none of it"
+                message = f"epoch {sealed} of {self.pipeline} has written to {one.table.name}, and the ledger {knows}"
+                raise LedgerLost(message)
+            message = f"{one.table.name} has records of {self.pipeline}, and the ledger has nothing of it"
+            raise LedgerLost(message)
+
+    def faults(self, spark: SparkSession, history: History) -> list[Fault]:
+        """What others have done to the tables since the ledger wrote them down."""
+        return [
+            Fault(one, error)
+            for one in self.looks
+            if one.role != "epochs"
+            for error in [_fault(spark, one, history)]
+            if error is not None
+        ]
+
+    def epochs_changed(self, spark: SparkSession, history: History) -> bool:
+        """Whether the table of epochs may say something else than the ledger, which decides."""
+        return any(one.role == "epochs" and _fault(spark, one, history) is not None for one in self.looks)
+
+    def as_known(self, spark: SparkSession, history: History) -> dict[str, KnownTable]:
+        """What the ledger is to know of the tables; those that were created since the look are looked at now.
+
+        Raises:
+            TableOwned: if another pipeline has created one of them first.
+        """
+        new = [one for one in self.looks if not one.there and one.table.exists(spark)]
+        created = replace(self, looks=side_by_side(spark, [partial(_looked, spark, one, self.pipeline) for one in new]))
+        created.require_own()
+        there = [one for one in self.looks if one.there] + [
+            replace(one, commits=one.commits[:1]) for one in created.looks
+        ]
+        return {**history.tables, **{one.key: KnownTable(one.table_id, one.version) for one in there}}
+
+    def own(self, spark: SparkSession) -> None:
+        """Writes the owner into tables that were made before there was such a property."""
+        lacking = [one for one in self.looks if one.owner and one.there and OWNER not in one.properties]
+        side_by_side(spark, [partial(one.table.set_properties, spark, {OWNER: one.owner}) for one in lacking])
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one table.
+
+    Attributes:
+        look: the table.
+        error: what is wrong.
+    """
+
+    look: Look
+    error: LakestreamsError
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether the operator may say that it is meant: without bronze nothing could be computed."""
+        return self.look.there or self.look.role in ("control", "output")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the ledger says, of tables that are what it says of them.
+
+    Attributes:
+        tables: as they are.
+        history: what the ledger says; behind every epoch that fences know.
+        accepted: what others have done and the operator has accepted, in words.
+    """
+
+    tables: Found
+    history: History
+    accepted: list[str]
+
+
+def known(spark: SparkSession, ledger: Ledger, topology: Topology, *, accept: bool) -> Known:
+    """Looks at a pipeline's tables before anything is created or written, and refuses what others have changed.
+
+    Args:
+        accept: whether the operator says that changes are meant.
+
+    Raises:
+        TableOwned, LedgerLost, TableDeleted, TableChanged
+    """
+    history = History()
+    if ledger.table.exists(spark):
+        ledger.create(spark)  # adds the columns that an older version's lacks
+        history = ledger.history(spark)
+    tables = look(spark, ledger, topology, history.tables)
+    tables.require_own()
+    tables.require_ledger(history.epoch)
+    if not history.epoch or tables.epochs_changed(spark, history):
+        history = _beyond_epochs(spark, ledger, history, has_ledger=tables.has_ledger)
+    return Known(tables, history, refuse(tables.faults(spark, history), accept=accept))
+
+
+def _beyond_epochs(spark: SparkSession, ledger: Ledger, history: History, *, has_ledger: bool) -> History:
+    """The history, which goes on behind every epoch that fences know.
+
+    Raises:
+        LedgerLost: if the ledger knows nothing of a pipeline of which they know.
+    """
+    newest = ledger.began(spark)
+    if newest and not history.epoch and has_ledger:  # another driver may have begun meanwhile
+        history = ledger.history(spark)
+    if newest and not history.epoch:
+        message = f"{ledger.pipeline} has begun epoch {newest}, and the ledger has nothing of it"
+        raise LedgerLost(message)
+    return replace(history, epoch=max(newest, history.epoch))
+
+
+def look(
+    spark: SparkSession, ledger: Ledger, topology: Topology, known: Mapping[str, KnownTable] | None = None
+) -> Found:
+    """Looks at every table of a pipeline, side by side; writes nothing.
+
+    Args:
+        known: what the ledger says of the tables, by their keys.
+    """
+    known = known or {}
+    lake, name = ledger.lake, topology.name
+    listed = any(isinstance(what, ForeignKeyExists) for _, what in topology.expectations.invariants)
+    control = [quarantine.table(ledger), event_log.table(ledger), replays.table(ledger)]
+    looks = [
+        Look("ledger", "ledger", ledger.table),
+        Look("epochs", "epochs", fence.table(lake)),
+        *(Look(f"control {one.name}", "control", one) for one in control),
+        *([Look("control orphans", "control", orphans.table(ledger))] if listed else []),
+        *(
+            Look(f"topic {one.topic}", "bronze", lake.bronze(name, one.topic), owned_by(name, f"topic {one.topic}"))
+            for one in topology.sources
+        ),
+        *(
+            Look(f"output {one.name}", "output", lake.output(one.name), owned_by(name, f"output {one.name.lower()}"))
+            for one in topology.sinks
+        ),
+    ]
+    asked = [partial(_looked, spark, one, name, known.get(one.key)) for one in looks]
+    return Found(name, side_by_side(spark, asked))
+
+
+def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
+    """Raises what others have done, unless the operator says that it is meant: then it is told.
+
+    Raises:
+        TableDeleted, TableChanged: with every table that the first one's kind befell.
+    """
+    refused = [one for one in faults if not (accept and one.acceptable)]
+    if refused:
+        first = refused[0].error
+        alike = [one.error for one in refused if type(one.error) is type(first)]
+        message = "\n".join(str(one.message) for one in alike)
+        raise type(first)(message, hint=first.hint, where=first.where)
+    return [f"accepted as it is: {one.error.message}" for one in faults]
+
+
+def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | None = None) -> Look:
+    """The table as it is. Its history alone tells that, if it has the pipeline's own seal behind what the ledger knows."""
+    if not one.table.exists(spark):
+        return one
+    newest = commits.read(spark, one.table, _NEWEST)
+    sealed = None if known is None else commits.newest_property(newest, f"{_SEALED}{pipeline}", known.version)
+    if known is not None and sealed is not None:
+        properties = {f"{_SEALED}{pipeline}": sealed} | ({OWNER: one.owner} if one.owner else {})
+        return replace(one, table_id=known.table_id, properties=properties, commits=newest)
+    it = commits.identity(spark, one.table)
+    return replace(one, table_id=it.table_id, properties=it.properties, files=it.files, commits=newest)
+
+
+def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError | None:
+    known = history.tables.get(one.key)
+    where: dict[str, Any] = {"where": one.table.path or one.table.reference}
+    if not one.there:
+        read = {f"topic {part.topic}" for part in (history.ingest.ranges if history.ingest else ()) if part.to_offset}
+        if known is None and one.key not in read:
+            return None
+        return TableDeleted(f"table {one.table.name} was there when the pipeline last ran, and is missing", **where)
+    if known is None:
+        return None
+    fault = decisions.table_fault(known, one.table_id, one.version)
+    if fault == "replaced":
+        message = f"table {one.table.name} is another one than the pipeline wrote to (id {one.table_id}, "
+        return TableChanged(f"{message}then {known.table_id})", hint=_put_back(one), **where)
+    if fault == "put back":
+        message = f"table {one.table.name} has version {one.version}; the pipeline has seen version {known.version}"
+        return TableChanged(message, hint=_put_back(one), **where)
+    change = commits.changed_by_others(commits.since(spark, one.table, one.commits, known.version), known.version)
+    if change is None:
+        return None
+    done = change.commit
+    message = f"table {one.table.name} was changed by others: {done.operation} in version {done.version}"
+    hint = _put_back(one)
+    if change.good is not None:
+        hint = (
+            f"RESTORE TABLE {one.table.reference} TO VERSION AS OF {change.good} takes it back; "
+            "or, if it is meant, run once with --accept-change"
+        )
+    return TableChanged(message, hint=hint, **where)
+
+
+def _put_back(one: Look) -> str:
+    name = one.table.name
+    return f"put the former {name} back; or, if it is meant, run once with --accept-change"

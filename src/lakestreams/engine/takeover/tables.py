@@ -1,0 +1,215 @@
+"""What a driver does once, before its first round: it makes the tables, and compares topics and layouts with what was there.
+
+A cycle that was begun is taken over, or refused. Nothing here decides what is read next; that is the driver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakestreams.engine.ingest import batches, topic_identity
+from lakestreams.engine.ledger import fence
+from lakestreams.engine.ledger.plans import Range
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.publish import cycle, event_log, kafka_sink, orphans, quarantine, sinks
+from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.runtime.lake import require_distinct
+from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.takeover import changed
+from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig
+from lakestreams.topology.expectations import ForeignKeyExists, Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.engine.ledger.fingerprint import Configuration
+    from lakestreams.engine.ledger.ledger import Ledger
+    from lakestreams.engine.ledger.plans import History, Plan
+    from lakestreams.engine.runtime.lake import Lake, Table
+    from lakestreams.kafka.cluster import ClusterView
+    from lakestreams.kafka.noted import TopicPartition
+    from lakestreams.topology.topology import Topology
+
+_IN_DOUBT = (
+    "run once more with the former configuration, which finishes the cycle or tells that nothing of it can be written; or run "
+    "--accept-change: the cycle is written by this configuration, and the topic may hold records of both"
+)
+
+
+def require_distinct_tables(lake: Lake, topology: Topology) -> None:
+    """Refuses a topology of which two things would be written to one table.
+
+    Raises:
+        TableNameCollision: naming both.
+    """
+    require_distinct(
+        [(f"topic {source.topic}", lake.bronze(topology.name, source.topic)) for source in topology.sources]
+        + [(f"output {sink.name}", lake.output(sink.name)) for sink in topology.sinks]
+    )
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What was not there before a pipeline's tables were created, and so holds nothing that could be gone on from.
+
+    Attributes:
+        ledger: the ledger.
+        epochs: what fences look at.
+        bronze: every bronze table.
+    """
+
+    ledger: bool
+    epochs: bool
+    bronze: bool
+
+
+def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outputs: Mapping[str, DataFrame]) -> Missing:
+    """Creates what is not there yet, side by side: each is mostly waiting for single-threaded work in the JVM.
+
+    Args:
+        outputs: output to a frame of its columns.
+    """
+    lake = ledger.lake
+    others: list[Callable[[], object]] = [
+        lambda: quarantine.table(ledger).create(spark, quarantine.schema(spark), grows=True, lenient=True),
+        partial(event_log.create, spark, ledger),
+        *(
+            partial(orphans.create, spark, ledger)
+            for _, what in topology.expectations.invariants
+            if isinstance(what, ForeignKeyExists)
+        ),
+        *(
+            partial(sinks.create, spark, lake, sink, outputs[sink.name].schema, topology.name)
+            for sink in topology.sinks
+        ),
+    ]
+    told: list[Callable[[], object]] = [
+        partial(ledger.create, spark),
+        partial(fence.create, spark, lake),
+        *(partial(batches.create_bronze, spark, lake, topology.name, source) for source in topology.sources),
+    ]
+    own, epochs, *bronze = map(bool, side_by_side(spark, [*told, *others])[: len(told)])
+    return Missing(own, epochs, all(bronze))
+
+
+def sealed(ledger: Ledger, topology: Topology) -> tuple[Table, ...]:
+    """The tables that a driver seals when it takes a pipeline over."""
+    lake = ledger.lake
+    return decisions.sealed(
+        ledger.table,
+        (lake.bronze(ledger.pipeline, source.topic) for source in topology.sources),
+        (lake.output(sink.name) for sink in topology.sinks),
+        (one.table(ledger) for one in (quarantine, event_log, orphans, replays)),
+    )
+
+
+def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:
+    """Compares the layout of outputs with what is declared: what differs, as warnings.
+
+    Raises:
+        ExpectationFailed: where `Layout` says `fail`.
+    """
+    told = []
+    for sink in topology.sinks:
+        expected = [one for one in topology.expectations.invariants_of(sink.name) if isinstance(one, Layout)]
+        if not (expected or sink.cluster_by or sink.partition_by):
+            continue
+        fault = sinks.laid_out_otherwise(spark, lake, sink)
+        if fault is not None and any(one.action == "fail" for one in expected):
+            hint = "make the table anew, or alter its clustering; or declare what it has"
+            raise ExpectationFailed(f"layout of {fault}", hint=hint, where=sink.name)
+        if fault is not None:
+            told.append(f"layout of {fault}")
+    return told
+
+
+def require_same_topics(topology: Topology, history: History, view: ClusterView) -> None:
+    """A topic with another id, or an end before what was read, is another topic under the same name.
+
+    Raises:
+        TopicRecreated: naming it.
+    """
+    plan, last = history.plan, history.ingest
+    unplanned = [last] if last is not None and (plan is None or last.seq > plan.seq) else []
+    called = topic_identity.called(topology)
+    topic_identity.require_same(history.noted, view, _ingested(history), called, unplanned)
+
+
+def lost(read: Mapping[TopicPartition, int], view: ClusterView) -> list[Range]:
+    """Records that expired before they were read.
+
+    Args:
+        read: up to where each partition is in bronze.
+        view: the cluster as it is.
+    """
+    return [
+        Range(topic, partition, read[topic, partition], start)
+        for (topic, partition), start in sorted(view.starts.items())
+        if start > read.get((topic, partition), start)
+    ]
+
+
+def taken_over(
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    plan: Plan,
+    history: History,
+    configured: Configuration,
+    *,
+    accept: bool = False,
+) -> Plan:
+    """An open plan, as it is executed under this configuration.
+
+    One that gives the same results under its own is executed as it is; any other one only if nothing of it is out yet,
+    and the ledger says that it is taken over (decision 0002).
+
+    Args:
+        ledger: of the running epoch.
+        plan: the open one.
+        history: what the ledger says of configurations before.
+        configured: that of this run.
+        accept: go on although topics may hold records of it, and write that down.
+
+    Raises:
+        PlanUnderOtherConfig: if something of it is out, or may be.
+    """
+    if plan.fingerprint == configured.whole:
+        return plan
+    repeats = changed.repeats(spark, ledger, history, plan, configured)
+    if not decisions.is_taken_over(plan, configured.whole, repeats=repeats):
+        return plan
+    in_doubt = [topic.name for topic in topology.kafka_sinks if cycle.causes(plan, topic)]
+    if history.stopped == plan.cycle:
+        in_doubt = []  # whoever began it has failed before its first topic
+    # a topic does not tell cheaply what it holds of a cycle
+    if not decisions.may_take_over(is_out=False, in_doubt=bool(in_doubt) and not accept):
+        message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
+        raise PlanUnderOtherConfig(message, hint=_IN_DOUBT, where=in_doubt[0])
+    out = cycle.out_in(spark, ledger, topology, plan)
+    if not decisions.may_take_over(is_out=out is not None, in_doubt=False):
+        message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
+        raise PlanUnderOtherConfig(message, where=out)
+    if in_doubt:
+        told = [f"topic {name} may hold records of cycle {plan.cycle} by the former configuration" for name in in_doubt]
+        ledger.record_accepted(spark, history.done_cycle, configured.whole, plan.fingerprint, told, "topics")
+    ledger.record_taken(spark, plan.cycle, configured.whole)
+    return replace(plan, fingerprint=configured.whole, taken_over=ledger.epoch)
+
+
+def repeated(topology: Topology, plan: Plan) -> list[str]:
+    """What to know of topics when a cycle that was begun is executed again, as warnings."""
+    topics = ", ".join(sink.name for sink in topology.kafka_sinks if cycle.causes(plan, sink))
+    text = f"cycle {plan.cycle} was begun before and is repeated: {topics} may hold records of it twice"
+    return [f"{text}, with equal {kafka_sink.ID} headers"] if topics else []
+
+
+def _ingested(history: History) -> dict[TopicPartition, int]:
+    """Up to where each partition is in bronze; of a batch whose own row is not there yet, its plan tells."""
+    positions = dict(history.plan.positions) if history.plan is not None else {}
+    for part in history.ingest.ranges if history.ingest is not None else ():
+        positions[part.at] = max(positions.get(part.at, 0), part.to_offset)
+    return positions

@@ -1,0 +1,325 @@
+"""How each join of a topology calls its kernel: one method a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.evaluate.sides import Rejected, Scopes, Sides, key_names, late_by, types
+from lakestreams.evaluate.stateless import names
+from lakestreams.operators.foreign_key import stream_table as fk_stream_table
+from lakestreams.operators.foreign_key import table_table as fk_table_table
+from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
+from lakestreams.operators.records import KEY, VALUE
+from lakestreams.operators.stream_global_table import kernel as stream_global
+from lakestreams.operators.stream_global_table.kernel import MAPPED
+from lakestreams.operators.stream_stream import kernel as stream_stream
+from lakestreams.operators.stream_table import kernel as stream_table
+from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
+from lakestreams.operators.stream_table_wait import kernel as race
+from lakestreams.operators.stream_table_wait.kernel import Race
+from lakestreams.operators.table_table import kernel as table_table
+from lakestreams.operators.versions import TableSide
+from lakestreams.operators.windows import CLOSED, PerTask, Windowed
+from lakestreams.topology.graph import (
+    is_interleaved,
+    is_plural,
+    keeps_null_keys,
+    meet_apart,
+    multiplies,
+    overlap_of,
+    sources_of,
+)
+from lakestreams.topology.joins import (
+    ForeignKeyJoin,
+    ForeignKeyStreamJoin,
+    StreamGlobalJoin,
+    StreamTableJoin,
+    TableTableJoin,
+    WindowedJoin,
+)
+from lakestreams.topology.kinds import STREAM
+from lakestreams.topology.node import Join, Node
+from lakestreams.topology.old_values import remembers_rows
+from lakestreams.topology.steps import DropAbsentDeletes, Repartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
+# docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
+_FILTER_RATIO = 0.5
+# Below so many retained rows filtering them by keys costs a cycle more than it spares: a job more for each set of keys.
+_MANY_RETAINED = 200_000
+# Changes of a table in one call. Below this many a point is compared with each of its key at worst, which costs it about
+# as much as being sorted would.
+_BUSY = 100
+
+
+def explain(node: Join) -> str:
+    """A join's plan in words: what its kernel exchanges and sorts."""
+    return _EXPLAIN[type(node)](node)
+
+
+def _explain_windowed(node: WindowedJoin) -> str:
+    times = (node.before_ms, node.after_ms, node.grace_ms)
+    return stream_stream.explain(Windowed(node.how, *times, emit=node.emit_unmatched, rules=node.rules))
+
+
+def _explain_stream_table(node: StreamTableJoin) -> str:
+    if node.races:
+        return race.explain(node.how, node.wait_ms, node.amend_ms)
+    if node.right.history_ms is None:
+        return stream_table.explain(node.how)
+    return stream_versioned_table.explain(node.how, node.right.history_ms, node.grace_ms)
+
+
+_EXPLAIN: dict[type[Join], Callable[[Any], str]] = {
+    WindowedJoin: _explain_windowed,
+    StreamTableJoin: _explain_stream_table,
+    StreamGlobalJoin: lambda node: stream_global.explain(node.how),
+    TableTableJoin: lambda node: table_table.explain(node.how),
+    ForeignKeyJoin: lambda node: fk_table_table.explain(node.how),
+    ForeignKeyStreamJoin: lambda node: fk_stream_table.explain(node.how),
+}
+
+
+@dataclass
+class Shapes(Sides):
+    """Calls the kernels."""
+
+    def joined(self, node: Join, left: DataFrame | TableSide, right: DataFrame | TableSide, *, old: bool) -> DataFrame:
+        """The kernel's rows: records columns, `rk`, `rv`; with `old` what a table's result was before.
+
+        Args:
+            left, right: its sides, new rows only except for tables that bring their state.
+            old: whether a table's readers need the value before.
+        """
+        first, second = ((stream_side if one == STREAM else table_side) for one in node.sides)
+        told = {"old": old} if node.is_table else {}
+        rows = self._KERNELS[type(node)](self, node, first(left), second(right), **told)
+        return self._unscoped(rows)
+
+    def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
+        """A table without deletions of keys that have no row; the rows that it has are remembered as a join's are."""
+        table = self._remembered(node, "table", self._scoped_table(table))
+        return self.steps.drop_absent_deletes(table, self.since).each(self._unscoped)
+
+    def repartition(self, node: Repartition, rows: DataFrame) -> DataFrame:
+        """The records that a repartition topic takes: null keys are refused unless a join behind has a use for them."""
+        if keeps_null_keys(node, self.topology.nodes):
+            return rows
+        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
+        return rows.where(F.col(KEY).isNotNull())
+
+    def quiet(self, node: Node, table: TableSide) -> TableSide:
+        """A filtered table without the deletions of rows that did not pass before (Kafka's KTableFilter)."""
+        if remembers_rows(node):
+            table = self._remembered(node, "table", self._scoped_table(table))
+        return self.steps.drop_absent_deletes(table, self.since).each(self._unscoped)
+
+    # --- one method a shape ------------------------------------------------------------------------------------------
+
+    def _windowed(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> DataFrame:
+        self.require_equal_keys(node, types(left, KEY), types(right, KEY))
+        outer = {"inner": (), "left": (node.left,), "outer": (node.left, node.right)}[node.how]
+        for side, rows in {node.left.name: left, node.right.name: right}.items():
+            if not any(side == one.name for one in outer):
+                self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull() & F.col(VALUE).isNotNull()))
+        mine = self._with_past(node, "left", self._clocked(node, node.left, left))
+        other = self._with_past(node, "right", self._clocked(node, node.right, right))
+        join = Windowed(
+            node.how,
+            *self._times(node),
+            emit=node.emit_unmatched,
+            rules=node.rules,
+            store=node.store,
+            overlap=overlap_of(node, self.topology.nodes),
+            plural=is_plural(node.left) or is_plural(node.right),
+            interleaved=is_interleaved(node),
+            realm=self._realm(node),
+            ascending=self._ascending(node),
+        )
+        both = stream_stream.clocked(mine, other, join, self.since, self.hold)
+        if node.rules == "strict":
+            self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
+        if self.keeps:
+            kept = stream_stream.retain(mine, other, join, both)
+            self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
+        few = node.rules == "strict" and join.ascending and self._few_beside_past(node)
+        return stream_stream.execute(mine, other, join, self.since, few=few, both=both)
+
+    def _stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        self.require_equal_keys(node, types(points, KEY), types(table.all(), KEY))
+        points = self._with_values(node, points)
+        if node.how == "inner":  # it has no use for a null key (semantics section 4)
+            self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
+        overlap, history = overlap_of(node, self.topology.nodes), self._history(node.right)
+        if history is not None:
+            if node.grace_ms is not None:
+                points = self._with_ticks(node, node.left, points)
+            mine = self._with_past(node, "points", self._tasked(node, node.left, points))
+            versions = self._tasked(node, node.right, self._with_keys(node, table).all())
+            versions = self._with_past(node, "versions", versions)
+            if self.keeps:
+                self.kept[node.name] = {"versions": stream_versioned_table.retain_versions(versions, history)}
+                if node.grace_ms is not None:
+                    self.kept[node.name]["points"] = stream_versioned_table.retain_points(mine, node.grace_ms)
+            return stream_versioned_table.execute(
+                mine, versions, node.how, self.since, history, grace_ms=node.grace_ms, overlap=overlap
+            )
+        table = self._remembered(node, "table", self._scoped_table(self._with_keys(node, table)))
+        if node.races:
+            return self._race(node, points, table)
+        mine = self._scoped(points)
+        if self._few_points(node):
+            table = stream_table.retain(table, mine)
+        return stream_table.execute(mine, table, node.how, self.since, overlap, busy=self._busy(node.right))
+
+    def _race(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        """A stream-table join whose records wait for rows, or are put right by them."""
+        mine = self._with_past(node, "points", self._clocked(node, node.left, points))
+        known = table.all().where(F.lit(False)) if table.changes is None else table.changes
+        changes = self._clocked(node, node.right, known)
+        join = Race(
+            node.how,
+            node.wait_ms,
+            node.amend_ms,
+            overlap=overlap_of(node, self.topology.nodes),
+            plural=is_plural(node.left),
+            realm=self._realm(node),
+            ascending=self._ascending(node),
+        )
+        state = table.state
+        if state is not None and self._few_points(node):
+            state = stream_table.retain(TableSide(state, None), mine).state
+        given = (mine, changes, state, join, self.since)
+        if self.keeps:
+            self.kept[node.name]["points"] = race.retain(*given)
+        if node.how == "inner":
+            said = F.format_string("waited %d ms for a row of its key, until %d", F.lit(node.wait_ms), F.col(CLOSED))
+            self._reject(node, "NO_PARTNER", race.expired(*given), said, earlier=True)
+        counts = race.counts(join, self.since, self.wanted)
+        return race.execute(*given, lambda found: self.counted(node.name, found, counts))
+
+    def _stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        points = self._with_values(node, points)
+        points = self._with_key_of(node, points, node.left.name, node.left_on, key_names(table), MAPPED)
+        self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
+        table = self._remembered(node, "table", self._scoped_table(self._with_keys(node, table)))
+        mine = self._scoped(points, MAPPED)
+        return stream_global.execute(mine, table, node.how, self.since, busy=self._busy(node.right))
+
+    def _table_table(self, node: TableTableJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
+        self.require_equal_keys(node, types(left.all(), KEY), types(right.all(), KEY))
+        return table_table.execute(
+            self._changes(node, "left", node.left, left),
+            self._changes(node, "right", node.right, right),
+            node.how,
+            self.since,
+            overlap=overlap_of(node, self.topology.nodes),
+            plural=is_plural(node.left) or is_plural(node.right),
+            apart=meet_apart(node),
+            with_old=old,
+        )
+
+    def _foreign_key(self, node: ForeignKeyJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
+        key = key_names(right)
+        left = self._changes(node, "left", node.left, left)
+        left = left.each(lambda rows: self._with_key_of(node, rows, node.left.name, node.left_on, key, FOREIGN_KEY))
+        right = self._changes(node, "right", node.right, right)
+        self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
+        if self._few_beside_past(node):
+            left, right = fk_table_table.prune(left, right, self.since)
+        return fk_table_table.execute(
+            left,
+            right,
+            node.how,
+            self.since,
+            overlap=overlap_of(node, self.topology.nodes),
+            plural=is_plural(node.left) or is_plural(node.right),
+            with_old=old,
+        )
+
+    def _foreign_key_stream(self, node: ForeignKeyStreamJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        points = self._with_values(node, points)
+        if node.how == "inner":
+            self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
+        key = names(points, KEY)
+        table = self._remembered(node, "table", self._scoped_table(self._with_keys(node, table)))
+        table = table.each(lambda rows: self._with_key_of(node, rows, node.right.name, node.right_on, key, FOREIGN_KEY))
+        points = self._scoped(points)
+        self.require_equal_keys(node, types(points, KEY), types(table.all(), FOREIGN_KEY))
+        return fk_stream_table.execute(
+            points,
+            table,
+            node.how,
+            self.since,
+            overlap=overlap_of(node, self.topology.nodes),
+            plural=is_plural(node.left),
+        )
+
+    _KERNELS: ClassVar[dict[type[Join], Callable[..., DataFrame]]] = {
+        WindowedJoin: _windowed,
+        StreamTableJoin: _stream_table,
+        StreamGlobalJoin: _stream_global,
+        TableTableJoin: _table_table,
+        ForeignKeyJoin: _foreign_key,
+        ForeignKeyStreamJoin: _foreign_key_stream,
+    }
+
+    def _times(self, node: WindowedJoin) -> tuple[int | PerTask, int | PerTask, int | PerTask]:
+        own = self.scopes.times.get(node.name) if self.scopes is not None else None
+        if own is None or self.scopes is None:
+            return node.before_ms, node.after_ms, node.grace_ms
+        before, after, grace = (
+            PerTask({history: times[place] for history, times in own.items()}, self.scopes.stride) for place in range(3)
+        )
+        return before, after, grace
+
+    def _busy(self, table: Node) -> bool:
+        """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""
+        changes = (
+            (self.counts if source.kind == "stream" else self.changes).get(source.name, 0)
+            for source in sources_of(table)
+        )
+        return sum(changes) > _BUSY
+
+    def _few_beside_past(self, node: WindowedJoin | ForeignKeyJoin) -> bool:
+        """Whether what is new is known to be few beside much that is retained, so that this is best filtered by its keys."""
+        if multiplies(node.left) or multiplies(node.right):
+            return False  # one record may become any number of rows
+        new = [
+            (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
+        ]
+        if None in new or self.retained_rows < _MANY_RETAINED:
+            return False
+        return sum(one or 0 for one in new) < self.retained_rows * _FILTER_RATIO
+
+    def _few_points(self, node: StreamTableJoin) -> bool:
+        """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
+        points = sum(self.counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
+        rows = sum(self.counts.get(source.name, 0) for source in sources_of(node.right))
+        return rows > 0 and points < rows * _FILTER_RATIO
+
+
+def stream_side(side: DataFrame | TableSide) -> DataFrame:
+    """A node's frame where only a stream can stand; build() lets nothing else pass."""
+    if isinstance(side, TableSide):
+        msg = "a stream is expected here, not a table"
+        raise TypeError(msg)
+    return side
+
+
+def table_side(side: DataFrame | TableSide) -> TableSide:
+    """A node's frame where only a table can stand."""
+    if not isinstance(side, TableSide):
+        msg = "a table is expected here, not a stream"
+        raise TypeError(msg)
+    return side
+
+
+__all__ = ["Rejected", "Scopes", "Shapes", "explain", "stream_side", "table_side"]

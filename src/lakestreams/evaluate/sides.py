@@ -1,0 +1,351 @@
+"""The sides of a join as its kernel reads them: tasks, keys made from a record, the past put beside what is new.
+
+What a kernel needs and records frames lack is made here, and what it keeps of the past is noted. Many small histories
+can share the frames: then a column in front of every key keeps them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.errors import InvalidExpression, KeyTypeMismatch
+from lakestreams.evaluate.stateless import Steps, names, where
+from lakestreams.operators import records as order
+from lakestreams.operators import versions
+from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
+from lakestreams.operators.nullability import nullable
+from lakestreams.operators.records import (
+    CONTRIBUTORS,
+    COORDINATES,
+    KEY,
+    OLD,
+    ORDER,
+    RIGHT_KEY,
+    TASK,
+    TIME,
+    VALUE,
+    is_new,
+    key_types_differ,
+)
+from lakestreams.operators.stream_global_table.kernel import MAPPED
+from lakestreams.operators.stream_table_as_of import store as versioned
+from lakestreams.operators.versions import TableSide
+from lakestreams.operators.windows import CLOCK, MOVES, PerTask
+from lakestreams.partitioning.kafka_default import partition_of
+from lakestreams.topology.graph import follows_partitions, held_before_ms, key_source, lets_out_before, sources_of
+from lakestreams.topology.joins import StreamTableJoin, WindowedJoin
+from lakestreams.topology.node import Join, Node
+from lakestreams.topology.partitions import task_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lakestreams.topology.kinds import Mapper
+    from lakestreams.topology.topology import Topology
+
+DETAIL, RULES, ROW = "detail", "rules", "row"
+EXPECTATION = "EXPECTATION"
+_SCOPE = "_scope"
+_HASHED = "_hashed"
+
+
+@dataclass(frozen=True)
+class Scopes:
+    """Many small histories of one topology in one job; their records never meet.
+
+    Attributes:
+        stride: how many partitions a history has; its number is the partition divided by it.
+        times: windowed join to history to (before, after, grace) in ms, where they differ from the node's.
+        retention: history to the ms that its versioned tables keep, where they differ from the sources'.
+    """
+
+    stride: int
+    times: Mapping[str, Mapping[int, tuple[int, int, int]]] = field(default_factory=dict)
+    retention: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Records a step has no use for.
+
+    Attributes:
+        node: the step's name.
+        code: the reason, such as NULL_KEY.
+        records: columns `source, partition, offset, attempt`, and `detail` (string) where there is more to say; of the
+            code EXPECTATION `rules` (array<string>) and `row` (JSON text of what a step made of the record).
+        earlier: whether records of earlier cycles may be among them.
+    """
+
+    node: str
+    code: str
+    records: DataFrame
+    earlier: bool = False
+
+
+Counter = Callable[[str, "DataFrame", "Mapping[str, Column]"], "DataFrame"]
+"""Takes a node, rows, and aggregates over them by name; gives the rows as they are."""
+
+
+def uncounted(node: str, rows: DataFrame, counts: Mapping[str, Column]) -> DataFrame:  # noqa: ARG001 - as every counter
+    """The rows, which nobody counts."""
+    return rows
+
+
+@dataclass
+class Sides:
+    """Prepares sides.
+
+    Attributes:
+        topology: whose joins they are.
+        steps: evaluates the users' functions.
+        since: the first new cycle.
+        counts: source name to how many rows it brings; may be incomplete.
+        changes: table source to how many of its rows are changes; none told: few.
+        partitions: topic to partition count, for re-keyed sides.
+        fewer: what the counts were before they grew: the first cycle that had others, and the counts until then; ascending.
+        retained: join to what its kernel kept of the past, by side.
+        scopes: set where many histories share the job.
+        keeps: whether to note what each kernel needs of the past next time.
+        raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
+        wanted: the first cycle whose rejected records are wanted.
+        ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
+        retained_rows: about how many rows are retained, of all joins.
+        counted: counts a node's rows on their way (see `dataflow.Inputs`).
+        hold: keeps a frame that is read several times.
+    """
+
+    topology: Topology
+    steps: Steps
+    since: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
+    scopes: Scopes | None = None
+    keeps: bool = False
+    raw: bool = False
+    wanted: int = 0
+    kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+    ticks: Mapping[str, DataFrame] = field(default_factory=dict)
+    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
+    retained_rows: int = 0
+    counted: Counter = uncounted
+    hold: Callable[[DataFrame], DataFrame] | None = None
+
+    def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
+        """Refuses keys whose types can never be equal.
+
+        Raises:
+            KeyTypeMismatch: naming both sides and their types.
+        """
+        wrong = key_types_differ(left, right)
+        if wrong is not None:
+            message = f'KeyTypeMismatch {{ left = "{node.left.name}", right = "{node.right.name}" }}: {wrong}'
+            raise KeyTypeMismatch(message, where=where(node))
+
+    def _with_values(self, node: Node, points: DataFrame) -> DataFrame:
+        """A stream without null values, which no join with a table has a use for."""
+        if not self.raw:
+            return points
+        self._reject(node, "NULL_VALUE", points.where(F.col(VALUE).isNull()))
+        return points.where(F.col(VALUE).isNotNull())
+
+    def _with_keys(self, node: Node, table: TableSide) -> TableSide:
+        """A table without null keys."""
+        if not self.raw:
+            return table
+        if table.changes is not None:
+            self._reject(node, "NULL_KEY", table.changes.where(F.col(KEY).isNull()))
+        return table.each(lambda rows: rows.where(F.col(KEY).isNotNull()))
+
+    def _changes(self, node: Node, side: str, parent: Node, table: TableSide) -> TableSide:
+        """A table as another table is made of it: a versioned one tells only what is the latest of its key."""
+        table, history = self._with_keys(node, table), self._history(parent)
+        if history is None:
+            return self._remembered(node, side, self._scoped_table(table))
+        rows = self._with_past(node, side, self._tasked(node, parent, table.all()))
+        if self.keeps:
+            self.kept.setdefault(node.name, {})[side] = versioned.retain_latest(rows, history)
+        return TableSide(None, versioned.latest_only(rows, history).drop(TASK))
+
+    def _remembered(self, node: Node, side: str, table: TableSide) -> TableSide:
+        """A table with the rows that were kept of it; notes which to keep now."""
+        past = self.retained.get(node.name, {}).get(side)
+        if past is not None:
+            table = TableSide(past if table.state is None else table.state.unionByName(past), table.changes)
+        if self.keeps:
+            self.kept.setdefault(node.name, {})[side] = versions.live(table).drop(OLD, FOREIGN_KEY)
+        return table
+
+    def _with_past(self, node: Node, side: str, rows: DataFrame) -> DataFrame:
+        past = self.retained.get(node.name, {}).get(side)
+        return rows if past is None else rows.unionByName(past, allowMissingColumns=True)
+
+    def _with_key_of(
+        self, node: Join, rows: DataFrame, owner: str, on: Mapper, key: list[str], column: str
+    ) -> DataFrame:
+        """Rows with a key made from them, named as the other side's key; null where the value is."""
+        given: object = on(self.steps.fields(owner, rows, node))  # a user's function may return anything
+        made = dict(given) if isinstance(given, Mapping) else {}
+        wanted = [name for name in key if name != _SCOPE]
+        if len(made) != len(wanted):
+            message = f"the key made of {owner} has {len(made)} columns, the other side's has: {', '.join(wanted)}"
+            raise InvalidExpression(message, hint="one column for each, in that order", where=where(node))
+        named = dict(zip(wanted, made.values(), strict=True))
+        there = self.steps.key(node, named)
+        rows = nullable(rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there)), column)
+        return self._scope_column(rows, column) if _SCOPE in names(rows, KEY) or column == MAPPED else rows
+
+    def _tasked(self, node: Node, parent: Node, rows: DataFrame, *, but: Sequence[str] = ()) -> DataFrame:
+        """Rows with their task: the partition, or after a re-key the hash of the key, `but` for some columns of it."""
+        partition = F.col(ORDER)["partition"]
+        source = key_source(parent)
+        count = self._tasks(node)
+        if source is not None and (self.scopes is None or self.scopes.stride >= count):
+            return self._scoped(rows.withColumn(TASK, partition))
+        if count == 1 and self.scopes is not None:
+            return self._scoped(rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.scopes.stride))))
+        key = F.struct(*(F.col(KEY)[name].alias(name) for name in own_key_names(rows) if name not in but))
+        keyed = rows.withColumn(_HASHED, F.when(F.col(KEY).isNotNull(), key))
+        return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, self._tasks_then(node))).drop(_HASHED))
+
+    def _clocked(self, node: WindowedJoin | StreamTableJoin, parent: Node, rows: DataFrame) -> DataFrame:
+        """Rows with their task and what they move its clock to.
+
+        A source's record brings the stream time of its own partition along (DESIGN section 2), except under the rules
+        `kafka`; a row that a join made has its own time only.
+        """
+        own = not _follows_partitions(node, parent)
+        moves = F.col(TIME) if own else F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"])
+        if not own and held_before_ms(node):  # the other side's
+            moves = F.when(order.is_tick(), F.col(TIME)).otherwise(moves)
+        return self._tasked(node, parent, self._with_ticks(node, parent, rows)).withColumn(MOVES, moves)
+
+    def _with_ticks(self, node: Node, parent: Node, rows: DataFrame) -> DataFrame:
+        """Rows, and what moves the clocks of their tasks where time goes on although no record comes.
+
+        A tick moves the node's clock only so far that nothing which is still to come out before it will be late: what waits
+        on the way to any of its sides is taken off (decision 0016). Its place stays behind all that it lets out.
+        """
+        held = F.lit(held_before_ms(node)).cast("bigint")
+        for source in sources_of(parent):
+            if source.name in self.ticks:
+                moves = self.ticks[source.name].withColumn(TIME, F.col(TIME) - held)
+                rows = rows.unionByName(order.ticks(moves, rows))
+        return rows
+
+    def _ascending(self, node: WindowedJoin | StreamTableJoin) -> bool:
+        """Whether the records of both sides bring clocks that ascend with the order."""
+        return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
+
+    def _hashed(self, rows: DataFrame, count: int | Column) -> Column:
+        partition = F.col(ORDER)["partition"]
+        stride = 0 if self.scopes is None else self.scopes.stride
+        own = partition if not stride else F.pmod(partition, F.lit(stride))
+        task = F.when(F.col(KEY).isNotNull(), partition_of(rows, _HASHED, count)).otherwise(F.pmod(own, F.lit(count)))
+        return task if not stride else task + (partition - own)
+
+    def _tasks(self, node: Node, partitions: Mapping[str, int] | None = None) -> int:
+        known = self.partitions if partitions is None else partitions
+        counts = {source.topic: known.get(source.topic, 1) for source in sources_of(node)}
+        return task_count(node, counts) or 1
+
+    def _tasks_then(self, node: Node) -> int | Column:
+        """How many tasks there were in the cycle of each row: one number, unless topics have grown in between."""
+        now = self._tasks(node)
+        then = [(cycle, self._tasks(node, counts)) for cycle, counts in self.fewer]
+        if all(count == now for _, count in then):
+            return now
+        cycle, found = F.col(ORDER)["cycle"], F.lit(now)
+        for first, count in reversed(then):
+            found = F.when(cycle < first, F.lit(count)).otherwise(found)
+        return found
+
+    def _realm(self, node: Node) -> int:
+        """How many tasks share a history: not fewer than any side's rows are spread over."""
+        if self.scopes is not None:
+            return self.scopes.stride
+        return max([self._tasks(node), *(self.partitions.get(source.topic, 1) for source in sources_of(node))])
+
+    def _history(self, node: Node) -> int | Column | None:
+        own = node.history_ms
+        if own is None or self.scopes is None or not self.scopes.retention:
+            return own
+        return PerTask(self.scopes.retention, self.scopes.stride).column(F.col(TASK))
+
+    def _reject(
+        self, node: Node, code: str, rows: DataFrame, detail: Column | None = None, *, earlier: bool = False
+    ) -> None:
+        """Notes rows that a step has no use for, each by the record that caused it.
+
+        Behind what waits that may be another one's record, or none: then it is the first record that the row is made of.
+        """
+        said = [] if detail is None else [detail.alias(DETAIL)]
+        waited = lets_out_before(node)
+        at = F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES))
+        if waited:
+            first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
+            at = F.when(F.array_contains(CONTRIBUTORS, at), at).otherwise(F.coalesce(first, at))
+        of_now = rows.where(is_new(self.wanted)).select(at.alias("at"), *said)
+        coordinates = of_now.select(*(F.col("at")[name].alias(name) for name in COORDINATES), *(DETAIL for _ in said))
+        self.rejected.append(Rejected(node.name, code, coordinates, earlier or waited))
+
+    # --- scopes: histories that share a job are told apart by a column in front of every key -------------------------
+
+    def _scoped(self, rows: DataFrame, *further: str) -> DataFrame:
+        if self.scopes is None:
+            return rows
+        for column in (KEY, *further):
+            rows = self._scope_column(rows, column)
+        return rows
+
+    def _scoped_table(self, table: TableSide) -> TableSide:
+        return table.each(self._scoped)
+
+    def _scope_column(self, rows: DataFrame, column: str) -> DataFrame:
+        if self.scopes is None or _SCOPE in names(rows, column):
+            return rows
+        scope = F.floor(F.col(ORDER)["partition"] / self.scopes.stride).cast("int").alias(_SCOPE)
+        inner = F.struct(scope, *(F.col(column)[name].alias(name) for name in names(rows, column)))
+        return rows.withColumn(column, F.when(F.col(column).isNotNull(), inner))
+
+    def _unscoped(self, rows: DataFrame) -> DataFrame:
+        if self.scopes is None:
+            return rows
+        for column in (KEY, RIGHT_KEY):
+            if column in rows.columns and _SCOPE in names(rows, column):
+                inner = F.struct(*(F.col(column)[name].alias(name) for name in names(rows, column) if name != _SCOPE))
+                rows = rows.withColumn(column, F.when(F.col(column).isNotNull(), inner))
+        return rows
+
+
+def _follows_partitions(node: WindowedJoin | StreamTableJoin, parent: Node) -> bool:
+    """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
+    return node.follows_strictly and follows_partitions(parent)
+
+
+def types(rows: DataFrame, column: str) -> list[str]:
+    """The SQL types of a key's columns."""
+    fields = rows.schema[column].dataType.fields  # type: ignore[attr-defined]
+    return [one.dataType.simpleString() for one in fields if one.name != _SCOPE]
+
+
+def late_by(closed: Column) -> Column:
+    """What there is to say of a late record: by how much it is, from when its window closed and its clock."""
+    missed = F.col(CLOCK) - closed
+    return F.format_string("late by %d ms: its window closed at %d, the clock stood at %d", missed, closed, CLOCK)
+
+
+def own_key_names(rows: DataFrame) -> list[str]:
+    """The names of a key's columns, but for what keeps histories apart."""
+    return [name for name in names(rows, KEY) if name != _SCOPE]
+
+
+def key_names(table: TableSide) -> list[str]:
+    """The names of a table's key columns."""
+    return names(table.all(), KEY)

@@ -1,0 +1,196 @@
+"""The steps that look at one record at a time: what each does to a records frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError
+from lakestreams.operators.records import KEY, OLD, ORDER, PLACE, RECORD_COLUMNS, VALUE, is_new, renumber
+from lakestreams.operators.versions import TableSide
+from lakestreams.sql import NAME_HINT, name_fault, quoted
+from lakestreams.topology.fields import Fields
+from lakestreams.topology.graph import is_plural, overlap_of
+from lakestreams.topology.node import Node
+from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, SelectKey
+
+if TYPE_CHECKING:
+    from lakestreams.topology.kinds import Projection
+
+_ITEM = "item"
+
+
+class Steps:
+    """Applies steps; faults in what the user's functions name are noted, not raised."""
+
+    def __init__(self, nodes: Sequence[Node], faults: list[LakestreamsError]) -> None:
+        self._nodes = nodes
+        self._faults = faults
+
+    def per_record(self, node: MapValues | Filter, frame: DataFrame, *, table: bool) -> DataFrame:
+        """`map_values` and `filter`, of streams and of tables; a table's value before goes the same way."""
+        for value in (VALUE, OLD) if OLD in frame.columns else (VALUE,):
+            fields = self.fields(node.parent.name, frame, node, value=value)
+            there = F.col(value).isNotNull()
+            if isinstance(node, MapValues):
+                frame = frame.withColumn(value, F.when(there, self.struct(node, node.mapper(fields))))
+            elif table:  # what does not fulfil it is deleted, which needs a version of its own
+                frame = frame.withColumn(value, F.when(there & node.predicate(fields), F.col(value)))
+            else:
+                frame = frame.where(node.predicate(fields))
+        return frame
+
+    def select_key(self, node: SelectKey, frame: DataFrame) -> DataFrame:
+        """Another key."""
+        projection = node.mapper(self.fields(node.parent.name, frame, node))
+        return frame.withColumn(KEY, self.key(node, projection))
+
+    def map(self, node: Map, frame: DataFrame) -> DataFrame:
+        """Another key and another value; a null value stays null."""
+        key, value = self._pair(node, node.mapper(self.fields(node.parent.name, frame, node)))
+        there = F.col(VALUE).isNotNull()
+        return frame.withColumns({KEY: self.key(node, key), VALUE: F.when(there, self.struct(node, value))})
+
+    def flat_map_values(self, node: FlatMapValues, frame: DataFrame) -> DataFrame:
+        """Several values of each record, one after the other."""
+        made = node.mapper(self.fields(node.parent.name, frame, node))
+        items = made if isinstance(made, Column) else F.array(*(self.struct(node, one) for one in made))
+        return self._exploded(node, frame, items, {VALUE: F.col(_ITEM)})
+
+    def flat_map(self, node: FlatMap, frame: DataFrame) -> DataFrame:
+        """Several records of each, one after the other."""
+        pairs = [self._pair(node, pair) for pair in node.mapper(self.fields(node.parent.name, frame, node))]
+        items = F.array(
+            *(F.struct(self.key(node, key).alias(KEY), self.struct(node, value).alias(VALUE)) for key, value in pairs)
+        )
+        return self._exploded(node, frame, items, {KEY: F.col(_ITEM)[KEY], VALUE: F.col(_ITEM)[VALUE]})
+
+    def merge(self, node: Merge, left: DataFrame, right: DataFrame) -> DataFrame:
+        """Both streams as one; rows that one record has on both sides come in Kafka Streams' order."""
+        wrong = [
+            f"{word} {left.schema[column].dataType.simpleString()} against {right.schema[column].dataType.simpleString()}"
+            for word, column in (("key", KEY), ("value", VALUE))
+            if left.schema[column].dataType.simpleString() != right.schema[column].dataType.simpleString()
+        ]
+        if wrong:
+            message = f"{node.left.name} and {node.right.name} differ: {'; '.join(wrong)}"
+            raise InvalidExpression(message, hint="map one of them to the other's columns", where=where(node))
+        overlap = overlap_of(node, self._nodes)
+        if overlap == "none":
+            return left.unionByName(right)
+        sides = [left.withColumn("arm", F.lit(0)), right.withColumn("arm", F.lit(1))]
+        arm = F.col("arm") if overlap == "left_first" else -F.col("arm")
+        return renumber(sides[0].unionByName(sides[1]), arm, F.col(PLACE)).drop("arm")
+
+    def drop_absent_deletes(self, table: TableSide, since: int) -> TableSide:
+        """A table without deletions of keys that have no row; one exchange and one sort of what is known of it."""
+        rows = table.all()
+        if OLD in rows.columns:
+            before = F.col(OLD).isNotNull()
+        else:
+            before = F.lag(F.col(VALUE).isNotNull(), 1, False).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
+        # a null key is nobody's row: who reads it refuses it
+        stays = F.col(VALUE).isNotNull() | F.col("before") | F.col(KEY).isNull() | ~is_new(since)
+        kept = rows.withColumn("before", before).where(stays)
+        return TableSide(None, kept.drop("before"))
+
+    def fields(self, owner: str, frame: DataFrame, node: Node, key: str = KEY, value: str = VALUE) -> Fields:
+        """What a function sees of one side."""
+        return Fields(owner, paths(frame, key, value), self._faults, where(node), kinds(frame, key, value))
+
+    def struct(self, node: Node, projection: Projection) -> Column:
+        """The columns that a user's function returned, as a struct."""
+        given: object = projection  # a user's function may return anything
+        if not isinstance(given, Mapping) or not given:
+            message = f"the function returned {projection!r}, not a dict of name to Column"
+            raise InvalidExpression(message, hint='return {"name": column, ...}', where=where(node))
+        require_names(projection, node)
+        lowered = [name.lower() for name in projection]
+        if len(set(lowered)) < len(lowered):
+            message = f"two columns differ only in capitals: {', '.join(projection)}"
+            raise InvalidName(message, hint="Spark does not tell them apart; rename one", where=where(node))
+        return F.struct(*(column(value).alias(name) for name, value in projection.items()))
+
+    def key(self, node: Node, projection: Projection) -> Column:
+        """The columns of a key, as a struct; a key of nothing but nulls is a null key."""
+        made = self.struct(node, projection)
+        there = reduce(or_, (column(value).isNotNull() for value in projection.values()))
+        return F.when(there, made)
+
+    def _pair(self, node: Map | FlatMap, pair: object) -> tuple[Projection, Projection]:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            message = f"the function returned {pair!r}, not a pair of dicts"
+            raise InvalidExpression(message, hint='return {"key": ...}, {"value": ...}', where=where(node))
+        return pair[0], pair[1]
+
+    def _exploded(
+        self, node: FlatMap | FlatMapValues, frame: DataFrame, items: Column, columns: Mapping[str, Column]
+    ) -> DataFrame:
+        rows = frame.where(F.col(VALUE).isNotNull()).select("*", F.posexplode(items).alias("pos", _ITEM))
+        if is_plural(node.parent):
+            rows = renumber(rows, F.col(PLACE), F.col("pos"))
+        else:
+            rows = rows.withColumn(PLACE, F.col("pos"))
+        return rows.withColumns(dict(columns)).select(*RECORD_COLUMNS)
+
+
+def require_names(names: Iterable[object], node: Node) -> None:
+    """Refuses names of columns that tables cannot carry.
+
+    Raises:
+        InvalidName: for the first one.
+    """
+    for name in names:
+        fault = name_fault(name)
+        if fault is not None:
+            raise InvalidName(fault, hint=NAME_HINT, where=where(node))
+
+
+def names_within(kind: DataType) -> Iterator[str]:
+    """The names of a type's columns, at every depth."""
+    if isinstance(kind, StructType):
+        for one in kind.fields:
+            yield one.name
+            yield from names_within(one.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from names_within(kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from names_within(kind.keyType)
+        yield from names_within(kind.valueType)
+
+
+def column(value: object) -> Column:
+    """A column, also of a plain value."""
+    return value if isinstance(value, Column) else F.lit(value)
+
+
+def names(frame: DataFrame, struct: str) -> list[str]:
+    """The names inside a struct column."""
+    found: list[str] = frame.schema[struct].dataType.names  # type: ignore[attr-defined]
+    return found
+
+
+def paths(frame: DataFrame, key: str, value: str) -> dict[str, str]:
+    """Column name to the SQL text that refers to it; the value's wins over the key's."""
+    found = {name: quoted(key, name) for name in names(frame, key)}
+    return found | {name: quoted(value, name) for name in names(frame, value)}
+
+
+def kinds(frame: DataFrame, key: str, value: str) -> dict[str, str]:
+    """Column name to its SQL type; the value's wins over the key's."""
+    fields = (field for struct in (key, value) for field in frame.schema[struct].dataType.fields)  # type: ignore[attr-defined]
+    return {field.name: field.dataType.simpleString() for field in fields}
+
+
+def where(node: Node) -> str:
+    """The place of a node, for messages."""
+    return f'{node.word} "{node.name}"'
+
+
+__all__ = ["Steps", "column", "kinds", "names", "names_within", "paths", "require_names", "where"]

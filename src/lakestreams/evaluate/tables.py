@@ -1,0 +1,268 @@
+"""How the steps that make tables of streams and of tables call their kernels: one method a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import StructType
+
+from lakestreams.errors import InvalidExpression
+from lakestreams.evaluate.sides import Sides, late_by, own_key_names
+from lakestreams.evaluate.stateless import column, names, where
+from lakestreams.operators.aggregate import changes, windowed
+from lakestreams.operators.aggregate import group_rows as group_members
+from lakestreams.operators.aggregate import kernel as aggregations
+from lakestreams.operators.aggregate.columns import Part
+from lakestreams.operators.aggregate.kernel import Grouping
+from lakestreams.operators.nullability import nullable
+from lakestreams.operators.records import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
+from lakestreams.operators.suppress import kernel as suppress
+from lakestreams.operators.suppress.kernel import Hold
+from lakestreams.operators.table_table.kernel import SEEN_TIME
+from lakestreams.operators.versions import TableSide
+from lakestreams.operators.windows import MOVES
+from lakestreams.partitioning.kafka_default import partition_of
+from lakestreams.topology import aggregators as agg
+from lakestreams.topology.aggregators import Aggregator
+from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
+from lakestreams.topology.fields import Fields, StructFields
+from lakestreams.topology.graph import (
+    follows_partitions,
+    is_plural,
+    key_source,
+    multiplies,
+    sources_of,
+    tells_each_change_once,
+)
+from lakestreams.topology.kinds import WINDOW_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_GIVEN, _COUNT, _THERE = "given", "count", "_there"
+# New records in one call: their keys fit a broadcast, whatever they are.
+_FEW = 100_000
+
+
+def explain(node: Aggregate | Suppress) -> str:
+    """A step's plan in words: what its kernel exchanges and sorts."""
+    if isinstance(node, Suppress):
+        return suppress.explain(_hold(node))
+    parts = (Part("value", "fold"),) if node.verb == "reduce" else ()
+    told = aggregations.explain(Grouping(parts, of_table=node.group is not None))
+    if node.windows is None:
+        return told
+    windows = node.windows
+    return f"{told}; windows of {windows.size_ms} ms every {windows.advance_ms} ms, grace {windows.grace_ms} ms"
+
+
+@dataclass
+class Derived(Sides):
+    """Calls the kernels of `tables`."""
+
+    def to_table(self, node: ToTable, rows: DataFrame) -> TableSide:
+        """A stream's records as versions; null keys are refused."""
+        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
+        return TableSide(None, rows.where(F.col(KEY).isNotNull()))
+
+    def to_stream(self, node: ToStream, table: TableSide) -> DataFrame:
+        """A table's new versions as records."""
+        del node
+        return table.all().where(is_new(self.since)).select(*RECORD_COLUMNS)
+
+    def aggregate(self, node: Aggregate, parent: DataFrame | TableSide, *, old: bool) -> TableSide:
+        """The groups' new rows, with `old` if their readers need it."""
+        if isinstance(parent, TableSide):
+            halves, grouping, members = self._of_table(node, parent)
+        else:
+            (halves, grouping), members = self._of_stream(node, parent), None
+        groups = self.retained.get(node.name, {}).get("groups")
+        if self.keeps:
+            self._keep(node, groups=self._open(node, aggregations.retain(halves, groups, grouping, members=members)))
+        if groups is not None and self._few(node):
+            groups = aggregations.prune(groups, halves)
+        rows = aggregations.execute(halves, groups, grouping, self.since, members=members, with_old=old)
+        return TableSide(None, self._unscoped(rows))
+
+    def suppress(self, node: Suppress, table: TableSide) -> TableSide:
+        """The updates that come out now."""
+        hold, table = _hold(node), self._with_keys(node, table)
+        if hold.until_ms == 0 and hold.max_records is None:
+            return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
+        new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
+        rows = self._scoped(self._with_ticks(node, node.parent, new))
+        # a window is no part of what decides on the task
+        updates = self._tasked(node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS)
+        past = self.retained.get(node.name, {})
+        buffered, clocks = past.get("buffer"), past.get("clocks")
+        if self.keeps:
+            waits = suppress.retain(updates, buffered, clocks, hold)
+            self._keep(node, buffer=waits, clocks=suppress.last_clocks(updates, clocks))
+        return TableSide(None, self._unscoped(suppress.execute(updates, buffered, clocks, hold, self.since)))
+
+    # --- aggregations ------------------------------------------------------------------------------------------------
+
+    def _of_stream(self, node: Aggregate, rows: DataFrame) -> tuple[DataFrame, Grouping]:
+        self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull()))
+        self._reject(node, "NULL_VALUE", rows.where(F.col(KEY).isNotNull() & F.col(VALUE).isNull()))
+        rows = rows.where(F.col(KEY).isNotNull() & F.col(VALUE).isNotNull())
+        grouping, rows = self._parts(node, rows, self.steps.fields(node.parent.name, rows, node), VALUE)
+        if node.windows is not None:
+            rows = self._in_windows(node, rows)
+        return self._scoped(
+            rows.withColumn(changes.OUT, F.lit(None).cast(rows.schema[changes.INTO].dataType))
+        ), grouping
+
+    def _in_windows(self, node: Aggregate, rows: DataFrame) -> DataFrame:
+        assert node.windows is not None  # noqa: S101 - the caller has looked
+        if set(WINDOW_COLUMNS) & set(names(rows, KEY)):
+            message = f"the key of {node.parent.name} has windows already: {', '.join(names(rows, KEY))}"
+            raise InvalidExpression(message, hint="give it another key before: select_key, group_by", where=where(node))
+        follows = follows_partitions(node.parent)
+        moves = F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"]) if follows else F.col(TIME)
+        clocks = self.retained.get(node.name, {}).get("clocks")
+        names_before = rows.columns
+        timed = self._with_ticks(node, node.parent, rows)
+        tasked = self._tasked(node, node.parent, timed).withColumn(MOVES, moves)
+        clocked = windowed.with_clock(self._unscoped(tasked), clocks, self.since, ascending=follows)
+        if self.keeps:
+            self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
+        if timed is not rows:
+            clocked = clocked.where(~is_tick())
+        found = windowed.assigned(clocked, node.windows, plural=is_plural(node.parent))
+        taken = windowed.is_open(node.windows)
+        closed = F.col(KEY)[WINDOW_COLUMNS[1]] + node.windows.grace_ms
+        self._reject(node, "LATE", found.where(~taken), late_by(closed))
+        return found.where(taken).select(*names_before)
+
+    def _open(self, node: Aggregate, groups: DataFrame) -> DataFrame:
+        """The groups that can still change; histories that share a job keep all of theirs."""
+        if node.windows is None or self.scopes is not None:
+            return groups
+        if key_source(node.parent) is None:  # then a key has one task
+            own = F.struct(*(F.col(KEY)[name].alias(name) for name in names(groups, KEY) if name not in WINDOW_COLUMNS))
+            hashed = groups.withColumn("own_key", own)
+            groups = hashed.withColumn(TASK, partition_of(hashed, "own_key", self._tasks(node))).drop("own_key")
+        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self._tasks(node))
+
+    def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
+        side, few = self._changes(node, "table", node.parent, table), self._few(node)
+        rows = TableSide(
+            None if side.state is None else side.state.withColumn(group_members.SETTLED, F.lit(True)),
+            None if side.changes is None else side.changes.withColumn(group_members.SETTLED, F.lit(False)),
+        ).all()
+        grouping, grouped = self._grouped(node, rows, VALUE, changes.INTO_KEY, changes.INTO)
+        told = OLD in rows.columns and tells_each_change_once(node.parent, self.topology.nodes)
+        if told and not grouping.looks_at_members:
+            _, known = self._grouped(node, grouped.where(is_new(self.since)), OLD, changes.OUT_KEY, changes.OUT)
+        else:
+            known = changes.with_before(changes.of_changed_keys(grouped, self.since) if few else grouped)
+        halves, members = changes.halves(known, self.since), None
+        if grouping.looks_at_members:
+            had = group_members.of_touched_groups(grouped, halves, self.since) if few else grouped
+            members = group_members.members(had, self.since)
+        return halves, grouping, members
+
+    def _few(self, node: Aggregate) -> bool:
+        """Whether what is new is known to be few, so that the past is best filtered by its keys first."""
+        if multiplies(node.parent):
+            return False  # one record may become any number of rows
+        new = [
+            (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
+        ]
+        return None not in new and sum(one or 0 for one in new) <= _FEW
+
+    def _grouped(
+        self, node: Aggregate, rows: DataFrame, value: str, key_as: str, as_name: str
+    ) -> tuple[Grouping, DataFrame]:
+        """Rows with the group's key and what is aggregated of each, both null where the value is."""
+        assert node.group is not None  # noqa: S101 - of a stream nobody asks
+        given: Any = node.group(self.steps.fields(node.parent.name, rows, node, value=value))
+        there = F.col(value).isNotNull()
+        key, of = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+        new_value = self._row(node, rows, value) if of is None else self.steps.struct(node, of)
+        made = {key_as: F.when(there, self.steps.key(node, key)), _GIVEN: F.when(there, new_value)}
+        rows = nullable(rows.withColumns(made), *made)
+        grouping, rows = self._parts(
+            node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GIVEN), _GIVEN, as_name
+        )
+        if self.scopes is not None:
+            rows = self._scope_column(rows, key_as)
+        return grouping, rows.drop(_GIVEN)
+
+    def _row(self, node: Aggregate, rows: DataFrame, value: str) -> Column:
+        """What is aggregated of a row where the group's function does not say: its value, and by name its key too."""
+        if node.verb != "aggregate":
+            return F.col(value)
+        own = names(rows, value)
+        key = [F.col(KEY)[name].alias(name) for name in own_key_names(rows) if name not in own]
+        return F.struct(*key, *(F.col(value)[name].alias(name) for name in own))
+
+    def _parts(
+        self, node: Aggregate, rows: DataFrame, fields: Fields, value: str, as_name: str = changes.INTO
+    ) -> tuple[Grouping, DataFrame]:
+        """What is made of the values, and rows with the values that it is made of."""
+        of_table = node.group is not None
+        if node.verb == "reduce":
+            made = {VALUE: self._reduction(node, rows, value)}
+        elif node.verb == _COUNT:
+            made = {_COUNT: agg.count()}
+        else:
+            assert node.aggregators is not None  # noqa: S101 - build() asks for them
+            given: object = node.aggregators(fields)  # a user's function may return anything
+            made = self._checked(node, given)
+        parts = tuple(
+            Part(name, one.kind, None if one.initial is None else column(one.initial), one.add, one.subtract)
+            for name, one in made.items()
+        )
+        of = {name: column(one.of) for name, one in made.items() if one.of is not None}
+        # of nothing but counts a row still says that it is there
+        into = self.steps.struct(node, of or {_THERE: F.lit(1)})
+        rows = nullable(rows.withColumn(as_name, F.when(F.col(value).isNotNull(), into)), as_name)
+        grouping = Grouping(parts, of_table, node.empty, node.emit, alone=node.verb == "reduce")
+        types = rows.schema[as_name].dataType
+        assert isinstance(types, StructType)  # noqa: S101 - made above
+        wrong = aggregations.validate(types, grouping)
+        if wrong is not None:
+            raise InvalidExpression(wrong, hint="see lakestreams.agg for what each takes", where=where(node))
+        return grouping, rows
+
+    def _reduction(self, node: Aggregate, rows: DataFrame, value: str) -> Aggregator:
+        columns = names(rows, value)
+
+        def put(reducer: Any) -> Any:
+            def put_together(made: Column, one: Column) -> Column:
+                sides = (StructFields(node.parent.name, columns, side, where(node)) for side in (made, one))
+                projection = reducer(*sides)
+                given = list(projection) if isinstance(projection, Mapping) else projection
+                if given != columns:
+                    message = f"reduce gave {given!r}, not the value's columns"
+                    raise InvalidExpression(message, hint=f"it has: {', '.join(columns)}", where=where(node))
+                return self.steps.key(node, projection)
+
+            return None if reducer is None else put_together
+
+        return Aggregator("fold", F.col(value), None, put(node.add), put(node.subtract))
+
+    def _checked(self, node: Aggregate, given: object) -> dict[str, Aggregator]:
+        made = dict(given) if isinstance(given, Mapping) else {}
+        for name, one in made.items():
+            if isinstance(one, Aggregator) and isinstance(one.of, str):
+                message = f"{name}: agg.{one.kind}({one.of!r}) is of a text, not of a column"
+                raise InvalidExpression(message, hint=f"agg.{one.kind}(row.{one.of})", where=where(node))
+        if not made or not all(isinstance(one, Aggregator) for one in made.values()):
+            message = f"the function returned {given!r}, not a dict of name to aggregator"
+            raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=where(node))
+        return made
+
+    def _keep(self, node: Aggregate | Suppress, **frames: DataFrame) -> None:
+        self.kept.setdefault(node.name, {}).update(frames)
+
+
+def _hold(node: Suppress) -> Hold:
+    windows = node.parent.key_windows
+    grace_ms = 0 if windows is None else windows.grace_ms
+    return Hold(node.until_ms, grace_ms, node.max_records, node.when_full, node.name)

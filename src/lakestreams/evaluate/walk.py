@@ -1,0 +1,552 @@
+"""Evaluates a topology over frames: the same walk checks it on empty frames and runs it on a cycle's records.
+
+Pure: frames in, frames out; no Kafka, no tables. Steps on one record at a time are in `steps`, joins in `shapes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+
+from lakestreams.errors import InvalidExpression, InvalidName, InvalidOption, LakestreamsError
+from lakestreams.evaluate.encode import encoded
+from lakestreams.evaluate.joins import Rejected, Scopes, Shapes, stream_side, table_side
+from lakestreams.evaluate.sides import EXPECTATION, ROW, RULES, Counter, uncounted
+from lakestreams.evaluate.stateless import Steps, kinds, names, names_within, paths, require_names, where
+from lakestreams.evaluate.tables import Derived
+from lakestreams.expectations import judging, outcomes
+from lakestreams.expectations import rules as rules_module
+from lakestreams.expectations.judging import ORPHAN, Dataset
+from lakestreams.formats.base import struct_type
+from lakestreams.operators.nullability import nullable
+from lakestreams.operators.records import (
+    CONTRIBUTOR_TYPE,
+    CONTRIBUTORS,
+    KEY,
+    KIND,
+    MATCHED,
+    OLD,
+    ORDER,
+    ORDER_TYPE,
+    PLACE,
+    RECORD_COLUMNS,
+    RIGHT_KEY,
+    RIGHT_VALUE,
+    TICK,
+    TIME,
+    TOMBSTONE,
+    UNMATCHED,
+    VALUE,
+    is_new,
+    lineage,
+)
+from lakestreams.operators.table_table.kernel import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
+from lakestreams.operators.versions import TableSide
+from lakestreams.sql import quoted
+from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
+from lakestreams.topology.expectations import FanOut, ForeignKeyExists, OneOutcomePerLeft, UniqueKey
+from lakestreams.topology.fields import Fields, MaybeFields
+from lakestreams.topology.graph import held_before_ms, sources_of
+from lakestreams.topology.joins import ForeignKeyJoin
+from lakestreams.topology.node import Join, Node, Sink
+from lakestreams.topology.old_values import quiet_filters
+from lakestreams.topology.steps import (
+    DropAbsentDeletes,
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Map,
+    MapValues,
+    Merge,
+    Repartition,
+    SelectKey,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+    from lakestreams.topology.topology import Topology
+
+EVENT_TIME, LINEAGE = "event_time_ms", "_lineage"
+RESERVED = (EVENT_TIME, LINEAGE)
+_OUTCOMES = "outcomes"
+
+
+def _as_it_is(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What some cycles bring in.
+
+    Attributes:
+        streams: source name to its records frame, new rows only.
+        tables: source name to its table side: new rows, and what is known from before unless `retained` has it.
+        cycle: the first new cycle.
+        counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
+        changes: table source to how many of its rows are changes; none told: few.
+        partitions: topic to partition count, which says how many tasks re-keyed records have.
+        fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
+        retained: node to what it kept of the past (`Results.kept` of the cycles before).
+        keeps: whether `Results.kept` is wanted.
+        olds: whether a table's results say what was there before.
+        scopes: set where many histories share the job.
+        raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
+        results_from: the first cycle whose results are wanted, where earlier ones are evaluated only because what is
+            retained is older; by default all.
+        ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
+        clock_ms: the least of all tasks' clocks after these cycles; None: not known.
+        hold: keeps a frame that is read several times.
+        apart: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
+            where one follows the other, the plan grows by that factor with each. For few rows, which cost less than it.
+        retained_rows: about how many rows are retained.
+        counted: counts rows of a node on their way: what becomes of the records of a race is seen there only.
+    """
+
+    streams: Mapping[str, DataFrame]
+    tables: Mapping[str, TableSide]
+    cycle: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
+    keeps: bool = False
+    olds: bool = False
+    scopes: Scopes | None = None
+    raw: bool = False
+    results_from: int | None = None
+    ticks: Mapping[str, DataFrame] = field(default_factory=dict)
+    clock_ms: int | None = None
+    hold: Callable[[DataFrame], DataFrame] = _as_it_is
+    apart: Callable[[DataFrame], DataFrame] | None = None
+    retained_rows: int = 0
+    counted: Counter = uncounted
+    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
+
+    @property
+    def rows(self) -> int:
+        """About how many rows all that is."""
+        return sum(self.counts.values()) + self.retained_rows
+
+    @property
+    def wanted(self) -> int:
+        """The first cycle whose results are wanted."""
+        return self.cycle if self.results_from is None else self.results_from
+
+
+@dataclass
+class Results:
+    """What comes out.
+
+    Attributes:
+        outputs: sink to its rows as its table has them; of a topic `key, value` (bytes), `event_time_ms, _lineage`.
+        records: sink to the records frame it takes them from, new rows only.
+        rejected: records that steps had no use for.
+        kept: node to what it needs of the past next time.
+        nodes: node to its rows, for those who look inside.
+        judged: what is to be judged of steps and outputs, by the node's name.
+        made: node to its rows before a rule dropped some of them, where one does.
+    """
+
+    outputs: dict[str, DataFrame] = field(default_factory=dict)
+    records: dict[str, DataFrame] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+    kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
+    nodes: dict[str, DataFrame | TableSide] = field(default_factory=dict)
+    judged: dict[str, Dataset] = field(default_factory=dict)
+    made: dict[str, DataFrame] = field(default_factory=dict)
+
+
+def run(topology: Topology, inputs: Inputs) -> Results:
+    """Evaluates a bound topology over some cycles' inputs."""
+    walk = _Walk(topology, inputs, checking=False)
+    return walk.results()
+
+
+def check(topology: Topology, spark: SparkSession) -> tuple[dict[str, DataFrame], list[LakestreamsError]]:
+    """Evaluates a topology over empty frames.
+
+    Returns:
+        Output name to an empty frame with its columns, and every fault found: unknown columns, key types that do not
+        agree, expressions that Spark cannot analyse, reserved names.
+    """
+    results, faults = _over_nothing(topology, spark)
+    return results.outputs, faults
+
+
+def keys(topology: Topology, spark: SparkSession) -> dict[str, list[str]]:
+    """The names of the key's columns, by output, of a topology without faults."""
+    results, _ = _over_nothing(topology, spark)
+    return {name: names(rows, KEY) for name, rows in results.records.items()}
+
+
+def _over_nothing(topology: Topology, spark: SparkSession) -> tuple[Results, list[LakestreamsError]]:
+    streams = {source.name: _empty(spark, source) for source in topology.sources if source.kind == "stream"}
+    tables = {
+        source.name: TableSide(state=None, changes=_empty(spark, source))
+        for source in topology.sources
+        if source.kind != "stream"
+    }
+    walk = _Walk(topology, Inputs(streams, tables, cycle=1), checking=True)
+    return walk.results(), walk.faults
+
+
+def _empty(spark: SparkSession, source: Source) -> DataFrame:
+    types = {
+        KEY: struct_type(source.key.fields),
+        VALUE: struct_type(source.value.fields),
+        TIME: "bigint",
+        ORDER: ORDER_TYPE,
+        PLACE: "int",
+        KIND: "string",
+        CONTRIBUTORS: f"array<{CONTRIBUTOR_TYPE}>",
+    }
+    # only looked at: a frame of Python's, of no rows, costs a cold JVM a second
+    return spark.range(0, 0, 1, 1).select(*(F.lit(None).cast(types[name]).alias(name) for name in RECORD_COLUMNS))
+
+
+class _Walk:
+    """One pass over the nodes, parents first. When checking, each fault is noted and its dependents are left out."""
+
+    def __init__(self, topology: Topology, inputs: Inputs, *, checking: bool) -> None:
+        self._topology = topology
+        self._inputs = inputs
+        self._checking = checking
+        self._frames: dict[str, DataFrame | TableSide] = {}
+        self._results = Results()
+        self.faults: list[LakestreamsError] = []
+        self._steps = Steps(topology.nodes, self.faults)
+        self._orphans: dict[str, DataFrame] = {}
+        given = (
+            topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
+            inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
+            inputs.fewer, inputs.retained_rows, inputs.counted, inputs.hold,
+        )  # fmt: skip
+        self._shapes, self._derived = Shapes(*given), Derived(*given)
+        self._quiet = quiet_filters(topology.nodes)
+        readers = [node for node in topology.nodes if node.reads_old or node.name in self._quiet]
+        self._olds = {parent.name for node in readers for parent in _through(node)}
+        self._read_again = _before_stateful(topology.nodes)
+
+    def results(self) -> Results:
+        for node in self._topology.nodes:
+            if any(parent.name not in self._frames for parent in node.parents):
+                continue  # a parent has a fault, which is reported already
+            frame = self._guarded(node, self._made)
+            if frame is not None:
+                frame = self._apart(node, frame)
+                self._frames[node.name] = frame
+                # what is expected of rows may be wrong without the rows being so
+                expected = self._guarded(node, partial(self._expected, frame=frame))
+                self._frames[node.name] = frame if expected is None else expected
+        self._results.nodes = self._frames
+        return self._results
+
+    def _apart(self, node: Node, frame: DataFrame | TableSide) -> DataFrame | TableSide:
+        """What a stateful step gives, out of its plan if another stateful step follows."""
+        apart = self._inputs.apart
+        if apart is None or not node.stateful or node.name not in self._read_again:
+            return frame
+        return TableSide(None, apart(frame.all())) if isinstance(frame, TableSide) else apart(frame)
+
+    def _guarded(self, node: Node, step: Callable[[Node], DataFrame | TableSide]) -> DataFrame | TableSide | None:
+        """What a step gives; None if it has a fault, which is noted when checking."""
+        noted = len(self.faults)
+        try:
+            frame = step(node)
+            if self._checking:
+                require_names(names_within(_analysed(frame)), node)
+        except LakestreamsError as error:
+            if not self._checking:
+                raise
+            self.faults.append(error)
+            return None
+        except Exception as error:
+            if not self._checking:
+                raise
+            if len(self.faults) == noted:  # else the cause is noted already: an unknown column
+                self.faults.append(InvalidExpression(_first_line(error), where=where(node)))
+            return None
+        return frame if len(self.faults) == noted else None
+
+    def _made(self, node: Node) -> DataFrame | TableSide:
+        """A node's rows, with types that do not tell what may be null (see `nullability`)."""
+        made = self._evaluate(node)
+        if isinstance(node, Sink):
+            return made
+        return made.each(_nullable) if isinstance(made, TableSide) else _nullable(made)
+
+    def _evaluate(self, node: Node) -> DataFrame | TableSide:
+        if isinstance(node, Source):
+            return self._inputs.streams[node.name] if node.kind == "stream" else self._inputs.tables[node.name]
+        if isinstance(node, Join):
+            return self._join(node)
+        parent = self._frames[node.parents[0].name]
+        if isinstance(node, Sink):
+            return self._sink(node, parent)
+        return self._STEPS[type(node)](self, node, parent)
+
+    def _per_record(self, node: MapValues | Filter, rows: DataFrame | TableSide) -> DataFrame | TableSide:
+        if not isinstance(rows, TableSide):
+            return self._steps.per_record(node, rows, table=False)
+        table = rows.each(lambda frame: self._steps.per_record(node, frame, table=True))
+        return self._shapes.quiet(node, table) if node.name in self._quiet else table
+
+    _STEPS: ClassVar[dict[type[Node], Callable[[Any, Any, Any], DataFrame | TableSide]]] = {
+        MapValues: _per_record,
+        Filter: _per_record,
+        SelectKey: lambda self, node, rows: self._steps.select_key(node, rows),
+        Map: lambda self, node, rows: self._steps.map(node, rows),
+        FlatMapValues: lambda self, node, rows: self._steps.flat_map_values(node, rows),
+        FlatMap: lambda self, node, rows: self._steps.flat_map(node, rows),
+        Merge: lambda self, node, rows: self._steps.merge(node, rows, stream_side(self._frames[node.right.name])),
+        # logical: its tasks are counted where they matter
+        Repartition: lambda self, node, rows: self._shapes.repartition(node, rows),
+        DropAbsentDeletes: lambda self, node, rows: self._shapes.without_absent_deletes(node, table_side(rows)),
+        Aggregate: lambda self, node, rows: self._derived.aggregate(node, rows, old=self._wants_old(node)),
+        Suppress: lambda self, node, rows: self._derived.suppress(node, table_side(rows)),
+        ToTable: lambda self, node, rows: self._derived.to_table(node, stream_side(rows)),
+        ToStream: lambda self, node, rows: self._derived.to_stream(node, table_side(rows)),
+    }
+
+    # --- expectations ------------------------------------------------------------------------------------------------
+
+    def _expected(self, node: Node, frame: DataFrame | TableSide) -> DataFrame | TableSide:
+        """Notes what is to be judged of a node's rows, and leaves out what its rules drop."""
+        expectations = self._topology.expectations
+        rules, invariants = expectations.rules_of(node.name), expectations.invariants_of(node.name)
+        if isinstance(node, Source):
+            if self._checking:  # a cycle's plan has the counts, and what is dropped was not read
+                fields = rules_module.fields_of(node, self.faults)
+                rows = frame.all() if isinstance(frame, TableSide) else frame
+                _analysed(rows.select(*(rules_module.violated(rule, fields) for rule in rules)))
+            return frame
+        if isinstance(node, Sink) or not (rules or invariants):
+            return frame  # an output's rows are judged before they get the columns of its table
+        rows = self._inputs.hold(frame.all() if isinstance(frame, TableSide) else frame)
+        kept = self._judge(node, rows)
+        return TableSide(None, kept) if isinstance(frame, TableSide) else kept
+
+    def _judge(self, node: Node, rows: DataFrame) -> DataFrame:
+        """Notes what is to be judged of rows; gives those that no rule drops."""
+        expectations = self._topology.expectations
+        rules, invariants = expectations.rules_of(node.name), expectations.invariants_of(node.name)
+        owner = node.parents[0].name if isinstance(node, Sink) else node.name
+        fields = self._steps.fields(owner, rows, node)
+        of_now = rows.where(is_new(self._inputs.wanted) & (F.col(KIND) != TICK))
+        dataset = Dataset(node.name, of_now, fields, rules, invariants)
+        if isinstance(node, Join) and any(isinstance(one, FanOut | OneOutcomePerLeft) for one in invariants):
+            dataset = replace(dataset, outcomes=self._outcomes(node, rows))
+        if node.name in self._orphans:
+            dataset = replace(dataset, orphans=self._orphans[node.name])
+        unique = [one for one in invariants if isinstance(one, UniqueKey)]
+        if unique:
+            columns = paths(rows, KEY, VALUE)
+            for name in (name for one in unique for name in one.columns):
+                _ = fields[name]  # notes the fault where there is none
+            dataset = replace(dataset, columns=columns)
+        self._results.judged[node.name] = dataset
+        if self._checking:
+            _analysed(of_now.select(*(rules_module.violated(rule, fields) for rule in rules)))
+        dropping = [rule for rule in rules if rule.action == "drop"]
+        if not dropping:
+            return rows
+        self._results.made[node.name] = rows
+        out = rules_module.any_of(dropping, fields)
+        refused = of_now.where(out).select(
+            judging.coordinates().alias("at"),
+            rules_module.names_of(rules, fields).alias(RULES),
+            judging.row_text().alias(ROW),
+        )
+        self._results.rejected.append(
+            Rejected(node.name, EXPECTATION, refused.select("at.*", RULES, ROW), earlier=True)
+        )
+        return rows.where(~out)
+
+    def _outcomes(self, node: Join, rows: DataFrame) -> DataFrame:
+        """What has become of the left side's records; notes what of it to keep."""
+        past = self._inputs.retained.get(node.name, {}).get(_OUTCOMES)
+        topics = [source.topic for source in sources_of(node.left)]
+        counted = outcomes.count(rows, topics, past, self._inputs.wanted)
+        if self._inputs.keeps and node.name in self._results.kept:
+            span = node.longest_wait_ms + node.reach_ms
+            span += held_before_ms(node)  # its clock may be as much behind the sources'
+            self._results.kept[node.name][_OUTCOMES] = outcomes.retain(counted, self._inputs.clock_ms, span)
+        return counted
+
+    # --- joins -------------------------------------------------------------------------------------------------------
+
+    def _join(self, node: Join) -> DataFrame | TableSide:
+        with_old = node.is_table and self._wants_old(node)
+        left, right = self._frames[node.left.name], self._frames[node.right.name]
+        rows = self._shapes.joined(node, left, right, old=with_old)
+        if isinstance(node, ForeignKeyJoin):
+            rows = self._note_orphans(node, rows)
+        value = F.when(F.col(KIND) != TOMBSTONE, self._result(node, rows, VALUE, RIGHT_VALUE))
+        made = {VALUE: value}
+        if with_old:
+            rows = rows.withColumns({"kind_before": F.coalesce(F.col(OLD_KIND), F.lit(TOMBSTONE))})
+            before = self._result(node, rows, OLD_VALUE, OLD_RIGHT_VALUE)
+            made[OLD] = F.when(F.col("kind_before").isin(MATCHED, UNMATCHED), before)
+        further = [name for name in (OLD, SEEN_TIME) if name in made or (with_old and name in rows.columns)]
+        frame = rows.withColumns(made).select(*RECORD_COLUMNS, *further)
+        return TableSide(None, frame) if node.is_table else frame
+
+    def _note_orphans(self, node: ForeignKeyJoin, rows: DataFrame) -> DataFrame:
+        """Which rows of a left table name a row that is not there; only if it is expected that they do not."""
+        invariants = self._topology.expectations.invariants_of(node.name)
+        if not any(isinstance(one, ForeignKeyExists) for one in invariants):
+            return rows
+        rows = self._inputs.hold(rows)
+        named = self._steps.key(node, node.left_on(self._steps.fields(node.left.name, rows, node)))
+        lost = (F.col(KIND) == UNMATCHED) & named.isNotNull()
+        self._orphans[node.name] = rows.where(is_new(self._inputs.wanted)).select(
+            KEY, ORDER, PLACE, TIME, KIND, CONTRIBUTORS,
+            lost.alias(ORPHAN), F.to_json(named).alias("foreign_key"),
+        )  # fmt: skip
+        return rows
+
+    def _wants_old(self, node: Node) -> bool:
+        """Whether somebody reads what a table's rows were before."""
+        return self._inputs.olds or node.name in self._olds
+
+    def _result(self, node: Join, rows: DataFrame, left_value: str, right_value: str) -> Column:
+        """The value of a result: what the joiner makes of both sides, or all their columns."""
+        left_missing = node.how == "outer"
+        left = self._side(node, node.left, rows, KEY, left_value, may_be_missing=left_missing)
+        right = self._side(node, node.right, rows, RIGHT_KEY, right_value, may_be_missing=node.how != "inner")
+        if node.joiner is None:
+            return self._steps.struct(node, _all_columns(node, rows, left_value, right_value))
+        return self._steps.struct(node, node.joiner(left, right))  # type: ignore[arg-type]
+
+    def _side(
+        self, node: Join, owner: Node, rows: DataFrame, key: str, value: str, *, may_be_missing: bool
+    ) -> Fields | MaybeFields:
+        columns = paths(rows, key, value)
+        if not may_be_missing:
+            return Fields(owner.name, columns, self.faults, where(node), kinds(rows, key, value))
+        missing = f"{quoted(value)} is null"
+        if key == KEY:  # the result's key is always there, a missing side's is not
+            own = set(names(rows, value))
+            columns = {name: path if name in own else f"if({missing}, null, {path})" for name, path in columns.items()}
+        return MaybeFields(owner.name, columns, self.faults, where(node), missing, kinds(rows, key, value))
+
+    # --- outputs -----------------------------------------------------------------------------------------------------
+
+    def _sink(self, node: Sink, parent: DataFrame | TableSide) -> DataFrame:
+        rows = parent
+        if isinstance(rows, TableSide):
+            rows = rows.all()
+        rows = rows.where(is_new(self._inputs.wanted))
+        expectations = self._topology.expectations
+        if expectations.rules_of(node.name) or expectations.invariants_of(node.name):
+            rows = self._judge(node, self._inputs.hold(rows))
+        self._results.records[node.name] = rows
+        if node.is_table:
+            gone = F.col(VALUE).isNull()
+            rows = rows.withColumn(KIND, F.when(gone, F.lit(TOMBSTONE)).otherwise(F.col(KIND)))
+        frame = self._OUTPUTS[type(node)](self, node, rows)
+        self._results.outputs[node.name] = frame
+        return frame
+
+    def _topic(self, node: KafkaSink, frame: DataFrame) -> DataFrame:
+        rows = encoded(node, frame, EVENT_TIME)
+        return rows.select("key", "value", F.col(TIME).alias(EVENT_TIME), lineage().alias(LINEAGE))
+
+    def _silver(self, node: DeltaSink, frame: DataFrame) -> DataFrame:
+        value = names(frame, VALUE)
+        if node.is_table:
+            # the key says which row it is, also of a deletion
+            own = {name.lower() for name in names(frame, KEY)}
+            value = [name for name in value if name.lower() not in own]
+        else:  # a null value moves clocks on its way, and is written nowhere
+            frame = frame.where(F.col(VALUE).isNotNull())
+        taken = [name for name in (*value, *names(frame, KEY)) if name.lower() in RESERVED]
+        if taken:
+            message = f"column {', '.join(taken)} is reserved for the result's time and lineage"
+            raise InvalidName(message, hint="rename it in a map_values or joiner", where=where(node))
+        lowered = {name.lower() for name in value}
+        key = [F.col(KEY)[name].alias(name) for name in names(frame, KEY) if name.lower() not in lowered]
+        selected = frame.select(
+            *key,
+            *(F.col(VALUE)[name].alias(name) for name in value),
+            F.col(TIME).alias(EVENT_TIME),
+            lineage().alias(LINEAGE),
+        )
+        missing = [name for name in (*node.cluster_by, *node.partition_by) if name not in selected.columns]
+        if missing:
+            message = f"cluster_by or partition_by names {', '.join(missing)}, which the output lacks"
+            raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=where(node))
+        kinds = {field.name: field.dataType for field in selected.schema.fields}
+        unfit = [name for name in node.partition_by if not is_written_as_text(kinds[name])]
+        if unfit:
+            message = f"partition_by names {', '.join(unfit)}, whose type has no text that gives the value back"
+            raise InvalidOption(message, hint="cluster_by, or another column", where=where(node))
+        return selected
+
+    _OUTPUTS: ClassVar[dict[type[Sink], Callable[[Any, Any, DataFrame], DataFrame]]] = {
+        DeltaSink: _silver,
+        KafkaSink: _topic,
+    }
+
+
+def is_written_as_text(kind: DataType) -> bool:
+    """Whether a partition's value can be of a type: bytes lose what is no text, structs and lists have none."""
+    return not isinstance(kind, BinaryType | StructType | ArrayType | MapType)
+
+
+def _before_stateful(nodes: Sequence[Node]) -> set[str]:
+    """The nodes of whose results, however they are reshaped, a stateful one is made."""
+    found: set[str] = set()
+    for node in reversed(nodes):  # children first
+        if node.stateful or node.name in found:
+            found.update(parent.name for parent in node.parents)
+    return found
+
+
+def _through(node: Node) -> list[Node]:
+    """A node's parents, and theirs as long as only steps on one record lie between."""
+    found = []
+    for parent in node.parents:
+        found.append(parent)
+        if parent.keeps_rows:
+            found += _through(parent)
+    return found
+
+
+def _all_columns(node: Join, rows: DataFrame, left_value: str, right_value: str) -> dict[str, Column]:
+    """All columns of both values, prefixed with the side's name where they clash."""
+    left, right = names(rows, left_value), names(rows, right_value)
+    clash = {name.lower() for name in left} & {name.lower() for name in right}
+    prefixes = (node.left.name, node.right.name)
+    if prefixes[0] == prefixes[1]:
+        prefixes = ("left", "right")
+    columns: dict[str, Column] = {}
+    for value, found, owner in ((left_value, left, prefixes[0]), (right_value, right, prefixes[1])):
+        for name in found:
+            columns[f"{owner}_{name}" if name.lower() in clash else name] = F.col(value)[name]
+    return columns
+
+
+def _nullable(rows: DataFrame) -> DataFrame:
+    return nullable(rows, KEY, VALUE, OLD)
+
+
+def _analysed(frame: DataFrame | TableSide) -> StructType:
+    """The schema of a frame, which makes Spark resolve it and so raises on wrong names and types."""
+    return (frame.all() if isinstance(frame, TableSide) else frame).schema
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+__all__ = ["Inputs", "Rejected", "Results", "Scopes", "check", "keys", "run"]

@@ -1,1 +1,0 @@
-"""A topology walked over frames, to check it and to run it. Frames in, frames out; knows neither Kafka nor Delta."""

@@ -1,0 +1,1 @@
+"""Maintenance beside the runs: bronze trimmed, small files joined, files of old versions removed."""

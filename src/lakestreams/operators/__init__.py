@@ -1,0 +1,1 @@
+"""One folder for each operator: frames in, frames out. Nothing here knows Kafka or Delta."""

@@ -1,0 +1,243 @@
+"""Aggregations: one row a group, kept up to date by a stream's records or by a table's changes.
+
+The law, of Kafka Streams' KStreamAggregate, KStreamReduce, KTableAggregate, KTableReduce (semantics section 7): each
+record of a stream enters the group of its key. A table's change takes the old row out of its group and puts the new one
+into its own: first out, one result each, or one result if the group is the same. Result time: the greatest time that the
+group has seen since it is there. A group whose rows have all gone is a row of zeros and nulls (count 0), or is deleted.
+
+What a *sum* is made of is added up in the order, so that sums of doubles do not depend on how the input was cut. Of
+a stream `min`, `max`, `last` and `collect` run on as sums do. Of a table they look at the rows that the group has at the
+change: rows that the new cycles leave alone are put together once a group, each change then meets that one and the
+rows that change; so what a cycle costs is the rows of the groups that it touches, and the square of the changes of one
+group.
+
+What the groups were is a *groups* frame: `k`, `acc` (a struct of what is added up), `v`, `ts`, `o`, `n`; one row a group.
+
+Plan: one exchange by the group and one sort; the groups of the past lie beside the changes. A table whose changes do not
+say what was before needs one more exchange and sort by its own key. With `min` and the like of a table: its rows are
+exchanged and sorted once more by their key, once by the group, and joined. A fold gathers its rows into arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import StructType
+
+from lakestreams.operators import versions
+from lakestreams.operators.aggregate import columns as parts
+from lakestreams.operators.aggregate import group_rows as of_members
+from lakestreams.operators.aggregate.changes import INTO, OUT
+from lakestreams.operators.aggregate.columns import ACC, FOLDS, ROWS, Part, Running
+from lakestreams.operators.aggregate.folding import MADE, folded
+from lakestreams.operators.records import (
+    CONTRIBUTORS,
+    COORDINATES,
+    KEY,
+    KIND,
+    OLD,
+    ORDER,
+    PLACE,
+    RECORD,
+    RECORD_COLUMNS,
+    TIME,
+    TOMBSTONE,
+    VALUE,
+    is_new,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lakestreams.topology.kinds import Changes, EmptyGroup
+
+GROUP_COLUMNS = (KEY, ACC, VALUE, TIME, ORDER, PLACE)
+
+_SO_FAR: Final = (Window.unboundedPreceding, Window.currentRow)
+_LEFT, _TIMES_GONE = "left", "times_gone"
+_NOW, _GONE, _SPAN, _LAST = "now", "gone", "span", "last"
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The options of an aggregation.
+
+    Attributes:
+        parts: its columns.
+        of_table: whether rows leave groups, too.
+        empty: what a table's group without rows is.
+        emit: a row for each change, or one a group and cycle.
+        alone: whether the only part is the value itself (a struct) rather than a column of it; where it is null, the
+            row is deleted.
+    """
+
+    parts: tuple[Part, ...]
+    of_table: bool = False
+    empty: EmptyGroup = "keep"
+    emit: Changes = "every_change"
+    alone: bool = False
+
+    @property
+    def looks_at_members(self) -> bool:
+        """Whether the rows that a group has must be looked at."""
+        return self.of_table and any(part.kind in of_members.KINDS for part in self.parts)
+
+    @property
+    def deletes_empty(self) -> bool:
+        """Whether a group without rows is deleted."""
+        return self.of_table and self.empty == "delete"
+
+    @property
+    def may_vanish(self) -> bool:
+        """Whether a group can be deleted."""
+        return self.alone or self.deletes_empty
+
+
+def validate(types: StructType, grouping: Grouping) -> str | None:
+    """Whether the parts can be made of values of these types.
+
+    Args:
+        types: those of `into`, a field for each part that has values.
+
+    Returns:
+        What is wrong, or None.
+    """
+    wrong = (parts.wrong(part, types, of_table=grouping.of_table) for part in grouping.parts)
+    return next(filter(None, wrong), None)
+
+
+def execute(
+    halves: DataFrame,
+    groups: DataFrame | None,
+    grouping: Grouping,
+    since: int,
+    *,
+    members: DataFrame | None = None,
+    with_old: bool = False,
+) -> DataFrame:
+    """The rows that new changes make of the groups.
+
+    Args:
+        halves: what enters and leaves (see `changes`), new rows only; of a stream nothing leaves.
+        groups: what the groups of the past were, at least those that are touched.
+        since: the first new cycle.
+        members: of a table the rows that its groups have (see `changes.members`), where the options look at them.
+        with_old: whether the result says in `old` what the row was before.
+
+    Returns:
+        Records; a group that is deleted is a tombstone. `emit="latest"` leaves one row a group and cycle.
+    """
+    rows = _made(halves, groups, grouping, members)
+    in_order = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
+    if grouping.emit == "latest":
+        following = F.lead(ORDER).over(in_order)["cycle"]
+        rows = rows.withColumn(_LAST, following.isNull() | (following != F.col(ORDER)["cycle"])).where(_LAST)
+        # a group that came and went within the cycle was never there
+        rows = rows.withColumn(OLD, F.lag(VALUE).over(in_order)).where(
+            F.col(VALUE).isNotNull() | F.col(OLD).isNotNull()
+        )
+    elif with_old:
+        rows = rows.withColumn(OLD, F.lag(VALUE).over(in_order))
+    gone = F.col(VALUE).isNull()
+    trigger = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
+    columns = {KIND: F.when(gone, F.lit(TOMBSTONE)).otherwise(F.lit(RECORD)), CONTRIBUTORS: trigger}
+    return rows.where(is_new(since)).select(
+        *(columns.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS), *([OLD] if with_old else [])
+    )
+
+
+def retain(
+    halves: DataFrame, groups: DataFrame | None, grouping: Grouping, *, members: DataFrame | None = None
+) -> DataFrame:
+    """A groups frame of what the groups are after these changes; deleted ones are not among them.
+
+    Args:
+        halves, groups, grouping, members: as for `execute`.
+    """
+    rows = _made(halves, groups, grouping, members)
+    following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
+    last = rows.withColumn(_LAST, following.isNull()).where(_LAST)
+    if grouping.deletes_empty:
+        last = last.where(F.col(ACC)[ROWS] > 0)
+    elif grouping.may_vanish:
+        last = last.where(F.col(VALUE).isNotNull())
+    return last.select(*GROUP_COLUMNS)
+
+
+def prune(groups: DataFrame, halves: DataFrame) -> DataFrame:
+    """The groups that the changes touch: their keys are broadcast, the groups filtered where they lie.
+
+    Worth it when the changes are few beside the groups; untouched groups stay as they were.
+    """
+    return versions.among(groups, KEY, versions.wanted(halves, KEY))
+
+
+def explain(grouping: Grouping) -> str:
+    """The plan in words, for `check --explain`."""
+    further = "; the table's rows are joined to look at what a group has" if grouping.looks_at_members else ""
+    folds = "; folds gather a group's changes into arrays" if any(one.kind == "fold" for one in grouping.parts) else ""
+    before = ", a table once more by its own key unless its changes say what was before" if grouping.of_table else ""
+    return f"aggregation: changes and groups of the past are exchanged by group and sorted once{before}{further}{folds}"
+
+
+# --- the groups' rows, past ones and new ones ------------------------------------------------------------------------
+
+
+def _made(halves: DataFrame, groups: DataFrame | None, grouping: Grouping, members: DataFrame | None) -> DataFrame:
+    """`k, acc, v, ts, o, n` of every change and of the groups of the past, which have no `into` and no `out`."""
+    rows = halves.select(KEY, INTO, OUT, TIME, ORDER, PLACE)
+    past = F.lit(False)
+    if groups is not None:
+        rows, past = rows.unionByName(groups, allowMissingColumns=True), F.col(ACC).isNotNull()
+    window = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
+    by = [KEY]
+    if grouping.deletes_empty:  # what comes after a group has gone is added up anew, as if there had been none
+        rows_now = Running(past, groups is not None, window.rowsBetween(*_SO_FAR), leaves=True).sum(ROWS, "bigint")
+        earlier = F.sum((F.col(_LEFT) == 0).cast("int")).over(window.rowsBetween(Window.unboundedPreceding, -1))
+        rows = rows.withColumn(_LEFT, rows_now).withColumn(_TIMES_GONE, F.coalesce(earlier, F.lit(0))).drop(_LEFT)
+        by = [KEY, _TIMES_GONE]
+    folds = [part for part in grouping.parts if part.kind == "fold"]
+    if folds:
+        types = {part.name: parts.fold_type(halves, part) for part in folds}
+        nothing = F.struct(*(F.lit(None).cast(types[part.name]).alias(part.name) for part in folds))
+
+        def step(made: Column, row: Column) -> Column:
+            steps = (
+                parts.fold(part, made, row, groups is not None, types[part.name]).alias(part.name) for part in folds
+            )
+            return F.struct(*steps)
+
+        rows = folded(rows, by, [ORDER, PLACE], nothing, step).withColumnRenamed(MADE, FOLDS)
+    if grouping.looks_at_members:
+        if members is None:
+            msg = "these aggregates of a table need its rows"
+            raise ValueError(msg)
+        rows = of_members.met(rows, members, [part for part in grouping.parts if part.kind in of_members.KINDS])
+    so_far = Window.partitionBy(*by).orderBy(ORDER, PLACE).rowsBetween(*_SO_FAR)
+    types_of = {field.name: field.dataType for field in halves.schema[INTO].dataType.fields}  # type: ignore[attr-defined]
+    running = Running(past, groups is not None, so_far, leaves=grouping.of_table)
+    accumulators = {ROWS: running.sum(ROWS, "bigint")}
+    values: dict[str, Column] = {}
+    for part in grouping.parts:
+        found, value = parts.added_up(part, running, types_of, of_table=grouping.of_table)
+        accumulators |= found
+        values[part.name] = value
+    rows = rows.withColumn(_NOW, F.struct(*(column.alias(name) for name, column in accumulators.items())))
+    value = F.struct(*(column.alias(name) for name, column in values.items()))
+    if grouping.alone:
+        value = values[grouping.parts[0].name]
+    if grouping.deletes_empty:
+        value = F.when(F.col(_NOW)[ROWS] > 0, value)
+    value = value if groups is None else F.when(past, F.col(VALUE)).otherwise(value)
+    rows = rows.withColumns({VALUE: value, ACC: F.col(_NOW)})
+    if grouping.may_vanish:  # a group that was deleted begins with the time of its next row
+        before = window.rowsBetween(Window.unboundedPreceding, -1)
+        span = F.coalesce(F.sum(F.col(VALUE).isNull().cast("int")).over(before), F.lit(0))
+        rows = rows.withColumn(_SPAN, F.struct(span.alias(_GONE), F.col(TIME)))
+        rows = rows.withColumn(TIME, F.max(_SPAN).over(window.rowsBetween(*_SO_FAR))[TIME])
+    else:
+        rows = rows.withColumn(TIME, F.max(TIME).over(so_far))
+    return rows.select(*GROUP_COLUMNS)

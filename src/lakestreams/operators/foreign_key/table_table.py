@@ -1,0 +1,235 @@
+"""Foreign-key table-table join, inner and left: each left row with the right row that its foreign key names.
+
+The law: a left update is joined with the row that its foreign key names then; time: the later of both. A right update
+answers every left row that names its key then, whatever it changed, in the byte order of the left keys; time: its own
+alone. Without a right row a left join says `unmatched`; an inner join says `tombstone` on a right deletion, and for a
+left update only where the foreign key was another one before (whether or not that one ever matched), with the time of
+the row that it named if it names none now. A left deletion is a tombstone if there was a row (inner: that named a key).
+Source: KIP-213 and KIP-1104, Kafka Streams' foreignkeyjoin.* of 4.1 and later; semantics section 10.
+
+Both sides of one record (a table that names rows of its own): the left arm comes first and sees the right row as the
+record leaves it. The right arm then answers the rows of other records; the record's own left row has its result
+already, and an answer to the row that it replaced would be stale (Kafka drops it by its hash of the left value; only
+where an update left the value as it was, Kafka says the result twice).
+
+Plan: one exchange and one sort of the left side by its key (the row before, the end; none if it has no changes), one
+exchange of both sides by the foreign key with up to three sorts (see `joins.foreign`). With `with_old` one more exchange
+and sort; one more of the results where a record can cause rows of several inputs' places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.operators import versions
+from lakestreams.operators.foreign_key import subscribers as foreign
+from lakestreams.operators.foreign_key.subscribers import AT, FOREIGN_KEY, LOCAL, RANK, SEEN, SUBSCRIBER, TRIGGER
+from lakestreams.operators.records import (
+    CONTRIBUTORS,
+    KEY,
+    KIND,
+    MATCHED,
+    OLD,
+    ORDER,
+    ORDER_TYPE,
+    PLACE,
+    RIGHT_KEY,
+    RIGHT_VALUE,
+    TIME,
+    TOMBSTONE,
+    UNMATCHED,
+    VALUE,
+    is_new,
+    renumber,
+)
+from lakestreams.operators.table_table.kernel import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
+from lakestreams.operators.versions import TO, TableSide
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lakestreams.topology.kinds import JoinKind, Overlap
+
+_WAS, _GONE, _BEFORE, _ROW = "was", "gone", "before", "row"
+
+
+def prune(left: TableSide, right: TableSide, since: int) -> tuple[TableSide, TableSide]:
+    """Both sides, their states without what nothing new can reach.
+
+    Of the left state stays what names a changed right key or has a changed left key; of the right state the changed
+    keys and what left rows of changed keys name or named. Changes stay as they are: one may replace a row of the state.
+    Worth it when the changes are few beside the states: keys are broadcast, states filtered where they are read.
+    """
+    left_keys, right_keys = versions.new_keys(left, since), versions.new_keys(right, since)
+    reached = left.state if left.state is None else _reached(left.state, left_keys, right_keys)
+    named = [] if right_keys is None else [right_keys]
+    if left.changes is not None:
+        named.append(versions.wanted(left.changes, FOREIGN_KEY))
+    if left.state is not None and left_keys is not None:
+        named.append(versions.wanted(versions.among(left.state, KEY, left_keys), FOREIGN_KEY))
+    if right.state is None or not named:
+        return TableSide(reached, left.changes), right
+    keys = reduce(lambda some, more: some.union(more), named).distinct()
+    return TableSide(reached, left.changes), TableSide(versions.among(right.state, KEY, keys), right.changes)
+
+
+def execute(
+    left: TableSide,
+    right: TableSide,
+    how: JoinKind,
+    since: int,
+    *,
+    overlap: Overlap = "none",
+    plural: bool = False,
+    with_old: bool = False,
+) -> DataFrame:
+    """Joins the new changes of both tables.
+
+    Args:
+        left: versions with a column `fk`: the right key that each row names; null: none.
+        right: versions; `old` and `seen_ts` are used where there.
+        how: `inner` or `left`.
+        since: the first new cycle.
+        overlap: whether both sides hold rows of one trigger.
+        plural: whether a side may hold several rows of one trigger.
+        with_old: whether the result feeds another table join.
+
+    Returns:
+        Records: `k` and `v` (the left row's), `rk`, `rv`, `kind` matched, unmatched or tombstone. With `with_old` also
+        `old_v`, `old_rv`, `old_kind`: the result that the left key had before (`old_kind` null: none).
+    """
+    ends = left.changes is not None
+    rows = _left_rows(left, how, since, with_old=with_old)
+    answers = _answers(right, since, with_old=with_old)
+    if with_old:
+        rows = _with_before(rows, answers, since)
+    payload = [KEY, VALUE, TIME, CONTRIBUTORS, ORDER, PLACE, _GONE, *([_WAS, _BEFORE] if with_old else [])]
+    subscribers = foreign.subscribers(
+        rows, F.col(AT), F.struct(*payload), own=is_new(since), opens=F.col(FOREIGN_KEY).isNotNull(), ends=ends
+    )
+    events = foreign.ranked(subscribers, answers)
+    if right.changes is None:
+        met = foreign.own_results(events)
+    else:
+        met = foreign.met(events, versions.key_type(left.all()), ends=ends).where(F.col(SUBSCRIBER).isNotNull())
+    results = _results(met, how, versions.key_type(right.all()).names, with_old=with_old)
+    if not plural and overlap == "none":
+        return results.drop(RANK, LOCAL, _ROW)
+    by = ((F.col(RANK) > 0).cast("int"), F.col(_ROW), F.col(LOCAL))
+    return renumber(results, *by).drop(RANK, LOCAL, _ROW)
+
+
+def explain(how: JoinKind) -> str:
+    """The plan in words, for `check --explain`."""
+    return (
+        f"foreign-key table-table {how} join: the left table is exchanged by its key and sorted once, then both by the "
+        "foreign key and sorted up to three times; no join of Spark's is needed"
+    )
+
+
+def _reached(state: DataFrame, left_keys: DataFrame | None, right_keys: DataFrame | None) -> DataFrame:
+    """The rows that have one of these keys or name one of those: two broadcast joins, one pass over the state."""
+    found = F.lit(False)
+    rows = state
+    for name, keys in ((KEY, left_keys), (FOREIGN_KEY, right_keys)):
+        if keys is not None:
+            flag = f"{name}_reached"
+            rows = versions.flagged(rows, name, keys, flag)
+            found = found | F.col(flag)
+    return rows.where(found).select(*state.columns)
+
+
+def _left_rows(left: TableSide, how: JoinKind, since: int, *, with_old: bool) -> DataFrame:
+    """Left rows that give or get a result: `at` (where they look), `valid_to`, `was` (the row before), `gone`.
+
+    `gone` is whether a left update has to say tombstone if it finds nothing.
+    """
+    named = versions.plain(left.all(), FOREIGN_KEY)
+    was = F.struct(
+        F.col(VALUE).isNotNull().alias("there"), named.alias(FOREIGN_KEY), *([F.col(VALUE)] if with_old else [])
+    )
+    if left.changes is None:
+        was = F.lit(None).cast(left.all().select(was.alias(_WAS)).schema[_WAS].dataType)
+        until = F.lit(None).cast(ORDER_TYPE)  # Spark 4.0 takes no field of a null without a type
+    else:
+        by_key = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
+        was, until = F.lag(was).over(by_key), F.lead(ORDER).over(by_key)
+    rows = (
+        left.all()
+        .withColumns({_WAS: was, TO: until})
+        .where(F.col(TO).isNull() | (F.col(TO)["cycle"] >= since))
+        .where(is_new(since) | F.col(FOREIGN_KEY).isNotNull())
+    )
+    was_there, was_named = F.coalesce(F.col(_WAS)["there"], F.lit(False)), F.col(_WAS)[FOREIGN_KEY]
+    if how == "left":
+        return rows.withColumns({AT: named, _GONE: was_there & F.col(VALUE).isNull()})
+    moved = was_there & was_named.isNotNull() & ~named.eqNullSafe(was_named)
+    return rows.withColumns({AT: F.coalesce(named, was_named), _GONE: moved})
+
+
+def _answers(right: TableSide, since: int, *, with_old: bool) -> DataFrame:
+    rows = right.all()
+    old = [F.col(OLD)] if with_old and OLD in rows.columns else []
+    seen = F.coalesce(F.col(SEEN_TIME), F.col(TIME)) if SEEN_TIME in rows.columns else F.col(TIME)
+    payload = F.struct(VALUE, TIME, seen.alias(SEEN_TIME), CONTRIBUTORS, ORDER, PLACE, *old)
+    return foreign.triggers(rows, payload, since)
+
+
+def _with_before(rows: DataFrame, answers: DataFrame, since: int) -> DataFrame:
+    """Left rows with `before`: the right row that the row before them had named until then."""
+    named = F.when(is_new(since), F.col(_WAS)[FOREIGN_KEY])
+    starts = foreign.subscribers(rows, named, F.struct(*rows.columns), own=F.lit(False), opens=F.lit(False), ends=False)
+    found = foreign.lookups(foreign.ranked(starts, answers, place=3))
+    return found.select(f"{SUBSCRIBER}.*", F.col(SEEN).alias(_BEFORE))
+
+
+def _results(met: DataFrame, how: JoinKind, right_key: Sequence[str], *, with_old: bool) -> DataFrame:
+    """What a left row and the right row it meets say, if anything."""
+    own, left, right = F.col(RANK) == 0, F.col(SUBSCRIBER), F.col(TRIGGER)
+    here = left[VALUE].isNotNull()
+    matched = F.col(foreign.OPEN) & right[VALUE].isNotNull()
+    kind = (
+        F.when(matched, F.lit(MATCHED))
+        .when(here & F.lit(how == "left"), F.lit(UNMATCHED))
+        .when(~own | left[_GONE], F.lit(TOMBSTONE))
+    )
+    right_ref = right[CONTRIBUTORS]
+    columns = {
+        KEY: left[KEY],
+        VALUE: left[VALUE],
+        TIME: F.when(own, F.greatest(left[TIME], F.when(right[VALUE].isNotNull(), right[SEEN_TIME]))).otherwise(
+            right[TIME]
+        ),
+        ORDER: F.when(own, left[ORDER]).otherwise(right[ORDER]),
+        PLACE: F.when(own, left[PLACE]).otherwise(F.col(LOCAL)),
+        KIND: kind,
+        CONTRIBUTORS: F.when(matched, F.concat(left[CONTRIBUTORS], right_ref))
+        .when(own | (kind == UNMATCHED), left[CONTRIBUTORS])
+        .otherwise(right_ref),
+        RIGHT_KEY: F.when(matched, versions.renamed(met, AT, right_key)),
+        RIGHT_VALUE: F.when(matched, right[VALUE]),
+    }
+    if with_old:
+        columns |= _old(how, own, met)
+    extra = {RANK: F.col(RANK), LOCAL: F.col(LOCAL), _ROW: F.when(own, left[PLACE]).otherwise(right[PLACE])}
+    return met.select(*(column.alias(name) for name, column in (columns | extra).items())).where(
+        F.col(KIND).isNotNull()
+    )
+
+
+def _old(how: JoinKind, own: Column, met: DataFrame) -> dict[str, Column]:
+    """The result that the left key had before: of the row before a left update, of the right row before a right one."""
+    left = F.col(SUBSCRIBER)
+    fields = versions.key_type(met, TRIGGER).names
+    prior = F.col(TRIGGER)[OLD] if OLD in fields else F.col(foreign.PRIOR)[VALUE]
+    old_left = F.when(own, left[_WAS][VALUE]).otherwise(left[VALUE])
+    old_right = F.when(own, left[_BEFORE][VALUE]).otherwise(prior)
+    kind = F.when(old_left.isNotNull() & old_right.isNotNull(), F.lit(MATCHED))
+    if how == "left":
+        kind = kind.when(old_left.isNotNull(), F.lit(UNMATCHED))
+    return {OLD_VALUE: old_left, OLD_RIGHT_VALUE: old_right, OLD_KIND: kind}

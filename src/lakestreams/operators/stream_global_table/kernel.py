@@ -1,0 +1,52 @@
+"""Stream-global table join, inner and left: each point with the global table's row of a key that is made from it.
+
+The law: as the stream-table join's with lookup `latest`, but for the key: the table is looked up by the mapped key, and
+the result keeps the point's own, which may be null. Mapped key null: unmatched in a left join, nothing in an inner one.
+A global table is there in full on every task, so partitions do not matter; it is never versioned. Source: Kafka
+Streams' KStreamKTableJoinProcessor with KAFKA-10277 and KAFKA-19208; semantics section 5.
+
+Plan: the stream-table join's (`lookup`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestreams.operators import lookup
+from lakestreams.operators.versions import TableSide
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakestreams.topology.kinds import JoinKind, Overlap
+
+MAPPED = "mapped"
+
+
+def execute(
+    points: DataFrame, table: TableSide, how: JoinKind, since: int, *, overlap: Overlap = "none", busy: bool = False
+) -> DataFrame:
+    """Joins new points with the table.
+
+    Args:
+        points: records of the stream, new rows only, with a column `mapped`: the table key that each looks up.
+        table: versions, new ones and older ones; a version is seen only by later points.
+        how: `inner` or `left`.
+        since: the first new cycle.
+        overlap: whether both sides hold rows of one trigger, and whose come first.
+        busy: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
+
+    Returns:
+        Records of the points, with `rk` and `rv` (the row's key and value, null where unmatched), `kind` matched or
+        unmatched, and `mapped` (KIP-1340: a joiner may ask for it, also where nothing was found).
+    """
+    return lookup.latest(points, MAPPED, table, how, since, overlap, busy=busy)
+
+
+def explain(how: JoinKind) -> str:
+    """The plan in words, for `check --explain`."""
+    return (
+        f"stream-global {how} join: hash join on the mapped key; the table side is exchanged and sorted once only if "
+        "table records are new since the snapshot; points are exchanged and sorted only if the table is too large to "
+        "broadcast, or their key has many changes"
+    )

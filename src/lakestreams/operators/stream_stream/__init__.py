@@ -1,0 +1,1 @@
+"""Windowed join of two streams: inner, left, outer."""

@@ -1,0 +1,67 @@
+"""Stream-table join, inner and left, lookup `latest`: each point with the version of its key that is valid there.
+
+The law: a version is valid from its own order until the next version of its key; a point meets exactly the version
+valid at its order, if there is one. Table records change what later points see and give no result of their own; a
+tombstone ends a version and starts none. A result has the point's key, time and place. Point with a null key: no
+result in an inner join, unmatched in a left one. Source: Kafka Streams' KStreamKTableJoinProcessor and KIP-962;
+semantics section 4.
+
+Plan: a table without changes has one row a key and needs no sort: one broadcast, or one exchange and one sort of each
+side by a hash of the key where it is too large for that. With changes, in the tail or in the cycle itself, one exchange
+and one sort of the *table side* give each version its end, and the join asks for no more of it; points are exchanged
+and sorted once, or not at all if the table is broadcast. `busy`: one more exchange counts the keys, one more with one
+sort is for the points and versions of those with many (decision 0010).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestreams.operators import lookup
+from lakestreams.operators import versions as validity
+from lakestreams.operators.records import KEY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakestreams.operators.versions import TableSide
+    from lakestreams.topology.kinds import JoinKind, Overlap
+
+
+def retain(table: TableSide, points: DataFrame) -> TableSide:
+    """The part of the table that the points can meet: those of their keys.
+
+    Worth it when the points are few beside the table: the keys are broadcast, the table is filtered where it is read,
+    and nothing of it is exchanged.
+    """
+    keys = validity.wanted(points, KEY)
+    return table.each(lambda versions: validity.among(versions, KEY, keys))
+
+
+def execute(
+    points: DataFrame, table: TableSide, how: JoinKind, since: int, overlap: Overlap = "none", *, busy: bool = False
+) -> DataFrame:
+    """Joins new points with the table.
+
+    Args:
+        points: a records frame of the stream (see `joins.order`), new rows only.
+        table: versions, new ones and older ones; a version is seen only by later points.
+        how: `inner` or `left`.
+        since: the first new cycle.
+        overlap: whether both sides hold rows of one trigger, and whose come first.
+        busy: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
+
+    Returns:
+        The points' columns with `rk` and `rv` (the row's key and value, null where unmatched), `kind` set to
+        `matched` or `unmatched`, and the row's contributors appended to `contributors`.
+    """
+    return lookup.latest(points, KEY, table, how, since, overlap, busy=busy)
+
+
+def explain(how: JoinKind) -> str:
+    """The plan in words, for `check --explain`."""
+    return (
+        f"stream-table {how} join, lookup latest: hash join on the key; the table side is exchanged and sorted once "
+        "only if table records are new since the snapshot; points are exchanged and sorted only if the table is too "
+        "large to broadcast, or their key has many changes"
+    )

@@ -1,0 +1,1 @@
+"""Join of two tables by key: inner, left, outer."""

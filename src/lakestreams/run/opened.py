@@ -1,0 +1,203 @@
+"""A pipeline's tables as DataFrames, for notebooks: `lakestreams.open("conf/enrichment.yml")`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakestreams.errors import UnknownReference
+from lakestreams.run.runner import RunOptions, find_pipeline, load, open_lake, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.engine.ledger.fingerprint import Configuration
+    from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.topology.topology import Topology
+    from lakestreams.verify.verify import Verdict
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a pipeline has read and made.
+
+    Attributes:
+        spark: the session.
+        lake: where the tables are.
+        topology: the pipeline.
+        configuration: what its files say; None where they are not what it was opened by.
+    """
+
+    spark: SparkSession
+    lake: Lake
+    topology: Topology
+    configuration: Configuration | None = None
+
+    def bronze(self, source: str | None = None) -> DataFrame:
+        """All records that were read of a source; may be left out if there is one only.
+
+        Raises:
+            UnknownReference: if there is no such source, or none is named and there are several.
+        """
+        topics = {one.name: one.topic for one in self.topology.sources}
+        lake = self.lake.naming(self.topology)
+        return lake.bronze(self.topology.name, topics[_one_of("source", source, topics)]).read(self.spark)
+
+    def silver(self, output: str | None = None) -> DataFrame:
+        """The rows of an output that is a table; may be left out if there is one only.
+
+        Raises:
+            UnknownReference: as for `bronze`, and of a topic.
+        """
+        topics = [sink.name for sink in self.topology.kafka_sinks]
+        if output in topics or not self.topology.sinks:
+            message = f"{output or ', '.join(topics)} is a topic, not a table"
+            raise UnknownReference(message, hint="read it from Kafka, or write the same to a table, too: to_delta(...)")
+        outputs = {sink.name: sink for sink in self.topology.sinks}
+        return self.lake.output(_one_of("output", output, outputs)).read(self.spark)
+
+    def quarantine(self) -> DataFrame:
+        """The records that gave no result and must not be lost: reason, node, raw bytes, coordinates, cycle."""
+        rows = self.lake.control("quarantine").read(self.spark)
+        return rows.where(rows["pipeline"] == self.topology.name)
+
+    def events(self) -> DataFrame:
+        """The event log: one `flow_progress` a node and cycle, one `cycle_progress` a cycle; `details` is a JSON text."""
+        rows = self.lake.control("events").read(self.spark)
+        return rows.where(rows["pipeline"] == self.topology.name)
+
+    def expectations(self) -> DataFrame:
+        """How often what was expected was fulfilled.
+
+        Returns:
+            A row a cycle, dataset and expectation: `cycle, dataset, name, action, passed, failed`.
+        """
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the package imports without pyspark
+
+        kind = (
+            "flow_progress struct<data_quality: struct<expectations: array<struct<dataset: string, name: string, "
+            "action: string, passed_records: bigint, failed_records: bigint>>>>"
+        )
+        told = F.from_json("details", kind)["flow_progress"]["data_quality"]["expectations"]
+        flows = self.events().where("event_type = 'flow_progress'").select("cycle", "sequence", F.inline(told))
+        return flows.orderBy("sequence", "dataset", "name").select(
+            "cycle", "dataset", "name", "action",
+            F.col("passed_records").alias("passed"), F.col("failed_records").alias("failed"),
+        )  # fmt: skip
+
+    def orphans(self) -> DataFrame:
+        """The rows that name a row which is not there, of joins that expect them to (`foreign_key_exists`).
+
+        Returns:
+            Columns `node, key, foreign_key` (JSON texts), `event_time_ms, _lineage`.
+        """
+        rows = self.lake.control("orphans").read(self.spark)
+        return rows.where(rows["pipeline"] == self.topology.name).drop("pipeline")
+
+    def lag(self) -> DataFrame:
+        """How far each topic-partition has come.
+
+        Returns:
+            Columns `topic, partition, planned_to, end_offset, stream_time_ms, behind_ms`: the cycles have taken all
+            below `planned_to`, the topic's end was `end_offset` when the last cycle was planned, and `behind_ms` is how
+            far the partition's stream time lies behind the furthest one.
+        """
+        from pyspark.sql import Window  # noqa: PLC0415 - the package imports without pyspark
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415
+
+        plans = Ledger(self.lake, self.topology.name).rows(self.spark).where("kind = 'plan'")
+        newest = plans.orderBy(F.desc("cycle")).limit(1).select(F.explode("ranges").alias("part")).select("part.*")
+        newest = newest.where(F.col("partition") >= 0)  # the others are of replayed records
+        furthest = F.max("stream_time_ms").over(Window.partitionBy())
+        return newest.select(
+            "topic",
+            "partition",
+            F.col("to_offset").alias("planned_to"),
+            "end_offset",
+            "stream_time_ms",
+            (furthest - F.col("stream_time_ms")).alias("behind_ms"),
+        ).orderBy("topic", "partition")
+
+    def why(self, *, key: str | None = None, at: str | None = None) -> DataFrame:
+        """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`).
+
+        Args:
+            key: as text (`42`), or a JSON object of its columns; one that only results have is told by what made them.
+            at: the record.
+
+        Returns:
+            A row a record: `topic, partition, offset, attempt, key, value, event_time_ms, cycle, told` (sentences).
+
+        Raises:
+            NoSuchRecord: if bronze holds none, and no output a row of the key.
+        """
+        from lakestreams.verify import why  # noqa: PLC0415 - needs pyspark
+
+        place = why.at(at) if at is not None else None
+        fates = why.why(self.spark, self.lake, self.topology, key=key, place=place)
+        rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.told) for f in fates]
+        columns = (
+            "topic string, partition int, offset bigint, attempt int, key string, value string, "
+            "event_time_ms bigint, cycle bigint, told array<string>"
+        )
+        return self.spark.createDataFrame(rows, columns)
+
+    def verify(self) -> Verdict:
+        """Recomputes all finished cycles from bronze, and compares (see `audit.verify`)."""
+        from lakestreams.verify.verify import verify  # noqa: PLC0415 - needs pyspark
+
+        return verify(self.spark, self.lake, self.topology, configuration=self.configuration)
+
+
+def open_pipeline(
+    pipeline: str | Path | Topology,
+    *,
+    root: str | None = None,
+    catalog: str | None = None,
+    schemas: str | None = None,
+    sources: str | Path | None = None,
+) -> Opened:
+    """A pipeline's tables, to look at.
+
+    Args:
+        pipeline: its file, such as `conf/enrichment.yml`; its name, if a file `conf/*.yml` of the working directory has it;
+            or its topology.
+        root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
+        catalog: the Unity Catalog catalog.
+        schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.
+        sources: the sources' file; by default `sources.yml` beside the pipeline's.
+
+    Raises:
+        UnknownReference: if there is neither a file nor a pipeline of that name.
+    """
+    from lakestreams.engine.ledger import fingerprint  # noqa: PLC0415 - as the others
+    from lakestreams.topology.topology import Topology  # noqa: PLC0415 - as the others
+
+    files = () if isinstance(pipeline, Topology) else (_file(pipeline),)
+    options = RunOptions(files, Path(sources) if sources else None, root, catalog, schemas)
+    if isinstance(pipeline, Topology):
+        return Opened(open_session(), open_lake(options), pipeline)
+    (loaded,) = load(options)
+    configuration = fingerprint.of(loaded.topology, loaded.text, loaded.meaning)
+    return Opened(open_session(), open_lake(options), loaded.topology, configuration)
+
+
+def _file(pipeline: str | Path) -> Path:
+    """A path as it is; a plain word is a pipeline's name unless a file has it."""
+    path = Path(pipeline)
+    is_name = isinstance(pipeline, str) and path.name == pipeline and path.suffix not in (".yml", ".yaml")
+    return find_pipeline(path.name) if is_name and not path.is_file() else path
+
+
+def _one_of(what: str, name: str | None, known: Iterable[str]) -> str:
+    names = list(known)
+    if name is None and len(names) == 1:
+        return names[0]
+    if name in names:
+        return str(name)
+    message = f"no {what} is named {name!r}" if name is not None else f"there are several {what}s"
+    raise UnknownReference(message, hint=f"there are: {', '.join(names)}")

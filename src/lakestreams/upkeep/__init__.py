@@ -1,1 +1,0 @@
-"""Maintenance of tables beside the runs: bronze trimmed, small files joined, files of old versions removed."""

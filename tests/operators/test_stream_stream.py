@@ -1,0 +1,144 @@
+"""The windowed kernel on frames written by hand: what recorded cases, whose keys are texts, cannot show; its plans."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lests.operators import plans
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.operators.rows import frame, results
+from tests.reference.records import Record
+from tests.reference.stream_stream_kafka import KafkaJoin
+from tests.reference.windows import Windows
+
+from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE
+from lakestreams.operators.stream_stream import kernel as stream_stream
+from lakestreams.operators.windows import Windowed
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def test_keys_that_one_trigger_closes_come_in_the_order_of_their_bytes(spark: SparkSession) -> None:
+    """Kafka's state store holds a Long as eight bytes, big-endian: negative ones lie behind all others."""
+    left = frame(spark, "l", [(-1, "a", 10, 1), (3, "b", 10, 2), (-7, "c", 10, 3), (0, "d", 99, 4)], key="k: bigint")
+    right = frame(spark, "r", [], key="k: bigint")
+    sides = (side.withColumn("task", F.lit(0)) for side in (left, right))
+    found = results(stream_stream.execute(*sides, Windowed("left", before=5, after=5), 1))
+    assert [(row[0], row[2]) for row in found] == [(4, 3), (4, -7), (4, -1)]
+
+
+def test_bounds_of_an_hour_around_a_record_at_time_zero(spark: SparkSession) -> None:
+    """Kafka clips windows at 0: the record at 0 meets what lies up to 0 on its scale, in one bin or two."""
+    left = frame(spark, "l", [("k", "a", 0, 1)]).withColumn("task", F.lit(0))
+    right = frame(spark, "r", [("k", "b", 5, 2)]).withColumn("task", F.lit(0))
+    join = Windowed("inner", before=-3_600_000, after=3_605_000, rules="kafka")
+    page = KafkaJoin("inner", Windows(-3_600_000, 3_605_000, 0), lambda _, one, other: (one, other), "on_window_close")
+    page.left(Record("l", 0, 1, 0, "k", "a"))
+    wanted = page.right(Record("r", 0, 2, 5, "k", "b"))
+    found = results(stream_stream.execute(left, right, join, 1))
+    assert [(row[3], row[4]) for row in found] == [one.value for one in wanted]
+
+
+# --- cycles of many records ------------------------------------------------------------------------------------------
+
+
+def cycles(spark: SparkSession, topic: str, count: int, seed: int) -> DataFrame:
+    """Records as the engine orders them: several a cycle, by the stream time of their partitions, many at one time."""
+    rng = random.Random(f"{seed}/{topic}")
+    times = dict.fromkeys(range(TASKS), 0)
+    rows = []
+    for offset in range(count):
+        partition, cycle = rng.randrange(TASKS), 1 + offset * CYCLES // count
+        ts = cycle * 20 + rng.choice([0, 0, 1, 2, 5, 9, 15, 19]) - rng.choice([0, 0, 0, 3, 25])
+        times[partition] = max(times[partition], ts)
+        at = (topic, partition, offset, 0)
+        key = None if rng.random() < 0.05 else (rng.choice("abc"),)
+        value = None if rng.random() < 0.1 else (f"{topic}{offset}",)
+        rows.append((key, value, ts, (cycle, times[partition], 1, *at), 0, "record", [at], partition, times[partition]))
+    types = f"k struct<k: string>, v struct<{topic}: string>, ts bigint, o {ORDER_TYPE}, n int, kind string"
+    return spark.createDataFrame(rows, f"{types}, contributors array<{CONTRIBUTOR_TYPE}>, task int, moves bigint")
+
+
+TASKS, CYCLES = 3, 3
+
+
+@pytest.mark.soak  # test_properties cuts each setting in two
+@pytest.mark.parametrize(("how", "seed"), [("outer", 1), ("left", 1), ("inner", 2), ("outer", 2)])
+def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
+    spark: SparkSession, how: Any, seed: int
+) -> None:
+    """Whole or a cycle at a time, clocks sorted or tallied, the past read whole or by the keys that come up."""
+    left, right = (cycles(spark, topic, 60, seed).cache() for topic in "lr")
+    ways = {}
+    with small(spark):
+        for ascending in (False, True):
+            join = Windowed(how, 6, 4, 3, realm=TASKS, ascending=ascending)
+            ways["whole", ascending] = results(stream_stream.execute(left, right, join, 1))
+            for few in (False, True) if ascending else ():
+                ways[few, ascending] = []
+                past: tuple[DataFrame, ...] = (left.limit(0), right.limit(0))
+                for cycle in range(1, CYCLES + 1):
+                    new = [side.where(F.col("o.cycle") == cycle) for side in (left, right)]
+                    both = [one.unionByName(old, allowMissingColumns=True) for one, old in zip(new, past, strict=True)]
+                    ways[few, ascending] += results(stream_stream.execute(*both, join, cycle, few=few))
+                    kept = stream_stream.retain(*both, join)
+                    past = tuple(spark.createDataFrame(side.collect(), side.schema) for side in kept)
+    first = ways["whole", False]
+    assert len(first) > 40
+    assert {name for name, rows in ways.items() if rows != first} == set()
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+SIDE = [("a", "1", 10, 1), ("b", "2", 20, 2)]
+
+
+@pytest.fixture(scope="module")
+def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[DataFrame, DataFrame]:
+    root = tmp_path_factory.mktemp("stream_stream")
+    frames = (frame(spark, name, SIDE, side=1).withColumn("task", F.lit(0)) for name in ("l", "r"))
+    left, right = (plans.stored(one, root / name) for one, name in zip(frames, ("l", "r"), strict=True))
+    return left, right
+
+
+# (exchanges, broadcasts, sorts, windows, joins of the records)
+COSTS = {
+    ("strict", "inner", "on_window_close"): (4, 1, 5, 3, 1),
+    ("strict", "left", "on_window_close"): (8, 2, 10, 7, 2),
+    ("strict", "outer", "on_window_close"): (10, 2, 14, 7, 3),
+    ("strict", "left", "eager"): (7, 2, 8, 3, 2),
+    ("strict", "outer", "eager"): (10, 2, 12, 3, 3),
+    ("kafka", "inner", "on_window_close"): (4, 0, 5, 3, 1),
+    ("kafka", "left", "on_window_close"): (10, 0, 13, 8, 2),
+    ("kafka", "outer", "on_window_close"): (15, 0, 19, 10, 3),
+    ("kafka", "left", "eager"): (7, 0, 10, 5, 2),
+    ("kafka", "outer", "eager"): (11, 0, 16, 7, 3),
+}
+
+
+@pytest.mark.parametrize(("setting", "wanted"), COSTS.items(), ids=map(", ".join, COSTS))
+def test_what_a_plan_costs(
+    spark: SparkSession, stored: tuple[DataFrame, DataFrame], setting: Any, wanted: tuple[int, ...]
+) -> None:
+    """Two sources without a join before them: under `strict` their clocks ascend (see `clocks`)."""
+    rules, how, emit = setting
+    join = Windowed(how, 5, 5, emit=emit, rules=rules, realm=2, ascending=rules == "strict")
+    with plans.settings(spark, plans.SETTINGS):
+        cost = plans.cost(stream_stream.execute(*stored, join, 2))
+    names = ("Exchange", "BroadcastExchange", "Sort", "Window", "SortMergeJoin")
+    assert tuple(cost.get(name, 0) for name in names) == wanted
+    assert not cost.keys() & {"CartesianProduct", "BroadcastNestedLoopJoin"}
+
+
+def test_one_number_is_what_both_sides_are_exchanged_and_sorted_by(
+    spark: SparkSession, stored: tuple[DataFrame, DataFrame]
+) -> None:
+    """A key of many columns costs no more: Spark sorts one number by its digits."""
+    with plans.settings(spark, plans.SETTINGS):
+        plan = plans.plan_of(stream_stream.execute(*stored, Windowed("inner", 5, 5, ascending=True), 2))
+    assert re.search(r"SortMergeJoin \[l_h#\d+L\], \[r_h#\d+L\], Inner", plan), plan

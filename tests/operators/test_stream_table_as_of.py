@@ -1,0 +1,127 @@
+"""The join as of event time, against Kafka Streams' recorded cases and the specification, in one batch and in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.conformance.functions import joiner
+from tests.operators.histories import NO_GRACE, Frames, History, per_task, pieces, recorded, wild
+from tests.reference.stream_table import StreamTableJoin
+from tests.reference.tables import VersionedTable
+
+from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SEED, PIECES = 20260822, 4
+SLASH = "{left}/{right}"
+Found = dict[int, list[tuple[Any, Any, int, int]]]  # by history: key, value, ts, offset of the trigger
+
+
+def expected(histories: Iterable[History]) -> Found:
+    found: Found = {}
+    for one in histories:
+        if one.case is not None:
+            rows = [(row.key, row.value, row.ts, row.after_input) for row in one.case.expected]
+        else:
+            grace = None if one.grace_ms == NO_GRACE else one.grace_ms
+            join = StreamTableJoin(one.how, VersionedTable(one.history_ms), joiner(SLASH), grace_ms=grace)
+            results = [row for record in one.records for row in getattr(join, record.source)(record)]
+            rows = [(row.key, row.value, row.ts, row.cause.offset) for row in results]
+        if rows:
+            found[one.number] = rows
+    return found
+
+
+def groups(histories: Iterable[History]) -> dict[tuple[str, bool], list[History]]:
+    """What can share a call."""
+    found: dict[tuple[str, bool], list[History]] = {}
+    for one in histories:
+        found.setdefault((one.how, one.grace_ms != NO_GRACE), []).append(one)
+    return found
+
+
+def execute(
+    how: str, waits: bool, points: DataFrame, versions: DataFrame, since: int, some: list[History]
+) -> DataFrame:
+    history, grace = per_task(some, lambda one: one.history_ms), per_task(some, lambda one: one.grace_ms)
+    return stream_versioned_table.execute(points, versions, how, since, history, grace_ms=grace if waits else None)
+
+
+def gather(frames: Iterable[DataFrame], histories: Iterable[History]) -> Found:
+    by_number = {one.number: one for one in histories}
+    rows = [row for frame in frames for row in frame.collect()]
+    found: Found = {}
+    for row in sorted(rows, key=lambda row: (row["o"]["offset"], row["n"])):
+        one = by_number[row["task"]]
+        key = None if row["k"] is None else row["k"]["text"] if row["k"]["number"] is None else row["k"]["number"]
+        right = None if row["rv"] is None else row["rv"]["text"]
+        assert row["kind"] == ("unmatched" if right is None else "matched")
+        assert len(row["contributors"]) == (1 if right is None else 2)
+        assert (row["rk"] is None) == (right is None)
+        value = joiner(one.case.joiner if one.case else SLASH)(key, row["v"]["text"], right)
+        found.setdefault(one.number, []).append((key, value, row["ts"], row["o"]["offset"]))
+    places = [(row["task"], row["o"], row["n"]) for row in rows]
+    assert len(set(places)) == len(places)
+    return found
+
+
+def compare(found: Found, histories: list[History]) -> None:
+    wanted = expected(histories)
+    wrong = [one for one in histories if found.get(one.number) != wanted.get(one.number)]
+    if not wrong:
+        return
+    one = min(wrong, key=lambda one: len(one.events))
+    lines = [f"{len(wrong)} of {len(histories)} differ; {one.case.id if one.case else one.number}:"]
+    lines += [f"{one.how}, history {one.history_ms}, grace {one.grace_ms}"]
+    lines += [f"  {place} {event}" for place, event in enumerate(one.events, start=1)]
+    lines += ["found:", *(f"  {row}" for row in found.get(one.number, []))]
+    lines += ["wanted:", *(f"  {row}" for row in wanted.get(one.number, []))]
+    pytest.fail("\n".join(lines))
+
+
+@pytest.fixture(scope="module")
+def frames(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Frames:
+    return Frames(spark, tmp_path_factory.mktemp("versioned"))
+
+
+@pytest.fixture(scope="module")
+def histories() -> dict[str, list[History]]:
+    found = {
+        "recorded": recorded("stream-table", lambda case: case.params.versioned),
+        "wild": wild(400, SEED),
+    }
+    assert len(found["recorded"]) == 58
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["recorded", "wild"])
+def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
+    results = [
+        execute(how, waits, frames.read(some, "left"), frames.read(some, "right"), 0, some)
+        for (how, waits), some in groups(histories[kind]).items()
+    ]
+    compare(gather(results, histories[kind]), histories[kind])
+
+
+@pytest.mark.soak  # in two pieces it is in test_properties
+@pytest.mark.parametrize("kind", ["recorded", "wild"])
+def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
+    """Each piece sees what `retain_points` and `retain_versions` left of the pieces before."""
+    cycles = pieces(histories[kind], SEED, PIECES)
+    results = []
+    for (how, waits), some in groups(histories[kind]).items():
+        history, grace = per_task(some, lambda one: one.history_ms), per_task(some, lambda one: one.grace_ms)
+        points, versions = frames.read([], "left"), frames.read([], "right")
+        for piece in range(1, PIECES + 1):
+            points = points.union(frames.read(some, "left", cycles, piece))
+            versions = versions.union(frames.read(some, "right", cycles, piece))
+            results.append(frames.keep(execute(how, waits, points, versions, piece, some)))
+            versions = frames.keep(stream_versioned_table.retain_versions(versions, history))
+            kept = stream_versioned_table.retain_points(points, grace) if waits else points.limit(0)
+            points = frames.keep(kept)
+    compare(gather(results, histories[kind]), histories[kind])

@@ -1,0 +1,99 @@
+"""`why` by a key: one that only results have, and keys that are no text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.harness import ZERO, Bench, fresh_topics
+
+import lakestreams
+from lakestreams import Long, StreamsBuilder, Text, agg
+from lakestreams.cli.screen import Screen
+from lakestreams.cli.why import show
+from lakestreams.errors import NoSuchRecord
+from lakestreams.testing.small import small
+from lakestreams.verify import why as audit
+from lakestreams.verify.why import Fate, why
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.local.broker import Broker
+
+pytestmark = [pytest.mark.broker]
+
+TOTALS, LOCATED = "silver.clicks_per_region", "silver.located_clicks"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small(spark: SparkSession) -> Iterator[None]:
+    with small(spark):
+        yield
+
+
+def test_where_a_key_comes_from_that_only_results_have(
+    spark: SparkSession,
+    broker: Broker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in conf/clicks_per_region.yml; but that users are numbers."""
+    clicks, regions = fresh_topics(broker, 1, ("UserClicks", "UserRegions"))
+    builder = StreamsBuilder("clicks_per_region")
+    clicked = builder.stream(clicks, key=Long("user"), value=Long("clicks"), name="clicks")
+    table = builder.table(regions, key=Long("user"), value=Text("region"), name="regions")
+    located = clicked.left_join(table, lambda click, user: {"region": user.region, "clicks": click.clicks})
+    by_region = located.select_key(lambda row: {"region": row.region})
+    by_region.group_by_key().aggregate(lambda row: {"clicks": agg.sum(row.clicks)}, name="totals").to_delta(TOTALS)
+    by_region.to_delta(LOCATED)
+    bench = Bench(spark, broker, tmp_path, builder.build())
+
+    def number(value: int) -> bytes:
+        return value.to_bytes(8, "big", signed=True)
+
+    broker.produce(regions, [(number(1), "asia", ZERO), (number(2), "asia", ZERO), (number(42), "europe", ZERO)])
+    made = [(1, 13), (2, 4), (42, 9)]
+    broker.produce(clicks, [(number(user), number(given), ZERO + 1 + n) for n, (user, given) in enumerate(made)])
+    bench.run()
+    broker.produce(regions, [(number(1), "europe", ZERO + 10)])
+    broker.produce(clicks, [(number(1), number(5), ZERO + 11)])
+    bench.run()
+
+    def of(key: str) -> list[Fate]:
+        return why(spark, bench.lake, bench.topology, key=key)
+
+    found = of("asia")
+    assert [fate.place for fate in found] == [(clicks, 0, 1), (clicks, 0, 0), (regions, 0, 1), (regions, 0, 0)]
+    newest, first, region, _ = found
+    in_totals, in_located = (
+        f"is one of {count} records that made the key 'asia' of {output}"
+        for count, output in ((2, TOTALS), (4, LOCATED))
+    )
+    pair = f"{LOCATED}: matched of {clicks}-0@1 + {regions}-0@1, cycle 1"
+    assert (newest.key, newest.value, newest.cycle) == ("2", "4", 1)
+    assert newest.told == [in_totals, in_located, f"gave {TOTALS}: record of {clicks}-0@1, cycle 1; {pair}"]
+    assert [(row["output"], row["region"], row["clicks"]) for row in newest.results] == [
+        (TOTALS, "asia", 17),
+        (LOCATED, "asia", 4),
+    ]
+    assert first.told[:2] == [in_totals, in_located]
+    assert [row["output"] for row in first.results] == [LOCATED], "the total of then is no more"
+    assert region.told == [in_located, f"gave {pair}"]
+    show(Screen(), found)
+    assert f"{TOTALS} region=asia, clicks=17" in " ".join(capsys.readouterr().out.split())
+    with monkeypatch.context() as patch:
+        patch.setattr(audit, "_MOST", 1)
+        told = of('{"region": "asia"}')[0].told
+    assert told[0] == in_totals.replace("'asia'", repr('{"region": "asia"}')) + "; 1 older one is left out"
+
+    opened = lakestreams.open(bench.topology, root=str(tmp_path))
+    rows = opened.why(key="42").collect()
+    assert {(row["topic"], row["offset"], row["key"]) for row in rows} == {(clicks, 2, "42"), (regions, 2, "42")}
+    (row,) = opened.why(at=f"{clicks}-0@1").collect()
+    assert row["told"] == newest.told[2:], "of a record by its place it is only said what came of it"
+    with pytest.raises(NoSuchRecord, match="'africa', and no output a row of it"):
+        of("africa")
