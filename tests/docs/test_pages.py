@@ -21,7 +21,7 @@ from lakestreams.evaluate.sides import EXPECTATION
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
+RUN, TABLES = ROOT / "docs" / "run.md", ROOT / "docs" / "tables.md"
 PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -99,11 +99,11 @@ def test_no_page_names_a_place_of_one_machine() -> None:
         assert not re.search(r"/(?:home|root|work|Users)/\w", text(page).replace("/Workspace/Users/", "")), page
 
 
-# --- architecture ----------------------------------------------------------------------------------------------------
+# --- a run, and tables ----------------------------------------------------------------------------------------------------
 
 
 def test_every_failpoint_stands_in_the_run_step_by_step() -> None:
-    named = set(re.findall(r"`([a-z]+\.(?:before|after|written))(?:/<\w+>)?`", text(ARCHITECTURE)))
+    named = set(re.findall(r"`([a-z]+\.(?:before|after|written))(?:/<\w+>)?`", text(RUN)))
     assert named == {*failpoints.NAMES, *failpoints.TAKING_OVER, *failpoints.MAINTENANCE}
 
 
@@ -119,7 +119,7 @@ def test_every_failpoint_stands_in_the_run_step_by_step() -> None:
     ],
 )
 def test_every_column_stands_in_its_table(heading: str, columns: str) -> None:
-    section = text(ARCHITECTURE).partition(f"### `{heading}")[2].partition("\n### ")[0]
+    section = text(TABLES).partition(f"## `{heading}")[2].partition("\n## ")[0]
     top = re.sub(r"<[^<>]*>", "", re.sub(r"<[^<>]*(?:<[^<>]*>[^<>]*)*>", "", columns))
     names = {part.split()[0] for part in top.split(",")}
     named = set(re.findall(r"\w+", "".join(re.findall(r"^\|(.*?)\|", section, re.MULTILINE))))
@@ -129,7 +129,7 @@ def test_every_column_stands_in_its_table(heading: str, columns: str) -> None:
 def test_every_quarantine_code_is_told() -> None:
     codes = {batches.MALFORMED_KEY, batches.MALFORMED_VALUE, batches.NO_TIMESTAMP, batches.FUTURE_TIMESTAMP}
     codes |= {quarantine.NULL_KEY, quarantine.NULL_VALUE, quarantine.LATE, quarantine.NO_PARTNER, EXPECTATION}
-    assert all(f"`{code}`" in text(ARCHITECTURE) for code in codes)
+    assert all(f"`{code}`" in text(TABLES) for code in codes)
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
