@@ -78,7 +78,10 @@ def test_a_second_run_on_no_new_data_writes_its_epoch_and_seals(bench: Bench) ->
     assert commits == {name: 2 if name == "_lakestreams.ledger" else 1 for name in before}, "the claim, and a seal each"
 
 
-@pytest.mark.parametrize("point", [pytest.param("plan.after", marks=pytest.mark.connect), "publish.after"])
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param("plan.after", marks=pytest.mark.connect), pytest.param("publish.after", marks=pytest.mark.soak)],
+)
 def test_a_restart_finishes_what_was_planned(bench: Bench, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     views, users = topics(bench)
     bench.broker.produce(users, PROFILES)

@@ -64,6 +64,7 @@ def differing(found: Verdict) -> dict[str, int]:
     return {one.what: one.differs for one in found.findings if one.differs}
 
 
+@pytest.mark.soak
 def test_settings_that_no_result_follows_from_leave_no_cycle_out(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
