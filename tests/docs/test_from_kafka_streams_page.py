@@ -16,7 +16,7 @@ from lakestreams.api.grouped import KGroupedStream, KGroupedTable, TimeWindowedK
 from lakestreams.api.streams import KStream
 from lakestreams.api.tables import KTable
 from lakestreams.errors import CoPartitioningRequired
-from lakestreams.topology import nodes
+from lakestreams.topology import joins
 from lakestreams.topology.partitions import co_partitioning
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_every_join_is_built_and_judged_as_the_table_says(script: Any) -> None:
 
 def test_no_join_of_theirs_is_missing(script: Any) -> None:
     assert {join.shape for join in script.JOINS} == _SHAPES
-    assert all(hasattr(nodes, name) for name in _SHAPES)
+    assert all(hasattr(joins, name) for name in _SHAPES)
     hows = {shape: [join.how for join in script.JOINS if join.shape == shape] for shape in _SHAPES}
     both = ["inner", "left"]
     assert hows == dict.fromkeys(_SHAPES, both) | {key: [*both, "outer"] for key in ("WindowedJoin", "TableTableJoin")}

@@ -12,7 +12,7 @@ api = pytest.importorskip("mypy.api")
 # each line with `# no: text` is refused with that text, every other one passes
 SOURCE = """
 from lakestreams import Fields, GlobalKTable, KStream, KTable, MaybeFields, is_missing
-from lakestreams.topology.nodes import Projection
+from lakestreams.topology.kinds import Projection
 
 
 def both(left: Fields, right: Fields) -> Projection:
