@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from lests.deploy import golden
+from tests.deploy import golden
 from tests.deploy.cli import REAL, ROOT, VALIDATE, VERSION, Cli, found, how_it_was_shown
 from tests.deploy.fake_workspace import Workspace, serving
 from tests.deploy.planted import MISSED, OTHERS, REFUSED, Mistake, plant

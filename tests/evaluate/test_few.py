@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans
+from tests.operators import plans
 from tests.operators.rows import frame
 
 from lakestreams import StreamsBuilder, Text, Topology

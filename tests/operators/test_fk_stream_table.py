@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans, recorded
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.operators import plans, recorded
 from tests.operators.rows import frame, in_turns, results
 
 from lakestreams.operators.foreign_key import stream_table

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans, recorded
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.conformance.cases import Case
+from tests.operators import plans, recorded
 from tests.operators.rows import frame, results
 
 from lakestreams.operators.foreign_key import table_table

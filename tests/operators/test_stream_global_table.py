@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans, recorded
+from tests.operators import plans, recorded
 from tests.operators.rows import frame, results
 
 from lakestreams.operators.stream_global_table import kernel as stream_global

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.operators import plans
 from tests.operators.rows import frame, results
 from tests.reference.records import Record
 from tests.reference.stream_stream_kafka import KafkaJoin

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans
+from tests.operators import plans
 from tests.operators.rows import frame, in_turns, results
 from tests.reference.stream_table import STREAM, TABLE, Record, Row, in_order, join, split, state_after
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans, recorded
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.operators import plans, recorded
 from tests.operators.rows import frame, results
 
 from lakestreams.operators.records import RECORD_COLUMNS

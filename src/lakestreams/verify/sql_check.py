@@ -2,7 +2,7 @@
 
 A verification that evaluates with the kernels that a run used finds no fault of theirs. So the law of a join is written
 as a query over the frames that feed it (`opinion_lookups`, `opinion_windows`, `opinion_tables`), and what the kernel gave
-is compared with it. Nothing is taken from `joins/`. A join behind another join, an aggregation or a buffer is judged on
+is compared with it. Nothing is taken from `operators/`. A join behind another join, an aggregation or a buffer is judged on
 the rows that these gave: a fault in them is theirs alone.
 
 What is compared, as multisets of rows: the trigger and its cycle, the kind, the records that a row was made of, its time,

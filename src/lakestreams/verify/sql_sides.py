@@ -14,7 +14,7 @@ and, where clocks matter,
                        made it, to its own time only
 
 A side is what the evaluation has of its node, whatever made it: a join behind a join is judged on that one's rows, and
-these by that one's own opinion. Nothing is taken from `joins/`: the order of records is built anew from their coordinates
+these by that one's own opinion. Nothing is taken from `operators/`: the order of records is built anew from their coordinates
 (tables first because they are tables, whatever number they were given), and murmur2 is said once more, over hexadecimal
 digits.
 """

@@ -6,8 +6,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.operators import plans
 from tests.operators.rows import frame
 
 from lakestreams import StreamsBuilder, Text, agg

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lests.operators import plans
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.operators import plans
 from tests.operators.rows import frame
 
 from lakestreams.operators.aggregate import changes, windowed
