@@ -80,9 +80,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Takes note of durations where that is asked for; in xdist's controller, which sees all reports."""
+    """No example fails for the time that it takes. Takes note of durations where that is asked for, in xdist's controller."""
+    import hypothesis
     from tests.durations import Durations
 
+    hypothesis.settings.register_profile(
+        "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("any machine")
     if config.getoption("--store-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations())
 

@@ -169,7 +169,7 @@ def test_a_layout_names_no_column_that_tables_cannot_carry(option: str, tmp_path
 
 
 @given(st.text(min_size=1, max_size=12) | st.sampled_from([*HOSTILE[1:], *HONEST]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_name_of_a_column_is_refused_or_sound(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     if any(0xD800 <= ord(sign) <= 0xDFFF for sign in name) or len(name) > 249:
         return  # no YAML; longer than any name of a file

@@ -507,7 +507,7 @@ KEYS = [("sources", path) for path in _keys(SourcesFile, yaml.safe_load(FULL_SOU
 
 
 @given(st.sampled_from(KEYS), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_typo_gets_the_nearest_name(tmp_path_factory, key, data):
     file, path = key
     name = path[-1]

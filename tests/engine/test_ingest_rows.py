@@ -127,7 +127,7 @@ PARTITION = st.tuples(
 
 
 @pytest.mark.slow
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(histories=st.lists(PARTITION, min_size=40, max_size=60), seed=st.integers(0, 2**16))
 def test_stream_time_is_the_fold_of_each_partition(spark: SparkSession, histories, seed: int) -> None:
     records, positions = [], {}

@@ -149,7 +149,7 @@ def test_a_column_of_both_sides_or_of_neither_is_a_fault():
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_is_an_expression_or_refused(text):
     with contextlib.suppress(ExpressionRefused):
         compile_expression(text)
@@ -158,7 +158,7 @@ def test_any_text_is_an_expression_or_refused(text):
 @given(st.lists(st.sampled_from([*"abc", "1", "'t'", *"+-*/%=<>()|&^~!,.[]:", "||", "and", "or", "not", "is", "null", "in", "like",
                                  "between", "case", "when", "then", "end", "cast(", "as int)", "upper(", "reflect(", "select",
                                  "interval", "day", "date"]), max_size=12))  # fmt: skip
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_what_passes_is_stable_and_calls_only_what_is_listed(parts):
     try:
         once = compile_expression(" ".join(parts))
@@ -170,7 +170,7 @@ def test_what_passes_is_stable_and_calls_only_what_is_listed(parts):
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_text_literal_keeps_its_content(content):
     written = "'" + content.replace("\\", "\\\\").replace("'", "\\'") + "'"
     try:

@@ -43,7 +43,7 @@ def test_a_plain_pattern_passes(pattern: str) -> None:
 
 
 @given(st.text(max_size=40) | st.text("ab()[]{}|*+?.^$\\d,1", max_size=30))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_text_is_judged(pattern: str) -> None:
     told = fault(pattern)
     assert told is None or told
@@ -123,7 +123,7 @@ PATTERNS = st.recursive(
 
 
 @given(PATTERNS, st.sampled_from(["a", "ab", "a,", "b", "aab,"]), st.sampled_from("xb,"))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_passes_takes_no_step_for_each_subset_of_a_text(pattern: str, part: str, end: str) -> None:
     """Counted, on texts of 24 signs: 2 to the power of 24 is out of reach, the powers that are let through are not."""
     if fault(pattern) is None:

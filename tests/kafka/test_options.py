@@ -434,7 +434,7 @@ def test_a_secret_prints_as_stars():
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=6, max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_spelling_of_a_secret_is_scrubbed(value):
     options = KafkaOptions("a:1", {"ssl.key.password": "secret://a/b"}, resolver=lambda _scope, _key: value)
     raw = value.encode()

@@ -72,7 +72,6 @@ def drawn(count: int, seed: object) -> Sequence[History]:
         max_examples=count,
         phases=[Phase.generate],
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @hypothesis.given(histories())

@@ -176,7 +176,7 @@ def topologies(draw: st.DrawFn) -> Topology:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(topologies())
 @example(every_role())
 def test_boxes_and_edges_keep_clear_of_each_other(topology: Topology) -> None:
@@ -190,7 +190,7 @@ def test_boxes_and_edges_keep_clear_of_each_other(topology: Topology) -> None:
         assert below.y > above.y + above.layout.height, "one sub-topology below the other"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(topologies())
 def test_drawings_are_well_formed_and_always_the_same(topology: Topology) -> None:
     drawing = topology.svg(COUNTS)
@@ -297,7 +297,7 @@ def test_edges_say_how_many_rows_went_along_them() -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(topologies())
 @example(every_role())
 def test_the_numbers_on_edges_lie_beside_the_boxes(topology: Topology) -> None:
