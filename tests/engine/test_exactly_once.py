@@ -356,14 +356,12 @@ def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, k
     assert_ledger_sound(bench)
 
 
+_MOMENTS = [("enrichment", one) for one in ("published", "claimed", "ingested", "planned")]
+
+
+@pytest.mark.soak  # test_two_drivers and test_late_statements have it in `make test`
 @pytest.mark.parametrize(
-    ("log", "moment"),
-    [
-        ("enrichment", "published"),
-        *(pytest.param("enrichment", moment, marks=pytest.mark.soak) for moment in ("claimed", "ingested", "planned")),
-        *(pytest.param(job, "planned", marks=pytest.mark.soak) for job in ("fk_join", "correlation")),
-    ],
-    indirect=["log"],
+    ("log", "moment"), [*_MOMENTS, ("fk_join", "planned"), ("correlation", "planned")], indirect=["log"]
 )
 def test_a_second_driver_takes_over_while_the_first_is_alive(log: Log, tmp_path: Path, moment: str) -> None:
     """Both in one JVM, interleaved at a fixed place: the older one stops, and changes nothing any more."""
