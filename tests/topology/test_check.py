@@ -1,4 +1,4 @@
-"""dataflow.check: what a session can say of a topology before anything runs; several faults at once, no Spark job."""
+"""walk.check: what a session can say of a topology before anything runs; several faults at once, no Spark job."""
 
 from __future__ import annotations
 

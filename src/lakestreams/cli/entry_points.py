@@ -2,7 +2,7 @@
 
 They take single tokens `--key=value`, as Databricks' python_wheel_task sends named_parameters, and hand them to the
 command of their name, which alone knows what to do. Unknown parameters are named in a warning and otherwise ignored,
-as those of the other jobs are (`jobs.entry`).
+as those of the other jobs are (`run.entry`).
 """
 
 from __future__ import annotations

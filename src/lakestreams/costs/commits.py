@@ -43,9 +43,9 @@ class Round:
         touched: topics with news; None: every one.
         batches: how many batches ingest needs, each with news of every such topic and with a cycle of its own.
         starts: whether a driver takes the pipeline over, as in each run of a scheduled job.
-        follows: whether the next round begins so soon that its plan closes this one's last cycle (`pace`).
+        follows: whether the next round begins so soon that its plan closes this one's last cycle (`state.policy`).
         told: the share of rounds that write the event log.
-        stored: the share of cycles behind which is stored what is remembered (`pace`).
+        stored: the share of cycles behind which is stored what is remembered (`state.policy`).
         refused: whether a source or step refuses some record, or has one that lies so far behind that it might.
         orphaned: whether a row that names none comes or goes, where that is listed.
     """

@@ -114,7 +114,7 @@ class Sides:
         wanted: the first cycle whose rejected records are wanted.
         ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
         retained_rows: about how many rows are retained, of all joins.
-        counted: counts a node's rows on their way (see `dataflow.Inputs`).
+        counted: counts a node's rows on their way (see `walk.Inputs`).
         hold: keeps a frame that is read several times.
     """
 

@@ -61,7 +61,7 @@ def explain(node: Aggregate | Suppress) -> str:
 
 @dataclass
 class Derived(Sides):
-    """Calls the kernels of `tables`."""
+    """Calls the kernels of `operators.aggregate` and `operators.suppress`."""
 
     def to_table(self, node: ToTable, rows: DataFrame) -> TableSide:
         """A stream's records as versions; null keys are refused."""

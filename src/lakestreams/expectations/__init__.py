@@ -1,1 +1,1 @@
-"""What is expected of the data, judged: rules of one row, invariants of many, how both are counted and told; partitioning."""
+"""What is expected of the data, judged: rules of one row, invariants of many, how both are counted and told."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 KINDS: Final = (RECORD, MATCHED, UNMATCHED, AMENDED, TOMBSTONE)
 ROWS: Final = "rows"
 EXAMPLES: Final = 5
-# Of a foreign-key join's row: whether it names a row that is not there (see `flow.dataflow`).
+# Of a foreign-key join's row: whether it names a row that is not there (see `evaluate.walk`).
 ORPHAN: Final = "orphan"
 _LONGEST = 300
 

@@ -1,4 +1,4 @@
-"""Entry point `enrichment`: a stream enriched from a table, once or at an interval. See `jobs.entry` and docs/cli.md."""
+"""Entry point `enrichment`: a stream enriched from a table, once or at an interval. See `run.entry` and docs/cli.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entry point `fk_join`: tables joined by foreign key, once or at an interval. See `jobs.entry` and docs/cli.md."""
+"""Entry point `fk_join`: tables joined by foreign key, once or at an interval. See `run.entry` and docs/cli.md."""
 
 from __future__ import annotations
 

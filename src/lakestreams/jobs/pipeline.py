@@ -1,4 +1,4 @@
-"""Entry point `pipeline`: any pipelines, once or at an interval. See `jobs.entry` and docs/cli.md."""
+"""Entry point `pipeline`: any pipelines, once or at an interval. See `run.entry` and docs/cli.md."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from lakestreams.topology.aggregators import Aggregator
     from lakestreams.topology.fields import Fields, MaybeFields
 
-
 SourceKind = Literal["stream", "table", "global_table"]
 JoinKind = Literal["inner", "left"]
 OuterJoinKind = Literal["inner", "left", "outer"]
@@ -45,6 +44,7 @@ Role = Literal["source", "step", "join", "aggregate", "buffer", "sink"]
 # When a table sends old values: always; if its inputs are asked to as well; if a child insists or rows are stored here;
 # if its input does.
 SendsOld = Literal["always", "with_inputs", "if_stored", "as_input"]
+
 Projection: TypeAlias = "Mapping[str, Column]"
 Mapper: TypeAlias = "Callable[[Fields], Projection]"
 PairMapper: TypeAlias = "Callable[[Fields], tuple[Projection, Projection]]"
@@ -59,6 +59,7 @@ Aggregators: TypeAlias = "Callable[[Fields], Mapping[str, Aggregator]]"
 # A group's key, and the value to aggregate if it is another one than the row's.
 GroupMapper: TypeAlias = "Callable[[Fields], Projection | tuple[Projection, Projection]]"
 Reducer: TypeAlias = "Callable[[Fields, Fields], Projection]"
+
 DAY_MS = 86_400_000
 # Before the name of a Delta source, where other sources have their topic. No topic of Kafka can have a slash.
 DELTA_TOPIC = "delta/"

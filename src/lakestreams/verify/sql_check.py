@@ -1,7 +1,7 @@
 """A second opinion on joins: what each must give, said once more in plain SQL that shares no code with the kernels.
 
 A verification that evaluates with the kernels that a run used finds no fault of theirs. So the law of a join is written
-as a query over the frames that feed it (`opinion_lookups`, `opinion_windows`, `opinion_tables`), and what the kernel gave
+as a query over the frames that feed it (`sql_lookups`, `sql_windows`, `sql_tables`), and what the kernel gave
 is compared with it. Nothing is taken from `operators/`. A join behind another join, an aggregation or a buffer is judged on
 the rows that these gave: a fault in them is theirs alone.
 

@@ -2,7 +2,7 @@
 
 Quarantine itself is never changed: decisions are rows of a table beside it, appended under ascending request numbers. A
 record's identity is topic, partition, offset and attempt. A replay makes its next attempt, of which the driver ingests
-each request as one batch (`attempts`); the newest `ingest` row of the ledger says up to which request that is done. The
+each request as one batch (`replay.ingest`); the newest `ingest` row of the ledger says up to which request that is done. The
 state of a row in quarantine follows from these three (decision 0020):
     open         nothing was decided
     requested    a replay was, and no run has come since

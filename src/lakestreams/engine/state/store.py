@@ -34,7 +34,7 @@ _ROWS: Final = "rows"
 _PROPERTIES: Final = {INDEXED: "0"}  # nobody skips files of it; each column costs
 
 Frames = Mapping[str, Mapping[str, "DataFrame"]]
-"""Node to frame name to what it keeps (see `dataflow.Results.kept`)."""
+"""Node to frame name to what it keeps (see `walk.Results.kept`)."""
 
 
 def there(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:
