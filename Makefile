@@ -1,6 +1,6 @@
 # Everything runs from this tree, uninstalled, with an environment that is cached outside of it.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-lts soak bench venv format clean-cache
+.PHONY: help demo check test test-lts soak bench docs venv format clean-cache
 SHELL := /bin/sh
 
 # Recipes begin with it: prepares the environment (only once) and puts its python in $$py.
@@ -36,6 +36,12 @@ soak:  ## the long tests; seeds are printed; then every other test on the Spark 
 
 bench:  ## beside Kafka Streams and Spark's own operators, then by size; BENCH="--scale 0.1" GROWTH="--sizes 100000" and more
 	@$(START) && $$py -m bench.versus $(BENCH) && exec $$py -m bench.growth $(GROWTH)
+
+docs:  ## the documentation site in build/site; needs no Java, and fails at any warning
+	@cache="$${LAKESTREAMS_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/lakestreams}"; \
+	for python in "$${PYTHON:-python3.13}" python3.12 python3.11 python3; do \
+		"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; done; \
+	venv=$$("$$python" scripts/make_venv.py "$$cache" requirements/docs.txt) && exec "$$venv/bin/python" scripts/docs_site.py
 
 venv:  ## .venv for development: pinned packages and this package, editable
 	@$(START) && base=$$($$py -c 'import sys; print(sys._base_executable)') && "$$base" -m venv .venv \

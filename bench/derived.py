@@ -15,7 +15,7 @@ from lakestreams.operators.aggregate import kernel as aggregations
 from lakestreams.operators.aggregate.columns import Part
 from lakestreams.operators.aggregate.kernel import Grouping
 from lakestreams.operators.records import KEY, ORDER, VALUE
-from lakestreams.operators.suppress import kernel as suppress
+from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold
 from lakestreams.topology.kinds import TimeWindows
 

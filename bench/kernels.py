@@ -1,17 +1,19 @@
 """The join kernels alone, on records frames in local Parquet. `python -m bench.kernels --help`.
 
 Each case runs a few times in one JVM into a sink that drops its rows; the first run is cold. Printed are wall time,
-the CPU time of Spark's tasks (what counts on a shared machine) and records/s of both. A case that states a ratio
-prints it against its own uniform case.
+CPU time of the JVM and its Python workers (what counts on a shared machine) and records/s of both. A case that states a
+ratio prints it against another case. With `--beside` windowed joins run once more by the operators of another checkout, such
+as the relational ones of commit f69931a, and the rows of both are compared.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -21,14 +23,16 @@ from rich.table import Table
 from bench import derived
 from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, share, text
 from bench.measures import Case, Measure, measure
+from bench.other import Other
 from lakestreams.local.session import spark_session
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.records import KEY, ORDER
-from lakestreams.operators.stream_stream import kernel as stream_stream
+from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import Windowed
+from lakestreams.operators.workers import ROWS_OF_A_WORKER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,18 +46,54 @@ CYCLE = 1
 def _windowed(frames: Frames, count: int) -> Iterator[Case]:
     left = frames.stream("orders", orders(frames.spark, count // 2, SPREAD))
     right = frames.stream("payments", payments(frames.spark, count // 2, SPREAD, WINDOW))
+    shares = -(-count // ROWS_OF_A_WORKER)
     for how in ("inner", "left", "outer"):
-        yield Case(f"windowed {how}", count, _join(left, right, _join_of(how)))
+        join = _join_of(how)
+        yield Case(f"windowed {how}, by key", count, _join(left, right, join, shares=max(2, shares)))
+        yield Case(f"windowed {how}, by task", count, _join(left, right, replace(join, together=True), shares=2))
+        yield Case(f"windowed {how}, one worker", count, _join(left, right, join))
     sorting = replace(_join_of("left"), ascending=False)  # what the results of other joins need
-    yield Case("windowed left, clocks sorted", count, _join(left, right, sorting))
+    yield Case("windowed left, clocks sorted", count, _join(left, right, sorting, shares=max(2, shares)))
 
 
 def _join_of(how: str, window: int = WINDOW) -> Windowed:
     return Windowed(how, window, window, realm=PARTITIONS, ascending=True)  # type: ignore[arg-type]
 
 
-def _join(left: DataFrame, right: DataFrame, join: Windowed, **options: bool) -> Callable[[], DataFrame]:
-    return lambda: stream_stream.execute(left, right, join, CYCLE, **options)
+def _join(left: DataFrame, right: DataFrame, join: Windowed, **options: Any) -> Windows:
+    return Windows(left, right, join, options)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A windowed join on its input; calling it gives the rows."""
+
+    left: DataFrame
+    right: DataFrame
+    join: Windowed
+    options: Mapping[str, Any]
+
+    def __call__(self) -> DataFrame:
+        return stream_stream.execute(self.left, self.right, self.join, CYCLE, **self.options)
+
+    def by(self, other: Other) -> DataFrame:
+        """The rows by another checkout's operators."""
+        few = {"few": True} if self.options.get("few") else {}
+        return other.windowed(self.left, self.right, self.join, CYCLE, **few)
+
+
+def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
+    """Each windowed case, and before it the same by another checkout's operators."""
+    known: set[tuple[int, int, Any]] = set()
+    for case in cases:
+        if isinstance(case.run, Windows):
+            run, before = case.run, f"{case.name.split(', by ')[0].split(', one ')[0]}, {other.name}"
+            at = id(run.left), id(run.right), (replace(run.join, together=False), run.options.get("few"))
+            if at not in known:
+                known.add(at)
+                yield Case(before, case.records, partial(run.by, other))
+            case = replace(case, than=before)  # noqa: PLW2901
+        yield case
 
 
 def _hot(frames: Frames, count: int) -> Iterator[Case]:
@@ -127,6 +167,15 @@ def _tables(frames: Frames, count: int) -> Iterator[Case]:
                lambda: fk_table_table.execute(alone, right_touched, "left", CYCLE))  # fmt: skip
 
 
+def _compare(cases: Iterable[Case], other: Other) -> None:
+    """Says for windowed cases whether both checkouts give the same rows, their places aside."""
+    for case in cases:
+        if isinstance(case.run, Windows):
+            mine, theirs = (rows.drop("n") for rows in (case.run(), case.run.by(other)))
+            differing = mine.exceptAll(theirs).count() + theirs.exceptAll(mine).count()
+            console.print(f"{case.name}: {mine.count():,} rows, {differing} of them otherwise than in {other.name}")
+
+
 def main(
     records: Annotated[int, typer.Option(help="of both sides together; half as many keys")] = 2_000_000,
     hot: Annotated[int, typer.Option(help="records of the hot and the uniform case")] = 40_000,
@@ -135,6 +184,7 @@ def main(
     group: Annotated[str, typer.Option(help="tables, windowed, hot, past or derived; default all")] = "",
     only: Annotated[str, typer.Option(help="cases whose name has this text")] = "",
     folder: Annotated[Path | None, typer.Option(help="where the inputs are kept for the next time")] = None,
+    beside: Annotated[Path | None, typer.Option(help="another checkout, whose windowed joins run beside these")] = None,
     stages: Annotated[bool, typer.Option(help="CPU seconds and shuffled bytes of each stage of the last run")] = False,
     memory: str = "4g",
 ) -> None:
@@ -153,9 +203,13 @@ def main(
         }
         chosen = [make(frames, count) for name, (make, count) in groups.items() if group in ("", name)]
         cases = [case for cases in chosen for case in cases]
+        if beside is not None:
+            other = Other(beside)
+            cases = list(_beside(cases, other))
+            _compare([case for case in cases if only in case.name], other)
         best: dict[str, Measure] = {}
         table = Table(title=f"Kernels, {records:,} records, {records // 2:,} keys, heap {memory}")
-        for heading in ("case", "results", "s", "records/s", "CPU s", "records/s of 2 CPUs", "against uniform"):
+        for heading in ("case", "results", "s", "records/s", "CPU s", "records/s of 2 CPUs", "against"):
             table.add_column(heading, justify="left" if heading == "case" else "right")
         for case in cases:
             if only not in case.name:
@@ -163,7 +217,7 @@ def main(
             runs = [measure(spark, case) for _ in range(repeats)]
             console.print(f"{case.name}: " + ", ".join(f"{run.seconds:.1f} s ({run.cpu:.1f} CPU)" for run in runs))
             one = best[case.name] = min(runs, key=lambda run: run.cpu)
-            ratio = f"{one.cpu / best[case.than].cpu:.2f}" if case.than in best else ""
+            ratio = f"{one.cpu / best[case.than].cpu:.2f} of {case.than}" if case.than in best else ""
             table.add_row(case.name, f"{one.rows:,}", f"{one.seconds:.1f}", f"{case.records / one.seconds:,.0f}",
                           f"{one.cpu:.1f}", f"{2 * case.records / one.cpu:,.0f}", ratio)  # fmt: skip
             if stages:

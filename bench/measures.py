@@ -1,7 +1,8 @@
-"""What is measured of a case: wall time, the CPU time of Spark's tasks, rows, stages; and of a process."""
+"""What is measured of a case: wall time, CPU time of Spark and its Python workers, rows, stages; and of a process."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +47,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Measure:
-    """One run."""
+    """One run.
+
+    Attributes:
+        cpu: seconds of the JVM, its Python workers, and this process.
+    """
 
     seconds: float
     cpu: float
@@ -58,11 +63,12 @@ def measure(spark: SparkSession, case: Case) -> Measure:
     """Runs a case once."""
     known = {stage.number for stage in _stages(spark)}
     seen = Observation()
+    before = cpu_seconds_of_all()
     began = time.perf_counter()
     case.run().observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
     seconds = time.perf_counter() - began
     stages = sorted((one for one in _stages(spark) if one.number not in known), key=lambda one: one.began)
-    return Measure(seconds, sum(one.cpu for one in stages), seen.get["rows"], stages)
+    return Measure(seconds, cpu_seconds_of_all() - before, seen.get["rows"], stages)
 
 
 def _stages(spark: SparkSession) -> list[Stage]:
@@ -84,6 +90,17 @@ def _stages(spark: SparkSession) -> list[Stage]:
         for one in (listed.apply(place) for place in range(listed.size()))
         if one.numCompleteTasks() and one.completionTime().isDefined()
     ]
+
+
+def cpu_seconds_of_all() -> float:
+    """Those of this process and all that it has started: the JVM, and Python workers, ended ones too."""
+    own = psutil.Process()
+    found = 0.0
+    for process in [own, *own.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found += times.user + times.system + times.children_user + times.children_system
+    return found
 
 
 def cpu_seconds_of(process: psutil.Process) -> float:

@@ -10,7 +10,13 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install --quiet ../../artifacts/.internal/lakestreams-0.1.0-py3-none-any.whl
+from pathlib import Path
+
+wheel = str(max(Path().glob("../dist/*.whl"), default="../dist/*.whl"))  # the file that the jobs install
+
+# COMMAND ----------
+
+# MAGIC %pip install --quiet $wheel
 
 # COMMAND ----------
 

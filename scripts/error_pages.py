@@ -6,17 +6,16 @@ here; each is an error as the code raises it. `--check` writes nothing and fails
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from lakestreams import errors
-from lakestreams.errors import LakestreamsError
+from lakestreams.errors import LakestreamsError, meaning
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "errors"
-MADE: Final = "<!-- made by scripts/error_pages.py; the text is the class's docstring in src/lakestreams/errors.py -->"
+MADE: Final = "<!-- made by scripts/error_pages.py; the text is the class's docstring in src/lakestreams/errors/ -->"
 CHAPTERS: Final = {
     "0": "Anything else",
     "1": "The topology",
@@ -99,21 +98,24 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     ),
     errors.BrokerUnreachable("no broker answers at localhost:9092: no answer in time"),
     errors.TopicMissing("topic UserProfiles does not exist on localhost:9092"),
-    errors.TopicRecreated("topic PageViews partition 0 ends at offset 12, 4711 were read before"),
+    errors.TopicRecreated("topic PageViews partition 0 ends at offset 12, but 4711 were already read"),
     errors.OffsetsExpired("records expired before they were ingested:\nPageViews-0: offsets 4711 to 5000"),
     errors.TopicWriteFailed(
         "topic enriched-views of pipeline page_views: errors.TopicAuthorizationException: Not authorized to access topics",
         where='to_kafka "enriched-views"',
     ),
     errors.SignInFailed(
-        "Kafka at localhost:9092 does not let the pipeline in: SaslAuthenticationException: Authentication failed: Invalid "
+        "Kafka at localhost:9092 refuses the sign-in: SaslAuthenticationException: Authentication failed: Invalid "
         "username or password",
-        hint="look at user name and password or token in sasl.jaas.config, at the secrets that it refers to, and at sasl.mechanism",
+        hint="check user name and password, or token, in sasl.jaas.config, the secrets it refers to, and sasl.mechanism",
     ),
     errors.RightsMissing(
         "Kafka does not allow the pipeline to use one of PageViews, UserProfiles: TopicAuthorizationException: Topic "
         "authorization failed."
     ),
+    errors.RegistryUnreachable("https://registry:8081: GET /schemas/ids/7: [Errno 111] Connection refused (4 tries)"),
+    errors.RegistryRefused("https://registry:8081: GET /schemas/ids/7: 401 Unauthorized"),
+    errors.SchemaMissing("the registry has no version 3 of subject orders-value"),
     errors.TooManyBadRecords(
         "PageViews: 240 of 2000 records (12.0%) cannot be read\nallowed is 5.0%; nothing of the cycle was published"
     ),
@@ -122,10 +124,13 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         where='source "PageViews"',
     ),
     errors.UnwritablePartition(
-        "silver.clicks: city = '' would come back as another value\nnothing of the cycle was published",
+        "silver.clicks: city = '' would be read back as another value\nnothing of the cycle was published",
         where='output "silver.clicks"',
     ),
-    errors.NotInQuarantine("there is nothing to replay in the quarantine of page_views: of those that fit: 3 replayed"),
+    errors.BufferFull('suppress "latest": 10001 keys wait in task 3, max_records is 10000'),
+    errors.NotInQuarantine(
+        "there is nothing to replay in the quarantine of page_views: of the records that match: 3 replayed"
+    ),
     errors.RepairUnfit("repairs.jsonl:2: has 'valeu'; did you mean 'value'?\nrepairs.jsonl:5: has no 'offset'"),
     errors.TableSchemaMismatch(
         "table silver.order_payments has other columns than the pipeline writes\n"
@@ -150,18 +155,18 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     ),
     errors.NothingToMaintain("pipeline page_views has never run in lake"),
     errors.TopologyChanged(
-        "page_views has results of 12 cycles, and since then it has changed:\n"
+        "page_views has results of 12 cycles, and has changed since:\n"
         "  matched: before 5 minutes -> 10 minutes, after 5 minutes -> 10 minutes",
         where="pipeline 'page_views'",
     ),
     errors.TableDeleted(
-        "table bronze.page_views__PageViews was there when the pipeline last ran, and is missing",
+        "table bronze.page_views__PageViews existed when the pipeline last ran, and is missing now",
         where="lake/bronze/page_views__PageViews",
     ),
     errors.TableChanged(
         "table silver.enriched_page_views was changed by others: DELETE in version 42",
-        hint="RESTORE TABLE delta.`lake/silver/enriched_page_views` TO VERSION AS OF 41 takes it back; "
-        "or, if it is meant, run once with --accept-change",
+        hint="RESTORE TABLE delta.`lake/silver/enriched_page_views` TO VERSION AS OF 41 undoes it; "
+        "or, to accept the change, run once with --accept-change",
         where="lake/silver/enriched_page_views",
     ),
     errors.TableOwned(
@@ -169,7 +174,7 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         where="lake/bronze/a__b__c",
     ),
     errors.LedgerLost(
-        "epoch 7 of page_views has written to bronze.page_views__PageViews, and the ledger has none of it"
+        "epoch 7 of page_views has written to bronze.page_views__PageViews, but the ledger knows no epoch of it"
     ),
     errors.JavaMissing("JAVA_HOME is not set and there is no java on PATH"),
     errors.JavaTooOld("java is version 11; Spark 4 and the broker need 17 or newer"),
@@ -178,7 +183,7 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
     errors.PortTaken("port 9092 on 127.0.0.1 is in use"),
     errors.LocalPartsMissing("the package confluent_kafka is not installed"),
     errors.BundleInvalid(
-        "task enrich: entry point enrich is none of the wheel's",
+        "task enrich: the wheel has no entry point enrich",
         hint="one of: correlation, enrichment, fk_join, maintain, pipeline, verify",
         where="resources/enrichment.job.yml  jobs.enrichment",
     ),
@@ -205,13 +210,6 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
 def classes() -> list[type[LakestreamsError]]:
     """Every error class, the base among them, ordered by code."""
     return [LakestreamsError, *errors.catalogue()]
-
-
-def meaning(cls: type[LakestreamsError]) -> str:
-    """What an error means: its docstring up to the arguments."""
-    if cls is LakestreamsError:
-        return "Something went wrong that lakestreams has no error of its own for. The whole trace is in the log file."
-    return inspect.cleandoc(cls.__doc__ or "").partition("\n\nArgs:")[0]
 
 
 def page(cls: type[LakestreamsError], example: LakestreamsError) -> str:

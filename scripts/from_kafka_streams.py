@@ -1,7 +1,7 @@
-"""Makes the tables of docs/from-kafka-streams.md: the joins side by side, the verbs, the differences by default.
+"""Makes two tables of docs/from-kafka-streams.md: Kafka Streams' joins and verbs next to ours.
 
-The differences are README's own; joins and verbs stand here, and a test builds each of them. The rest of the page is
-written by hand, around the marks. `--check` writes nothing and fails if the page is not up to date.
+A test builds each of them. The rest of the page is written by hand, around the marks. `--check` writes nothing
+and fails if the page is not up to date.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "from-kafka-streams.md"
-README: Final = ROOT / "README.md"
-_HEADING: Final = "## Differences from Kafka Streams, by default"
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def joins() -> str:
     """The joins side by side."""
     lines = ["| | Kafka Streams | here | equal partition counts |", "|---|---|---|---|"]
     for one in JOINS:
-        equal = "required" if one.equal_partitions else "no matter"
+        equal = "required" if one.equal_partitions else "not needed"
         lines.append(f"| {one.sides}: {one.how} | `{one.java}` | `{one.python}` | {equal} |")
     return "\n".join(lines)
 
@@ -118,20 +116,13 @@ def verbs() -> str:
     return "\n".join(lines)
 
 
-def differences() -> str:
-    """README's table of differences, its links led from docs/."""
-    section = README.read_text(encoding="utf-8").partition(f"{_HEADING}\n")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("|")]
-    return "\n".join(rows).replace("](docs/", "](")
-
-
 def page(text: str) -> str:
     """The page with its tables made anew.
 
     Raises:
         KeyError: for a mark of a table that is none of these.
     """
-    made = {"joins": joins, "verbs": verbs, "differences": differences}
+    made = {"joins": joins, "verbs": verbs}
 
     def table(found: re.Match[str]) -> str:
         return f"{found[1]}\n{made[found[2]]()}\n{found[3]}"

@@ -15,10 +15,10 @@ SOURCE = Path(lakestreams.__file__).parent
 # From the bottom: a room imports from layers below its own only, so rooms of one layer know nothing of each other.
 # `package` is lakestreams/__init__.py, and `python -m lakestreams` beside it.
 LAYERS = (
-    ("spark", "sql", "visible"),
+    ("spark", "sql", "times", "visible"),
     ("errors",),
     ("formats", "kafka"),
-    ("local", "topology"),
+    ("local", "registry", "topology"),
     ("api", "expressions", "operators", "partitioning", "report"),
     ("config", "expectations"),
     ("evaluate",),
@@ -36,6 +36,7 @@ APART = {
     "evaluate": ("config", "expressions", "kafka"),
     "report": ("formats", "kafka"),  # rows come in, without Spark
     "local": ("formats",),  # knows laptops
+    "registry": ("formats",),  # schemas are texts to it
 }
 
 

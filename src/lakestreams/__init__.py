@@ -9,14 +9,19 @@ from lakestreams.api.streams import KStream
 from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import LakestreamsError
 from lakestreams.formats import (
+    Avro,
     ConnectJson,
     DebeziumJson,
     EventTime,
     Int,
     Json,
     JsonScalar,
+    JsonSchema,
     Long,
+    Protobuf,
+    RegistryAvro,
     RegistryJson,
+    RegistryProtobuf,
     Short,
     Text,
     Uuid,
@@ -40,7 +45,7 @@ def open(  # noqa: A001 - read as lakestreams.open
     schemas: str | None = None,
     sources: str | Path | None = None,
 ) -> "Opened":
-    """A pipeline's tables as DataFrames, and the fate of its records: for notebooks.
+    """A pipeline's tables as DataFrames, and what became of its records: for notebooks.
 
     Args:
         pipeline: its file, such as `conf/enrichment.yml`; its name, if a file `conf/*.yml` of the working directory has it;
@@ -56,6 +61,7 @@ def open(  # noqa: A001 - read as lakestreams.open
 
 
 __all__ = [
+    "Avro",
     "ConnectJson",
     "DebeziumJson",
     "EventTime",
@@ -64,6 +70,7 @@ __all__ = [
     "Int",
     "Json",
     "JsonScalar",
+    "JsonSchema",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
@@ -71,7 +78,10 @@ __all__ = [
     "LakestreamsError",
     "Long",
     "MaybeFields",
+    "Protobuf",
+    "RegistryAvro",
     "RegistryJson",
+    "RegistryProtobuf",
     "Short",
     "StreamsBuilder",
     "Text",

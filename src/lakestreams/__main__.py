@@ -1,6 +1,6 @@
 """Lets `python -m lakestreams` stand for the `lakestreams` command, also from an uninstalled tree."""
 
-from lakestreams.cli.app import main
+from lakestreams.cli.start import main
 
 if __name__ == "__main__":
     main()

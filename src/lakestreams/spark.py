@@ -1,4 +1,4 @@
-"""Spark's functions, imported when the first one is used: declaring and checking need no Spark, as on a machine that deploys."""
+"""Imports Spark's functions when the first one is used, so that declaring and checking need no Spark."""
 
 from __future__ import annotations
 

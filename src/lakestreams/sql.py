@@ -1,4 +1,4 @@
-"""Names and texts inside SQL: the one place where they are quoted, and what a column may be called.
+"""Quotes names and texts inside SQL, and says what a column may be called.
 
 Whatever comes from a user (columns, tables, schemas, folders, pipelines) goes into a statement through here, so no name can
 end its own quotes and begin something else. A test walks the source for statements that are put together otherwise.

@@ -1,4 +1,4 @@
-"""Text as it may be shown: what a terminal, an editor or a browser would obey, or would not show, is written as its number.
+"""Makes text safe to show: characters that a terminal or browser would obey or hide are printed as their numbers.
 
 Keys, values, names and messages come from records and tables. An escape sequence in one would move the cursor or change what
 was printed before; a character that turns the direction of writing would make a text read as another one.

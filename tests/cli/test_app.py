@@ -8,19 +8,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from typer.testing import CliRunner
 
-from lakestreams.cli import demo
+import lakestreams
+from lakestreams.cli import demo, show, status, watch
 from lakestreams.cli.app import app
+from lakestreams.cli.screen import Screen, table
 from lakestreams.config.load import read
-from lakestreams.errors import Fenced, IngestFailed, LakestreamsError, LocalPartsMissing
+from lakestreams.errors import Fenced, IngestFailed, LakestreamsError, LocalPartsMissing, catalogue, meaning
 from lakestreams.run import failure
+from lakestreams.testing.case_files import load as load_cases
+from lakestreams.times import readable
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    "demo", "check", "run", "test", "status", "init", "dbx", "maintain", "report", "schema", "version", "local up", "local down",
+    "demo", "check", "run", "test", "status", "init", "dbx", "maintain", "report", "schema", "version", "show", "watch", "explain",
+    "local up", "local down", "local topic", "local produce", "local consume",
     "quarantine list", "quarantine show", "quarantine replay", "quarantine discard",
 ]  # fmt: skip
 
@@ -103,6 +109,10 @@ def test_no_command_is_help_and_a_usage_error():
         ["run"],
         ["nothing"],
         ["run", "x.yml", "--max-bad-share", "2"],
+        ["show", "x", "--limit", "0"],
+        ["explain"],
+        ["local", "produce"],
+        ["local", "up", "--port", "70000"],
         ["run", "x.yml", "--once", "--interval", "5s"],
         ["schema", "tables"],
         ["quarantine", "list"],
@@ -125,7 +135,7 @@ def test_a_missing_file_is_told_in_the_error_form(command):
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.startswith("LS201 CONFIG_UNREADABLE\n  there is no file nowhere.yml\n  Fix: ")
-    assert result.stderr.rstrip().endswith("docs/errors/LS201.md")
+    assert result.stderr.rstrip().endswith("lakestreams explain LS201")
 
 
 def test_all_faults_of_the_files_at_once_each_with_file_and_line(conf):
@@ -217,9 +227,10 @@ def test_ctrl_c_and_fenced_have_their_own_exit_codes(conf, monkeypatch):
 
 def test_a_package_that_is_not_installed_is_named_with_its_cure(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    for name in [name for name in sys.modules if name.startswith("lakestreams.local.broker")]:
+    for name in [name for name in sys.modules if name.startswith("lakestreams.local.") and "broker" in name]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("lakestreams.local.broker", raising=False)
+    for name in ("broker", "user_broker"):
+        monkeypatch.delattr(f"lakestreams.local.{name}", raising=False)
     result = runner.invoke(app, ["local", "down"])
     assert result.exit_code == 1
     assert "LS606 LOCAL_PARTS_MISSING" in result.stderr
@@ -261,7 +272,7 @@ def test_without_the_broker_a_check_needs_no_service_credential(conf, logs, monk
     monkeypatch.setattr("lakestreams.cli.check.open_session", no_session)
     asked = runner.invoke(app, ["check", str(conf / "enrichment.yml")])
     alone = runner.invoke(app, ["check", str(conf / "enrichment.yml"), "--no-broker"])
-    assert "'kafka-prod' is known on Databricks only" in asked.stderr
+    assert "'kafka-prod' exists on Databricks only" in asked.stderr
     assert "here Spark would be started" in alone.stderr, "nothing is in its way"
 
 
@@ -302,12 +313,228 @@ def test_exit_codes_of_errors():
 def test_check_passes_on_what_its_cost_is_told_for(conf, monkeypatch):
     from lakestreams.cli import check
 
-    seen = {}
-    monkeypatch.setattr(check, "run", lambda *_, **given: seen.update(given) or 0)
+    seen = []
+    monkeypatch.setattr(check, "run", lambda _screen, _options, wanted, **_: seen.append(wanted) or 0)
     file = str(conf / "enrichment.yml")
     assert runner.invoke(app, ["check", file, "--explain"]).exit_code == 0
-    assert (seen["explain"], seen["records_per_second"], seen["table_rows"]) == (True, 1_000.0, 100_000)
+    assert (seen[-1].explain, seen[-1].records_per_second, seen[-1].table_rows) == (True, 1_000.0, 100_000)
     given = ["--records-per-second", "20.5", "--table-rows", "7"]
     assert runner.invoke(app, ["check", file, "--explain", *given]).exit_code == 0
-    assert (seen["records_per_second"], seen["table_rows"]) == (20.5, 7)
+    assert (seen[-1].records_per_second, seen[-1].table_rows) == (20.5, 7)
     assert runner.invoke(app, ["check", file, "--records-per-second", "-1"]).exit_code == 2
+
+
+# --- version, completion, errors' pages ------------------------------------------------------------------------------
+
+
+def test_the_version_is_an_option_too():
+    result = runner.invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"lakestreams {lakestreams.__version__}\n")
+
+
+def test_a_shell_completes_commands():
+    environment = {"_LAKESTREAMS_COMPLETE": "complete_bash", "COMP_WORDS": "lakestreams sh", "COMP_CWORD": "1"}
+    result = runner.invoke(app, [], prog_name="lakestreams", env=environment)
+    assert set(result.stdout.split()) == {"show"}
+
+
+def test_each_code_is_explained_without_a_clone():
+    for cls in catalogue():
+        result = runner.invoke(app, ["explain", cls.code.lower()])
+        assert result.exit_code == 0
+        assert result.stdout.startswith(f"{cls.code} {cls.name}\n\n{meaning(cls)}\n\nFix: {cls.hint}\n")
+    told = json.loads(runner.invoke(app, ["explain", "LS203", "--json"]).stdout)
+    assert (told["code"], told["name"]) == ("LS203", "CONFIG_INVALID")
+    pages = {
+        "cases": "`refused`",
+        "expressions": "coalesce",
+        "kafka-options": "sasl.jaas.config",
+        "pipelines": "left_join",
+    }
+    for page, part in pages.items():
+        assert part in runner.invoke(app, ["explain", page]).stdout
+    unknown = runner.invoke(app, ["explain", "LS999"])
+    assert (unknown.exit_code, "there is no error LS999" in unknown.stderr) == (1, True)
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        (
+            "waits until the clock, now at 1700000540000, passes 1700000840000",
+            "waits until the clock, now at 2023-11-14T22:22:20.000Z (1700000540000), passes 2023-11-14T22:27:20.000Z (1700000840000)",
+        ),
+        ("within 3600000 ms", "within 1 h (3600000 ms)"),
+        ("within 1500 ms, grace 90001 ms", "within 1500 ms, grace 90001 ms"),
+        ("the key '1700000540000' of Orders-0@2", "the key '1700000540000' of Orders-0@2"),
+        ("offset 17000005400001", "offset 17000005400001"),
+    ],
+)
+def test_times_and_durations_are_readable_with_their_milliseconds(sentence, shown):
+    assert readable(sentence) == shown
+
+
+# --- init pipeline ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project as `init` writes it, as working directory."""
+    monkeypatch.chdir(tmp_path)
+    assert runner.invoke(app, ["init", "mine", "--job", "enrichment", "--job", "correlation"]).exit_code == 0
+    monkeypatch.chdir(tmp_path / "mine")
+    return tmp_path / "mine"
+
+
+@pytest.mark.parametrize("flags", [[], ["--python"]])
+def test_a_further_pipeline_has_no_fault_and_a_case(project, flags):
+    result = runner.invoke(app, ["init", "pipeline", "big_views", *flags, "--json"])
+    assert result.exit_code == 0, result.stderr
+    files = [f"conf/big_views.{ending}" for ending in (["py", "yml"] if flags else ["yml"])]
+    job = "resources/big_views.job.yml"
+    assert json.loads(result.stdout)["files"] == [*files, job, "tests/cases/big_views.yml"]
+    (suite,) = load_cases([project / "tests" / "cases" / "big_views.yml"])
+    assert [sink.name for sink in suite.topology.sinks] == ["silver.big_views"]
+    assert len(suite.cases) == 1
+    again = runner.invoke(app, ["init", "pipeline", "big_views"])
+    assert (again.exit_code, "LS704" in again.stderr) == (1, True)
+    sys.modules.pop("big_views", None)
+
+
+def test_every_file_of_a_project_names_the_schema_that_lies_in_it(project):
+    assert runner.invoke(app, ["init", "pipeline", "more"]).exit_code == 0
+    files = [*project.glob("conf/*.yml"), *project.glob("tests/cases/*.yml")]
+    assert len(files) == 7
+    for file in files:
+        line = file.read_text().partition("\n")[0]
+        schema = (file.parent / line.removeprefix("# yaml-language-server: $schema=")).resolve()
+        jsonschema.validate(yaml.safe_load(file.read_text()), json.loads(schema.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["init", "pipeline"], 2, "needs a name"),
+        (["init", "mine", "more"], 2, "no further name"),
+        (["init", "mine", "--python"], 2, "no --python"),
+        (["init", "pipeline", "a-b"], 1, "LS108"),
+        (["init", "pipeline", "a"], 1, "there is no file conf/sources.yml"),
+    ],
+)
+def test_a_further_pipeline_needs_a_name_and_a_project(tmp_path, monkeypatch, arguments, code, told):
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(app, arguments, env={"COLUMNS": "200"})
+    assert (result.exit_code, told in result.stderr) == (code, True), result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- watch -----------------------------------------------------------------------------------------------------------
+
+
+def test_watch_checks_changed_files_and_runs_their_cases(project, capsys):
+    ran = []
+
+    def cases(_screen, files, name):
+        ran.append(([file.name for file in files], name))
+        return 0
+
+    pipeline = project / "conf" / "enrichment.yml"
+    text = pipeline.read_text()
+    steps = [
+        lambda: None,  # nothing changes
+        lambda: pipeline.write_text(text.replace("coalesce(", "coalesc(")),
+        lambda: pipeline.write_text(text + "\n"),
+    ]
+
+    def wait(_seconds):
+        if not steps:
+            raise KeyboardInterrupt
+        steps.pop(0)()
+
+    assert watch.run(Screen(), [], "profile", wait, cases) == 0
+    told = capsys.readouterr()
+    assert ran == [(["correlation.yml", "enrichment.yml"], "profile")] * 2, "not while a file has a fault"
+    assert "LS204 EXPRESSION_REFUSED   conf/enrichment.yml" in told.err
+    assert told.out.count("ok  conf/enrichment.yml") == 2
+    assert "conf/enrichment.yml\n" in told.out
+
+
+def test_watch_needs_something_to_watch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["nowhere"]):
+        result = runner.invoke(app, ["watch", *arguments])
+        assert (result.exit_code, "LS201" in result.stderr) == (1, True)
+
+
+# --- show ------------------------------------------------------------------------------------------------------------
+
+
+def lake_with(folder, *names):
+    for name in names:
+        log = folder.joinpath(*name.split("."), "_delta_log")
+        log.mkdir(parents=True)
+        (log / "00000000000000000000.json").write_text("{}")
+    return folder
+
+
+def test_show_lists_the_tables_of_a_folder_without_spark(tmp_path):
+    lake_with(tmp_path, "silver.page_views", "_lakestreams.ledger", "bronze.page_views__PageViews")
+    result = runner.invoke(app, ["show", "--root", str(tmp_path), "--json"])
+    assert json.loads(result.stdout)["tables"] == [
+        "_lakestreams.ledger", "bronze.page_views__PageViews", "silver.page_views",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["page_view"], "did you mean page_views? there are: silver.page_views"),
+        (["page_views", "--where", "reflect(page)"], "LS204 EXPRESSION_REFUSED   --where"),
+        (["page_views", "--as-of", "yesterday"], "--as-of 'yesterday' is no version and no time"),
+        (["page_views", "--as-of", "1; DROP"], "is no version and no time"),
+    ],
+)
+def test_show_says_what_cannot_be_shown_before_spark_starts(tmp_path, arguments, told):
+    lake_with(tmp_path, "silver.page_views")
+    result = runner.invoke(app, ["show", *arguments, "--root", str(tmp_path)])
+    assert (result.exit_code, told in result.stderr) == (1, True), result.stderr
+
+
+def test_show_fits_80_columns_with_times_in_words_and_nothing_that_a_terminal_obeys(monkeypatch):
+    from pyspark.sql import Row
+
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Screen()
+    with screen.console.capture() as shown:
+        row = Row(
+            user="al\x1b[2Jice", page="/a" * 30, seen=None, event_time_ms=1_700_000_540_000, _lineage=Row(cycle=1)
+        )
+        show._show(screen, "silver.page_views", [row], more=True)
+    text = shown.get()
+    assert "\x1b[2J" not in text
+    assert "al\\x1b[2Jice" in text
+    assert "2023-11-14T22:22:20.000Z" in text
+    assert "(1700000540000)" in text
+    assert "_lineage is left out" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_tables_fit_80_columns_with_numbers_in_one_line_and_nothing_cut_off(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Screen()
+    partition = status.Partition("OrderEvents", 11, 12_345_678, 12_344_788, 12_345_687, 9, 890, "order not settled")
+    with screen.console.capture() as shown:
+        status.show(screen, status.Status("order_completion", epoch=12, partitions=[partition]))
+        screen.show(table("key", "n", rows=[("k" * 200, 1_000_000)], right=("n",)))
+    text = shown.get()
+    assert max(map(len, text.splitlines())) <= 80
+    for number in ("12,345,678", "12,345,687", "1,000,000"):
+        assert number in text
+    assert text.replace("key", "").count("k") == 200
+    assert "held of OrderEvents-11: order not settled" in text

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from lakestreams.cli import watch
 from lakestreams.cli.app import app
+from lakestreams.cli.screen import Screen
 
 ROOT = Path(__file__).parents[2]
 runner = CliRunner()
@@ -169,3 +172,26 @@ def test_bad_files_are_told_before_spark_is_started(place, monkeypatch, argument
     as_json = runner.invoke(app, ["test", *arguments, "--json"])
     assert as_json.exit_code == 2
     assert json.loads(as_json.stdout)["ok"] is False
+
+
+def test_the_cases_of_further_pipelines_pass_and_watch_runs_them(spark, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
+    assert runner.invoke(app, ["init", "mine", "--job", "enrichment", "--job", "correlation"]).exit_code == 0
+    monkeypatch.chdir(tmp_path / "mine")
+    assert runner.invoke(app, ["init", "pipeline", "in_yaml"]).exit_code == 0
+    assert runner.invoke(app, ["init", "pipeline", "in_python", "--python"]).exit_code == 0
+    code = tmp_path / "mine" / "conf" / "in_python.py"
+
+    steps = [lambda: code.write_text(code.read_text().replace(".isNotNull()", ".isNull()"))]
+
+    def wait(_seconds):
+        if not steps:
+            raise KeyboardInterrupt
+        steps.pop()()
+
+    files = [Path("conf"), *(Path("tests", "cases", f"{name}.yml") for name in ("in_yaml", "in_python"))]
+    assert watch.run(Screen(), files, None, wait) == 0
+    told = capsys.readouterr().out
+    assert re.findall(r"\d passed, \d failed", told) == ["2 passed, 0 failed", "1 passed, 1 failed"]
+    assert "conf/in_python.py\n" in told

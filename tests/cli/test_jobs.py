@@ -7,8 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
 from lakestreams.cli import demo, entry_points
+from lakestreams.cli.app import app
 from lakestreams.config.compile import load_pipeline
 from lakestreams.engine.runtime.progress import Summary
 from lakestreams.errors import (
@@ -20,9 +22,21 @@ from lakestreams.errors import (
     LakestreamsError,
     LocalPartsMissing,
 )
+from lakestreams.errors.places import NodePlace
 from lakestreams.jobs import enrichment
 from lakestreams.run import entry, runner
-from lakestreams.run.runner import Job, Outcome, RunOptions
+from lakestreams.run.arguments import run_options
+from lakestreams.run.locating import locate
+from lakestreams.run.options import (
+    Accepted,
+    FileOptions,
+    LakeOptions,
+    MaintainOptions,
+    PipelineOptions,
+    RunOptions,
+    Timing,
+)
+from lakestreams.run.runner import Job, Outcome
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +56,7 @@ def conf(tmp_path):
 
 
 def options(*tokens):
-    return entry._options("enrichment", tokens)
+    return run_options("enrichment", tokens)
 
 
 def outcomes(monkeypatch, *errors):
@@ -56,7 +70,7 @@ def outcomes(monkeypatch, *errors):
 
 
 def test_nothing_given_is_the_default_pipeline_once():
-    assert options() == RunOptions((Path("conf/enrichment.yml"),))
+    assert options() == RunOptions(FileOptions((Path("conf/enrichment.yml"),)))
 
 
 def test_named_parameters_as_databricks_sends_them():
@@ -73,16 +87,14 @@ def test_named_parameters_as_databricks_sends_them():
         "--bootstrap-servers=b1:9092,b2:9092",
     )
     assert given == RunOptions(
-        (Path("/w/conf/a.yml"), Path("/w/conf/b.yml")),
-        sources=Path("/w/conf/sources.yml"),
-        root="/Volumes/main/ops/checkpoints",
-        catalog="main",
-        schemas="bronze=raw,control=_streams",
-        interval_ms=30_000,
-        max_bad_share=0.2,
-        accept_data_loss=True,
-        accept_change=True,
-        bootstrap_servers="b1:9092,b2:9092",
+        FileOptions(
+            (Path("/w/conf/a.yml"), Path("/w/conf/b.yml")),
+            sources=Path("/w/conf/sources.yml"),
+            bootstrap_servers="b1:9092,b2:9092",
+        ),
+        LakeOptions(root="/Volumes/main/ops/checkpoints", catalog="main", schemas="bronze=raw,control=_streams"),
+        Timing(interval_ms=30_000),
+        Accepted(max_bad_share=0.2, data_loss=True, change=True),
     )
 
 
@@ -93,20 +105,20 @@ def test_empty_values_count_as_not_given():
 
 @pytest.mark.parametrize("text", ["none", "once"])
 def test_an_interval_can_be_none(text):
-    assert options(f"--interval={text}").interval_ms is None
+    assert options(f"--interval={text}").timing.interval_ms is None
 
 
 def test_a_value_may_end_as_an_empty_argument_does():
-    assert options("--secret-scope=c2NvcGU=").secret_scope == "c2NvcGU="
+    assert options("--secret-scope=c2NvcGU=").files.secret_scope == "c2NvcGU="
 
 
 def test_pipelines_by_repetition():
-    assert options("--pipeline=a.yml", "--pipeline=b.yml").pipelines == (Path("a.yml"), Path("b.yml"))
+    assert options("--pipeline=a.yml", "--pipeline=b.yml").files.pipelines == (Path("a.yml"), Path("b.yml"))
 
 
 def test_unknown_parameters_are_named_in_a_warning_without_their_values(capsys):
     given = options("--team=growth", "--api-token=hunter2", "--root=/lake", "--roo=/elsewhere")
-    assert given.root == "/lake"
+    assert given.lake.root == "/lake"
     told = capsys.readouterr().err
     assert "--team, --api-token, --roo" in told
     assert "hunter2" not in told
@@ -142,32 +154,32 @@ def test_a_file_that_is_nowhere():
 
 def test_faults_that_name_a_step_get_file_and_line(conf):
     pipeline = load_pipeline(conf / "enrichment.yml")
-    error = CoPartitioningRequired("unequal", where='step "enriched"')
-    assert runner.locate(error, pipeline) is error
+    error = CoPartitioningRequired("unequal", where=NodePlace("left_join", "enriched"))
+    assert locate(error, pipeline) is error
     assert error.where.endswith('enrichment.yml:4  step "enriched"')
 
 
 def test_bootstrap_servers_override_the_file(conf):
-    given = RunOptions((conf / "enrichment.yml",), bootstrap_servers="other:1")
+    given = FileOptions((conf / "enrichment.yml",), bootstrap_servers="other:1")
     assert runner.load(given)[0].kafka.spark_options()["kafka.bootstrap.servers"] == "other:1"
 
 
 def test_settings_come_from_the_file_and_options_override_them(conf):
     text = demo.PIPELINE + "settings: {max_bad_share: 0.5, snapshot_every: 3}\n"
     (conf / "enrichment.yml").write_text(text)
-    given = RunOptions((conf / "enrichment.yml",), accept_data_loss=True, accept_change=True)
-    pipeline = runner.load(given)[0]
+    given = RunOptions(FileOptions((conf / "enrichment.yml",)), accepted=Accepted(data_loss=True, change=True))
+    pipeline = runner.load(given.files)[0]
     settings = runner.settings_of(pipeline, given)
     assert (settings.max_bad_share, settings.snapshot_every, settings.accept_data_loss) == (0.5, 3, True)
     assert settings.accept_change
     assert settings.config_text == pipeline.text
-    assert runner.settings_of(pipeline, RunOptions((), max_bad_share=1.0)).max_bad_share == 1.0
+    assert runner.settings_of(pipeline, RunOptions(accepted=Accepted(max_bad_share=1.0))).max_bad_share == 1.0
 
 
 def test_a_runtime_needs_to_be_told_where_the_tables_are(monkeypatch):
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
     with pytest.raises(InvalidOption, match="neither a folder nor a catalog"):
-        runner.open_lake(RunOptions(()))
+        runner.open_lake(LakeOptions())
 
 
 def test_a_runtime_brings_its_own_session(monkeypatch):
@@ -203,10 +215,6 @@ def test_a_session_for_a_small_lake_is_set_for_few_rows(monkeypatch, tmp_path):
 )
 def test_commands_that_look_at_a_lake_open_a_session_for_it(monkeypatch, tmp_path, words):
     from importlib import import_module
-
-    from typer.testing import CliRunner
-
-    from lakestreams.cli.app import app
 
     asked = []
 
@@ -300,7 +308,7 @@ def job(conf, monkeypatch, drivers, interval_ms=None):
     pipeline = load_pipeline(conf / "enrichment.yml")
     monkeypatch.setattr(Job, "driver", lambda _self, _spark, index: drivers[index])
     count = len(drivers)
-    return Job((pipeline,) * count, (None,) * count, None, RunOptions((), interval_ms=interval_ms))
+    return Job((pipeline,) * count, (None,) * count, None, interval_ms)
 
 
 def test_once_a_failing_pipeline_does_not_keep_the_others_from_their_run(conf, monkeypatch):
@@ -338,7 +346,7 @@ def test_a_targets_scope_is_where_every_secret_is_looked_up(conf, monkeypatch):
     monkeypatch.setenv("LAKESTREAMS_SECRET_MY_STREAMS_PROD_STORE", "of prod")
     found = []
     for more in ((), ("--secret-scope=my-streams-prod",)):
-        (pipeline,) = runner.load(options(f"--pipeline={conf / 'enrichment.yml'}", *more))
+        (pipeline,) = runner.load(options(f"--pipeline={conf / 'enrichment.yml'}", *more).files)
         found.append(pipeline.kafka.spark_options()["kafka.ssl.truststore.password"])
         assert pipeline.kafka.secrets() == [("kafka", "store")]
         assert pickle.loads(pickle.dumps(pipeline.kafka)) == pipeline.kafka
@@ -348,20 +356,15 @@ def test_a_targets_scope_is_where_every_secret_is_looked_up(conf, monkeypatch):
 # --- commands as jobs ------------------------------------------------------------------------------------------------
 
 
-def arguments_of(monkeypatch, code=0):
-    """What the command line is called with, and what it ends with."""
+def options_of(monkeypatch, command, code=0):
+    """What a command is called with, and what it ends with."""
     seen = []
-
-    def app(*, args, prog_name):
-        seen.append((prog_name, args))
-        raise SystemExit(code)
-
-    monkeypatch.setattr("lakestreams.cli.app.app", app)
+    monkeypatch.setattr(f"lakestreams.cli.{command}.run", lambda _screen, *given: seen.append(given) or code)
     return seen
 
 
-def test_a_command_as_a_job_gets_the_arguments_of_the_command_line(monkeypatch, capsys):
-    seen = arguments_of(monkeypatch)
+def test_a_command_as_a_job_gets_the_options_of_the_command_line(monkeypatch, capsys):
+    seen = options_of(monkeypatch, "verify")
     entry_points.verify(
         [
             "--pipeline=a.yml,b.yml",
@@ -373,22 +376,69 @@ def test_a_command_as_a_job_gets_the_arguments_of_the_command_line(monkeypatch, 
             "--root=",
         ]
     )
-    words = ["verify", "a.yml", "b.yml", "--sources", "s.yml", "--catalog", "prod", "--root", "/Volumes/x"]
-    words += ["--schemas", "silver=results"]
-    assert seen == [("lakestreams", words)]
     told = capsys.readouterr().err
     assert "verify ignores parameters it does not know: --token" in told
     assert "canary" not in told
+    words = ["a.yml", "b.yml", "--sources", "s.yml", "--catalog", "prod", "--root", "/Volumes/x"]
+    assert CliRunner().invoke(app, ["verify", *words, "--schemas", "silver=results"]).exit_code == 0
+    assert seen[0] == seen[1]
+    assert seen[0][0] == PipelineOptions(
+        FileOptions((Path("a.yml"), Path("b.yml")), Path("s.yml")), LakeOptions("/Volumes/x", "prod", "silver=results")
+    )
+
+
+def test_maintain_as_a_job_keeps_what_it_is_told_to(monkeypatch):
+    seen = options_of(monkeypatch, "maintain")
+    entry_points.maintain(["--pipeline=a.yml", "--retention=30d", "--vacuum-retention=10d"])
+    words = ["maintain", "a.yml", "--retention", "30d", "--vacuum-retention", "10d"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert seen[0] == seen[1]
+    assert seen[0][1] == MaintainOptions(retention="30d", vacuum_retention="10d")
+
+
+def test_a_job_and_the_command_say_the_same_of_a_run(monkeypatch):
+    """Each option of `run` reaches its field, and the job's argument of that name reaches the same one."""
+    seen = options_of(monkeypatch, "run")
+    switches = ["--drain", "--accept-data-loss", "--accept-change", "--quick"]
+    values = [
+        "--sources=s.yml",
+        "--root=/r",
+        "--catalog=c",
+        "--schemas=silver=s",
+        "--interval=5s",
+        "--max-bad-share=0.2",
+        "--idle-timeout=1m",
+        "--bootstrap-servers=b:1",
+    ]
+    assert CliRunner().invoke(app, ["run", "a.yml", "b.yml", *values, *switches]).exit_code == 0
+    ((given,),) = seen
+    assert given == options("--pipeline=a.yml,b.yml", *values, *switches)
+    assert given == RunOptions(
+        FileOptions((Path("a.yml"), Path("b.yml")), Path("s.yml"), "b:1"),
+        LakeOptions("/r", "c", "silver=s"),
+        Timing(5_000, 60_000, drain=True),
+        Accepted(0.2, data_loss=True, change=True),
+        quick=True,
+    )
 
 
 def test_a_command_that_finds_something_fails_the_job(monkeypatch):
-    arguments_of(monkeypatch, code=1)
+    options_of(monkeypatch, "maintain", code=1)
     with pytest.raises(SystemExit) as ended:
         entry_points.maintain(["--pipeline=a.yml"])
     assert ended.value.code == 1
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
     with pytest.raises(LakestreamsError, match="maintain ended with 1"):
         entry_points.maintain(["--pipeline=a.yml"])
+
+
+@pytest.mark.parametrize("arguments", [[], ["--pipeline="], ["--pipeline=,"]])
+def test_a_command_as_a_job_needs_a_pipeline(monkeypatch, arguments):
+    seen = options_of(monkeypatch, "verify")
+    with pytest.raises(SystemExit) as ended:
+        entry_points.verify(arguments)
+    assert ended.value.code == 2
+    assert seen == []
 
 
 def test_a_fault_of_the_command_is_told_in_its_own_form(tmp_path, capsys):

@@ -76,7 +76,7 @@ def test_looked_at_mended_and_replayed(spark, place):
     assert [(row["topic"], row["offset"]) for row in few["newest"]] == [(views, 2), (views, 1)]
     for nothing in (("--state", "replayed"), ("--rule", "none"), ("--cycle", "9"), ("--since", "2999-01-01")):
         assert told(invoke(place, "quarantine list", "--json", *nothing))["groups"] == []
-    assert "nothing of that" in invoke(place, "quarantine list", "--code", "LATE").output
+    assert "no such record" in invoke(place, "quarantine list", "--code", "LATE").output
     # show
     one = f"{views}-0@1"
     (record,) = told(invoke(place, "quarantine show", "--at", one, "--json"))["records"]
@@ -93,12 +93,12 @@ def test_looked_at_mended_and_replayed(spark, place):
     shown = {(row["records"], sum(row["refused"].values()), row["superseded"]) for row in would["topics"]}
     assert shown == {(3, 3, 0), (1, 0, 1)}, "a profile that a later one has replaced is not even read"
     assert not Lake(str(place / "lake")).control("replays").exists(spark)
-    assert "is for one record" in failed(invoke(place, "quarantine replay", "--set-value", "/x"), "LS112")
+    assert "takes exactly one record" in failed(invoke(place, "quarantine replay", "--set-value", "/x"), "LS112")
     # one by hand, which the next run takes
     made = told(invoke(place, "quarantine replay", "--json", "--at", one, "--set-value", "/two", "--reason", "typo"))
     assert [(row["number"], row["records"]) for row in made["requests"]] == [(1, 1)]
     refused = failed(invoke(place, "quarantine replay", "--at", one, "--yes"), "LS411")
-    assert "of those that fit: 1 requested" in refused
+    assert "of the records that match: 1 requested" in refused
     told(invoke(place, "run", "--json", "--max-bad-share", "1"))
     assert outputs(spark, place) == [("/two", "EU", 1)]
     (record,) = told(invoke(place, "quarantine show", "--at", one, "--json"))["records"]

@@ -112,7 +112,7 @@ def test_only_code_that_the_given_file_names_is_imported(
     monkeypatch.setattr(importlib, "import_module", lambda name, *_: pytest.fail(f"imported {name}"))
     topics = {"v": {"kind": "stream", "key": {"text": "k"}, "value": {"text": "p"}}}
     text = json.dumps({"sources": {"topics": topics}, "pipeline": {"pipeline": "views", "topology": named}})
-    with pytest.raises(NotCompiled, match="only what the given file names is imported"):
+    with pytest.raises(NotCompiled, match="only the function of the given file is imported"):
         recorded.topology(text, "", Given(given))
 
 

@@ -12,8 +12,8 @@ from tests.docs.blocks import blocks, topology_of
 from lakestreams import Json, Long, StreamsBuilder, Text, agg
 from lakestreams.api.joining import _OPTIONS
 from lakestreams.config import load_pipeline
-from lakestreams.config.verbs import AGGREGATORS, VERBS
-from lakestreams.config.wording import in_words_of_files
+from lakestreams.config.steps import VERBS
+from lakestreams.config.verbs import AGGREGATORS
 from lakestreams.errors import (
     ConfigInvalid,
     ExpressionRefused,
@@ -456,17 +456,55 @@ def test_faults_of_several_steps_are_found_at_once(load):
 
 
 @pytest.mark.parametrize(
-    ("python", "file"),
+    ("step", "said", "fix", "line"),
     [
-        ('give within="5 minutes", or before= and after=', "give within: 5 minutes, or before and after"),
-        ("grace='1 minute' is no option of this join, which is", "grace is no option of this join, which is"),
-        ("max_records=10_000, or leave it out", "max_records: 10000, or leave it out"),
-        ("inner and left ones there are: join(...), left_join(...)", "inner and left ones there are: join, left_join"),
-        ("a = b, and f(x)", "a = b, and f(x)"),
+        (
+            "join: {left: Orders, right: Payments, within: 1 s, before: 1 s}",
+            "within sets both bounds, and before contradicts it",
+            "give within, or before and after",
+            7,
+        ),
+        (
+            "join: {left: Orders, right: Payments}",
+            "a join of two streams needs a window",
+            "within: 5 minutes, or before and after (either alone leaves the other 0)",
+            4,
+        ),
+        (
+            "join: {left: Orders, right: Customers, wait: 1 s, within: 1 s}",
+            "within is no option of this join, which is a stream-table join",
+            "it takes co_partitioning, grace, wait; right_on makes it a foreign-key one; within is of stream-stream joins",
+            8,
+        ),
+        (
+            "join: {left: Orders, right: Customers, grace: 1 s}",
+            "grace waits for earlier rows, but Customers is not versioned: it keeps only the newest row",
+            "declare it with kind: table and a history, or leave grace out",
+            7,
+        ),
+        ("repartition: {from: Orders, partitions: 0}", "partitions: 0 is not a count", "a whole number, 1 or more", 6),
+        (
+            "suppress: {from: Status, until: 1 s, when_full: shutdown}",
+            "when_full: shutdown without max_records: nothing is ever full",
+            "max_records: 10000, or leave when_full out",
+            7,
+        ),
+        ("suppress: {from: Prices, until: 1 s}", "Prices is versioned: its rows cannot be held back",
+         "leave history out, or join it first", 3),
+        ("join: {left: Customers, right: Products}",
+         "Customers is a table, Products a global table; a global table joins streams only",
+         "declare Products as kind: table, and name its key with left_on where it is not Customers's own", 4),
     ],
-)
-def test_words_of_python_become_words_of_files(python, file):
-    assert in_words_of_files(python) == file
+)  # fmt: skip
+def test_faults_name_options_as_a_file_has_them(load, step, said, fix, line):
+    """Each at the line of its key, where it is about one; else at the step's."""
+    verb, _, options = step.partition(": {")
+    keys = options.rstrip("}").split(", ")
+    lines = [f"  x:\n    {verb}:", *(f"      {key}" for key in keys)]
+    with pytest.raises(TopologyInvalid) as caught:
+        load("\n".join(lines))
+    (fault,) = caught.value.faults
+    assert (fault.message, fault.hint, fault.where) == (said, fix, f'{P}:{line}  step "x"')
 
 
 # --- the ready pipelines ---------------------------------------------------------------------------------------------

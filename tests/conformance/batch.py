@@ -15,7 +15,7 @@ from tests.conformance.cases import Case, Input, Row, Rules
 from tests.conformance.executors import Executor, Outcome
 from tests.conformance.topologies import OUTPUT, Kind, build, decode, encode, joined_value, kind_of, windows_of
 
-from lakestreams.evaluate.walk import Results
+from lakestreams.evaluate.inputs import Results
 from lakestreams.testing.histories import Histories, Piped
 from lakestreams.testing.small import small
 

@@ -31,7 +31,8 @@ from lakestreams.engine.driver import Driver
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.evaluate import walk
-from lakestreams.evaluate.walk import Inputs, Results, Scopes
+from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.evaluate.joins import Scopes
 from lakestreams.topology.endpoints import DeltaSink
 from lakestreams.topology.graph import only_looks_up
 

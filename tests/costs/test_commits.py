@@ -21,9 +21,10 @@ from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.publish import event_log, quarantine
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.evaluate import walk
+from lakestreams.evaluate.inputs import Inputs
 from lakestreams.evaluate.sides import EXPECTATION
 from lakestreams.operators.versions import TableSide
-from lakestreams.topology.node import Join
+from lakestreams.topology.joins import Join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,7 +161,7 @@ def test_nodes_keep_the_frames_that_are_predicted_and_refuse_what_is_predicted(s
             one.name: TableSide(None, walk._empty(spark, one)) for one in topology.sources if one.kind != "stream"
         }
         raw = bool(commits.frames(topology))
-        results = walk.run(topology, walk.Inputs(streams, tables, 1, keeps=raw, raw=raw))
+        results = walk.run(topology, Inputs(streams, tables, 1, keeps=raw, raw=raw))
         kept = {(node, name) for node, frames in results.kept.items() for name in frames}
         assert kept == set(commits.frames(topology)), topology.name
         ranges = tuple(Range(one.topic, 0, 0, 1, records=1) for one in topology.sources)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built with the bundle's own command, but without fetching what builds it."""
-    command = load(ROOT, "dev").config["artifacts"]["wheel"]["build"].split()
+    command = load(ROOT, "dev").config["artifacts"]["wheel"]["build"].rpartition(" || ")[2].split()
     assert command[0] == "python3"
     folder = tmp_path_factory.mktemp("wheel")
     tree, out = folder / "tree", folder / "dist"  # a copy: nothing is left in this one

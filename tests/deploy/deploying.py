@@ -36,6 +36,8 @@ def deploy(client: WorkspaceClient, bundle: Bundle, wheel: Path) -> dict[str, in
         place = (item["catalog_name"], item["schema_name"], item["name"])
         client.volumes.create(*place, volume_type=VolumeType.MANAGED)
         grant(client, "volume", ".".join(place), item["grants"])
+    for item in bundle.resources["secret_scopes"].values():
+        client.secrets.create_scope(item["name"])
     show(client, bundle)
     return {key: create(client, body) for key, body in job_bodies(bundle).items()}
 

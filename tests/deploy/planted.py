@@ -35,7 +35,7 @@ MISSED = {
     "dangling depends_on": Mistake(
         JOB, "          max_retries", "          depends_on: [{task_key: ingest}]\n          max_retries", "depends on ingest, which is no task"
     ),
-    "wrong entry point": Mistake(JOB, "entry_point: enrichment", "entry_point: enrich", "entry point enrich is none of the wheel's"),
+    "wrong entry point": Mistake(JOB, "entry_point: enrichment", "entry_point: enrich", "the wheel has no entry point enrich"),
     "wrong package_name": Mistake(JOB, "package_name: lakestreams", "package_name: lakestream", "no wheel of the bundle is the package lakestream"),
     "bad cron": Mistake(MAIN, "default: 0 0/15 * * * ?", "default: 0/15 * * * *", "'0/15 * * * *' is no Quartz expression"),
     "schedule and continuous": Mistake(JOB, "      tasks:", "      continuous: {}\n      tasks:", "it is started by schedule and continuous"),
@@ -44,7 +44,7 @@ MISSED = {
     ),
     "task_key twice": Mistake(
         JOB, "      environments:\n", "        - task_key: enrich\n          notebook_task:\n            notebook_path: ../notebooks/explore_enrichment.py\n"
-        "          environment_key: default\n      environments:\n", "task_key enrich stands twice"
+        "          environment_key: default\n      environments:\n", "task_key enrich appears twice"
     ),
     "include that matches nothing": Mistake(MAIN, "  - resources/*.yml", "  - resources/*.yml\n  - jobs/*.yml", "include: jobs/*.yml matches no file", posted=False),
     "missing resource": Mistake(JOB, "resources.schemas.control.name", "resources.schemas.ops.name", "reference to nothing: resources.schemas.ops.name"),
@@ -54,7 +54,7 @@ OTHERS = {
     "cyclic variable": Mistake(MAIN, "default: checkpoints", "default: ${var.checkpoint_volume}", "reference to nothing: var.checkpoint_volume"),
     "variable of a target": Mistake(MAIN, "catalog: prod", "catalogue: prod", "reference to nothing: targets.prod.variables.catalogue", posted=False),
     "no root path": Mistake(MAIN, "      root_path:", "      file_path:", "mode production without workspace.root_path", posted=False),
-    "shared root path": Mistake(MAIN, "root_path: /Workspace/Users/${workspace.current_user.userName}", "root_path: /Workspace/Shared", "the root_path is shared with everybody", posted=False),
+    "shared root path": Mistake(MAIN, "root_path: /Workspace/Users/${var.runner}", "root_path: /Workspace/Shared", "the root_path is shared with everybody", posted=False),
     "exclude that matches nothing": Mistake(MAIN, "    - tests/**", "    - tests/**\n    - scratch/**", "sync.exclude: scratch/** matches no file", posted=False),
     "job cluster": Mistake(STREAM, "          job_cluster_key: stream\n", "          job_cluster_key: streams\n", "job_cluster_key streams is not declared"),
     "no compute": Mistake(JOB, "          environment_key: default\n", "", "task enrich: no compute"),
@@ -62,15 +62,15 @@ OTHERS = {
     "notebook": Mistake(JOB, "      environments:", "        - {task_key: look, environment_key: default, notebook_task: {notebook_path: ../notebooks/look.py}}\n      environments:", "there is no notebook ../notebooks/look.py"),
     "file as notebook": Mistake(JOB, "      environments:", "        - {task_key: look, environment_key: default, notebook_task: {notebook_path: ../src/lakestreams/errors.py}}\n      environments:", "is a file and no notebook"),
     "circle": Mistake(
-        JOB, "          max_retries", "          depends_on: [{task_key: enrich}]\n          max_retries", "task enrich waits for itself"
+        JOB, "          max_retries", "          depends_on: [{task_key: enrich}]\n          max_retries", "task enrich depends on itself"
     ),
     "order in a continuous job": Mistake(
-        STREAM, "          max_retries", "          depends_on: [{task_key: correlate}]\n          max_retries", "tasks of a continuous job may not wait"
+        STREAM, "          python_wheel_task", "          depends_on: [{task_key: correlate}]\n          python_wheel_task", "tasks of a continuous job may not wait"
     ),
     "parameter": Mistake(JOB, "checkpoint-root:", "checkpoints-root:", "--checkpoints-root is no parameter of enrichment", posted=False),
     "value": Mistake(JOB, "              catalog:", "              max-bad-share: five\n              catalog:", "cannot read its parameters: argument --max-bad-share", posted=False),
     "file of a parameter": Mistake(JOB, "conf/enrichment.yml\n              sources", "conf/enrich.yml\n              sources", "it reads conf/enrich.yml, which the bundle does not have", posted=False),
-    "wheel's place": Mistake(JOB, "- ../dist/*.whl", "- dist/*.whl", "dist/*.whl leads to no wheel", posted=False),
+    "wheel's place": Mistake(JOB, "- ../dist/*.whl", "- dist/*.whl", "there is no wheel dist/*.whl", posted=False),
     "key of a job": Mistake(JOB, "timeout_seconds", "timeout_second", "unknown key timeout_second"),
     "key of a task": Mistake(JOB, "retry_on_timeout", "retry_on_time_out", "unknown key retry_on_time_out"),
     "text for a number": Mistake(JOB, "max_retries: 2 ", "max_retries: two ", "task enrich: max_retries is 'two'"),
@@ -84,7 +84,7 @@ OTHERS = {
     "timezone": Mistake(JOB, "timezone_id: UTC", "timezone_id: CEST", "timezone_id is 'CEST'", posted=False),
     "pause that is written out": Mistake(JOB, "        timezone_id", "        pause_status: UNPAUSED\n        timezone_id", "schedule says pause_status UNPAUSED", posted=False),
     "interval on serverless": Mistake(JOB, "              catalog:", "              interval: 30s\n              catalog:", "an interval on serverless compute", posted=False),
-    "continuous and once": Mistake(STREAM, "              interval: ${var.correlation_interval}\n", "", "a continuous job that runs once", posted=False),
+    "continuous and once": Mistake(STREAM, "              interval: ${var.correlation_interval}\n", "", "a continuous job whose task ends at once", posted=False),
     "environment version": Mistake(JOB, 'environment_version: "4"', "environment_version: 4", "environment_version 4"),
     "libraries on serverless": Mistake(JOB, "          python_wheel_task", "          libraries: [{whl: ../dist/*.whl}]\n          python_wheel_task", "libraries on serverless compute"),
     "default of a parameter": Mistake(JOB, "      tasks:", "      parameters: [{name: n, default: 1}]\n      tasks:", "parameter n has no text as default"),
@@ -102,10 +102,10 @@ OTHERS = {
     "unknown dataset": Mistake(BOARD_FILE, '"datasetName": "stages"', '"datasetName": "steps"', "widget seconds-by-stage: there is no dataset steps", posted=False),
     "unknown query of a filter": Mistake(BOARD_FILE, '"queryName": "filter-pipeline_lag"', '"queryName": "filter_lag"', "widget filter-pipeline: there is no query filter_lag", posted=False),
     "parameter that is not declared": Mistake(BOARD_FILE, ":period.max", ":range.max", "dataset cycles: the parameter range is not declared", posted=False),
-    "version of a widget": Mistake(BOARD_FILE, '"widgetType": "line"', '"widgetType": "table"', "widget lag: a table of version 3, which is not drawn: it has to be 2", posted=False),
-    "widgets upon each other": Mistake(BOARD_FILE, '{"x": 6, "y": 4, "width": 6, "height": 6}', '{"x": 5, "y": 4, "width": 6, "height": 6}', "widgets records-per-cycle and lag lie upon each other", posted=False),
-    "widget beside the page": Mistake(BOARD_FILE, '{"x": 6, "y": 4, "width": 6, "height": 6}', '{"x": 6, "y": 4, "width": 7, "height": 6}', "widget lag: it does not lie within the 12 columns", posted=False),
-    "widget that stands twice": Mistake(BOARD_FILE, '"name": "quality-title"', '"name": "overview-title"', "the widget overview-title stands twice", posted=False),
+    "version of a widget": Mistake(BOARD_FILE, '"widgetType": "line"', '"widgetType": "table"', "widget lag: a table of version 3, which Databricks does not draw: use 2", posted=False),
+    "widgets upon each other": Mistake(BOARD_FILE, '{"x": 6, "y": 4, "width": 6, "height": 6}', '{"x": 5, "y": 4, "width": 6, "height": 6}', "widgets records-per-cycle and lag overlap", posted=False),
+    "widget beside the page": Mistake(BOARD_FILE, '{"x": 6, "y": 4, "width": 6, "height": 6}', '{"x": 6, "y": 4, "width": 7, "height": 6}', "widget lag: it is outside the 12 columns", posted=False),
+    "widget that stands twice": Mistake(BOARD_FILE, '"name": "quality-title"', '"name": "overview-title"', "the widget overview-title appears twice", posted=False),
 }  # fmt: skip
 
 # What `databricks bundle validate --strict` of CLI 1.13 says of those that it does find, for prod.

@@ -60,7 +60,9 @@ def test_calls_of_dashboards_are_those_that_are_written_down(bundle: Bundle) -> 
 
 def test_the_dashboard_reads_the_targets_own_event_log(bundle: Bundle) -> None:
     (calls,) = dashboard_calls(bundle).values()
-    assert calls["query"] == {"dataset_catalog": bundle.target, "dataset_schema": CONTROL}
+    control = bundle.variables["control_schema"]
+    assert calls["query"] == {"dataset_catalog": bundle.target, "dataset_schema": control}
+    assert control == ("ada_lakestreams" if bundle.target == "dev" else CONTROL)
     assert calls["publish"] == {"embed_credentials": False, "warehouse_id": bundle.variables["warehouse_id"]}
     assert f"{bundle.target}." not in calls["body"]["serialized_dashboard"]
 
@@ -92,19 +94,22 @@ def test_jobs_retry_end_and_tell(bundle: Bundle) -> None:
         metrics = {rule["metric"] for rule in job.get("health", {}).get("rules", [])}
         assert reads == ({"STREAMING_BACKLOG_SECONDS", "STREAMING_BACKLOG_RECORDS"} <= metrics), key
         assert reads == ("on_streaming_backlog_exceeded" in job["email_notifications"]), key
-    retries = {key: job["tasks"][0]["max_retries"] for key, job in bundle.jobs.items()}
-    assert retries == {"correlation": -1, "enrichment": 2, "fk_join": 2, "maintenance": 1, "verify": 0}
+    retries = {key: job["tasks"][0].get("max_retries") for key, job in bundle.jobs.items()}
+    assert retries == {"correlation": None, "enrichment": 2, "fk_join": 2, "maintenance": 1, "verify": 0}
+    assert bundle.jobs["correlation"]["continuous"]["task_retry_mode"] == "ON_FAILURE"
+    standard = {key for key, job in bundle.jobs.items() if job.get("performance_target") == "STANDARD"}
+    assert standard == {"maintenance", "verify"}, "they may take their time"
 
 
 def test_targets_are_what_they_are_called() -> None:
     dev, staging, prod = (load(ROOT, target, user=golden.ADA) for target in ("dev", "staging", "prod"))
     assert (dev.config["mode"], dev.config["default"]) == ("development", True)
-    assert {job["name"] for job in dev.jobs.values()} == {f"[dev ada] {name}" for name in JOBS}
+    assert {job["name"] for job in dev.jobs.values()} == {f"[dev ada] lakestreams-{name}" for name in JOBS}
     assert {job["tags"]["dev"] for job in dev.jobs.values()} == {"ada"}
     assert "run_as" not in dev.config
     for target in (staging, prod):
         assert target.config["mode"] == "production"
-        assert {job["name"] for job in target.jobs.values()} == set(JOBS)
+        assert {job["name"] for job in target.jobs.values()} == {f"lakestreams-{name}" for name in JOBS}
         assert target.config["run_as"] == {"service_principal_name": target.variables["runner"]}
         assert [one["level"] for one in target.config["permissions"]] == ["CAN_MANAGE", "CAN_VIEW"]
     assert staging.config["workspace"]["root_path"] != prod.config["workspace"]["root_path"]
@@ -114,7 +119,8 @@ def test_targets_are_what_they_are_called() -> None:
 
 def test_the_schemas_that_the_engine_writes_to_are_deployed(bundle: Bundle) -> None:
     """The engine makes tables and never schemas; in development mode a prefix would hide them from it."""
-    lake = Lake(root="", catalog=bundle.target)
+    own = {"bronze_schema": "ada_bronze", "silver_schema": "ada_silver", "control_schema": "ada_lakestreams"}
+    lake = Lake("", bundle.target, **(own if bundle.target == "dev" else {}))
     schemas = bundle.resources["schemas"].values()
     assert {one["name"] for one in schemas} == {lake.bronze_schema, lake.silver_schema, lake.control_schema}
     assert {Lake("", bundle.target, **parse(named(bundle, job)["schemas"])) for job in JOBS} == {lake}
@@ -129,7 +135,7 @@ def test_the_schemas_that_the_engine_writes_to_are_deployed(bundle: Bundle) -> N
 def test_variables_that_are_given_reach_whatever_refers_to_them() -> None:
     bundle = load(ROOT, "dev", {"catalog": "dev_ada", "workers": "3", "secret_scope": "ada"})
     assert named(bundle, "enrichment")["catalog"] == "dev_ada"
-    assert named(bundle, "verify")["checkpoint-root"] == "/Volumes/dev_ada/_lakestreams/checkpoints"
+    assert named(bundle, "verify")["checkpoint-root"] == "/Volumes/dev_ada/you_lakestreams/checkpoints"
     assert named(bundle, "fk_join")["secret-scope"] == "ada"
 
 
@@ -155,7 +161,7 @@ def test_schemas_that_are_given_reach_storage_jobs_and_dashboard() -> None:
         ({"control_schema": "my-streams"}, "the schema of control is 'my-streams'"),
         ({"silver_schema": ""}, "the schema of silver is ''"),
         ({"control_schema": ""}, "the schema of control is ''"),
-        ({"bronze_schema": "silver"}, "bronze and silver are both to be in the schema silver"),
+        ({"bronze_schema": "silver"}, "bronze and silver would both use the schema silver"),
     ],
 )
 def test_schemas_that_no_statement_could_name_are_found_before_they_are_deployed(
@@ -243,7 +249,7 @@ def test_a_target_overrides_tasks_and_clusters_by_their_keys(tmp_path: Path) -> 
 
 def test_a_key_that_stands_twice_is_no_yaml(tmp_path: Path) -> None:
     (small(tmp_path) / "resources" / "r.yml").write_text("resources: {}\nresources: {}\n", encoding="utf-8")
-    with pytest.raises(ConfigUnreadable, match="the key resources stands twice"):
+    with pytest.raises(ConfigUnreadable, match="the key resources appears twice"):
         load(tmp_path, "dev")
 
 

@@ -21,6 +21,7 @@ from tests.deploy.planted import MISSED, OTHERS, REFUSED, Mistake, plant
 from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
+from lakestreams.deploy import template
 from lakestreams.deploy.read import Bundle, load, targets
 
 CLI_VERSION, WHY_NOT = found()
@@ -65,11 +66,13 @@ def workspace_for(folder: Path) -> Workspace:
     """With what a deployment does not bring."""
     made = Workspace(folder)
     made.principals.add(SERVICE)
+    made.groups |= {"data-platform", "data-readers"}
     made.warehouses.add(WAREHOUSE)
     for target in TARGETS:
         made.catalogs[target] = {"name": target, "owner": made.user}
         made.grants[target] = {"account users": {"ALL_PRIVILEGES"}}
-    made.place(f"/Workspace/Users/{made.user}").mkdir(parents=True)
+    for home in (made.user, SERVICE):
+        made.place(f"/Workspace/Users/{home}").mkdir(parents=True)
     return made
 
 
@@ -85,7 +88,7 @@ def deployed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     root = folder / "bundle"
     shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*NOT_COPIED))
     edit(
-        root / "databricks.yml", "python3 -m build --wheel", "python3 -m build --wheel --no-isolation"
+        root / "databricks.yml", template.OWN.build or "", "python3 -m build --wheel --no-isolation"
     )  # fetches nothing
     assert CliRunner().invoke(app, ["dbx", "--bundle", str(root)]).exit_code == 0
     workspace = workspace_for(folder / "workspace")
@@ -166,7 +169,7 @@ def test_files_that_jobs_read_lie_where_the_jobs_look(deployed: Deployed) -> Non
 
 @real
 def test_who_may_see_and_manage_it(deployed: Deployed) -> None:
-    """In production mode everybody may look; in development nobody is told anything."""
+    """The team manages, the jobs' principal reads, in prod a group looks on; in development nobody is told anything."""
     asked = {
         (
             next(who for key, who in one.items() if key != "permission_level"),
@@ -177,13 +180,13 @@ def test_who_may_see_and_manage_it(deployed: Deployed) -> None:
         for one in held
     }
     me = deployed.workspace.user
-    everywhere = {
-        ("users", "CAN_VIEW", "jobs"),
-        ("users", "CAN_READ", "directories"),
-        ("users", "CAN_READ", "dashboards"),
-    }
-    mine = {(me, "IS_OWNER", "jobs"), (me, "CAN_MANAGE", "directories"), (me, "CAN_MANAGE", "dashboards")}
-    assert asked == (set() if deployed.target == "dev" else everywhere | mine)
+    levels = {"jobs": "CAN_VIEW", "directories": "CAN_READ", "dashboards": "CAN_READ"}
+    wanted = {("data-platform", "CAN_MANAGE", kind) for kind in levels}
+    wanted |= {(SERVICE, level, kind) for kind, level in levels.items()}
+    wanted |= {(me, "IS_OWNER", "jobs"), (me, "CAN_MANAGE", "directories"), (me, "CAN_MANAGE", "dashboards")}
+    if deployed.target == "prod":
+        wanted |= {("data-readers", "CAN_VIEW", "jobs"), ("data-readers", "CAN_READ", "dashboards")}
+    assert asked == (set() if deployed.target == "dev" else wanted)
 
 
 @real
@@ -234,19 +237,23 @@ def test_what_is_deployed_twice_is_changed_and_not_made_anew(deployed: Deployed)
     assert {kind: set(getattr(workspace, kind)) for kind in before} == before
     (changed,) = [one for name, one in jobs(deployed).items() if name.endswith("enrichment")]
     assert changed["schedule"]["quartz_cron_expression"] == "0 0 6 * * ?"
-    assert workspace.schemas[f"{deployed.target}.silver"]["comment"] == "What the pipelines say."
+    assert (
+        workspace.schemas[f"{deployed.target}.{deployed.resolved.variables['silver_schema']}"]["comment"]
+        == "What the pipelines say."
+    )
     assert [one["comment"] for one in workspace.volumes.values()] == ["Places of the ingest queries."]
     assert ["Rounds" in one["serialized_dashboard"] for one in workspace.dashboards.values()] == [True]
 
 
 @real
 def test_data_is_protected_and_the_rest_is_destroyed(deployed: Deployed) -> None:
-    """Nothing is deleted as long as anything protected would be, too; the CLI says which."""
+    """In prod nothing is deleted as long as anything protected would be, too; the CLI says which."""
     workspace = deployed.workspace
-    code, printed = deployed.cli.bundle("destroy", "-t", deployed.target, "--auto-approve")
-    assert (code, "prevent_destroy" in printed) == (1, True), printed
-    assert (len(workspace.jobs), len(workspace.schemas), len(workspace.volumes)) == (5, 3, 1)
-    edit(deployed.cli.root / "resources" / "storage.yml", "prevent_destroy: true", "prevent_destroy: false")
+    if deployed.target == "prod":
+        code, printed = deployed.cli.bundle("destroy", "-t", deployed.target, "--auto-approve")
+        assert (code, "prevent_destroy" in printed) == (1, True), printed
+        assert (len(workspace.jobs), len(workspace.schemas), len(workspace.volumes)) == (5, 3, 1)
+        edit(deployed.cli.root / "databricks.yml", "prevent_destroy: true", "prevent_destroy: false")
     deployed.run("destroy", "--auto-approve")
     assert (workspace.jobs, workspace.schemas, workspace.volumes, workspace.dashboards) == ({}, {}, {}, {})
     assert not workspace.place(deployed.resolved.config["workspace"]["root_path"]).exists()

@@ -78,7 +78,7 @@ def test_words_for_lateness_are_those_of_the_report() -> None:
     [
         ("[]", "it is no dashboard"),
         ('{"datasets": []}', "it is no dashboard: KeyError('pages')"),
-        ('{"pages": [], "datasets": [{"name": "a", "query": "select 1 as x"}, {"name": "a", "query": "select 2 as x"}]}', "the dataset a stands twice"),
+        ('{"pages": [], "datasets": [{"name": "a", "query": "select 1 as x"}, {"name": "a", "query": "select 2 as x"}]}', "the dataset a appears twice"),
         ('{"pages": [], "datasets": [{"name": "a", "query": "select 1 as x", "parameters": [{"keyword": "p"}]}]}', "the parameter p is not used"),
     ],
 )  # fmt: skip

@@ -16,13 +16,14 @@ from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
 from lakestreams.deploy.dbx import PLACE, build_of, deployment, drift, write
-from lakestreams.deploy.read import load, targets
+from lakestreams.deploy.read import User, load, targets
 from lakestreams.deploy.template import JOBS, OWN, Project, init, render
 from lakestreams.run.arguments import parsers
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = yaml.safe_load((ROOT / "conf" / "deployment.yml").read_text(encoding="utf-8"))
 TARGETS = targets(ROOT)
+JOBS_SORTED = ("correlation", "enrichment", "fk_join", "maintenance", "verify")
 SYNCED = "file:fuse://"
 READER = """
 import json, sys
@@ -51,16 +52,16 @@ def as_named(tokens: list[str], files: str) -> dict[str, str]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_dbx_deploys_the_bundles_jobs(target: str) -> None:
     """Made from the bundle, so this looks at what the making may get wrong: compute, parameters, names."""
-    bundle = load(ROOT, target)
+    bundle = load(ROOT, target, user=User("dbx@example.com"))
     made = workflows(target)
     assert list(DEPLOYMENT["environments"]) == TARGETS
-    assert set(made) == set(bundle.jobs)
+    assert set(made) == {f"lakestreams-{key}" for key in bundle.jobs}
     for name, workflow in made.items():
-        job = bundle.jobs[name]
+        job = bundle.jobs[name.removeprefix("lakestreams-")]
         for key in ("schedule", "continuous", "timeout_seconds", "health", "max_concurrent_runs"):
             assert workflow.get(key) == job.get(key), key
         (mine,), (task,) = workflow["tasks"], job["tasks"]
-        assert mine["max_retries"] == task["max_retries"]
+        assert mine.get("max_retries") == task.get("max_retries")
         wheel, leading = mine["python_wheel_task"], task["python_wheel_task"]
         assert (wheel["package_name"], wheel["entry_point"]) == (leading["package_name"], leading["entry_point"])
         assert as_named(wheel["parameters"], bundle.config["workspace"]["file_path"]) == leading["named_parameters"]
@@ -128,7 +129,9 @@ def test_the_check_names_what_differs_and_the_command_that_mends_it(project: Pat
     told = run(*check)
     assert told.exit_code == 1
     assert "LS701 BUNDLE_INVALID   conf/deployment.yml\n  conf/deployment.yml differs from the bundle" in told.stderr
-    named = "dev: enrichment, staging: enrichment, prod: correlation, prod: enrichment, prod: fk_join, prod: maintenance, prod: verify"
+    named = ", ".join(
+        ["dev: mine-enrichment", "staging: mine-enrichment", *(f"prod: mine-{job}" for job in JOBS_SORTED)]
+    )
     assert f"made from: {named}\n" in told.stderr
     mends = re.search(r"Fix: lakestreams (dbx) --bundle (.*); without dbx: delete it", told.stderr)
     assert mends is not None
@@ -163,7 +166,7 @@ resources:
         - {task_key: own, existing_cluster_id: 1-2-3, notebook_task: {notebook_path: /Shared/own}}
         - task_key: run
           environment_key: default
-          python_wheel_task: {package_name: lakestreams, entry_point: verify, parameters: [--pipeline=a.yml]}
+          python_wheel_task: {package_name: lakestreams, entry_point: lakestreams-verify, parameters: [--pipeline=a.yml]}
       environments:
         - environment_key: default
           spec:
@@ -208,7 +211,7 @@ def test_dbxs_own_reader_loads_it(tmp_path: Path) -> None:
     )
     for file, jobs in (
         (ROOT / "conf" / "deployment.yml", set(workflows("dev"))),
-        (own, {"enrichment", "maintenance", "verify"}),
+        (own, {f"my-streams-{job}" for job in ("enrichment", "maintenance", "verify")}),
     ):
         done = subprocess.run([python, "-c", READER, str(file), *TARGETS], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

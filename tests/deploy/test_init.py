@@ -46,10 +46,43 @@ def test_a_project_has_no_fault_in_any_target(jobs: tuple[str, ...], tmp_path: P
         found, unusable = files.pipelines(bundle)
         assert (len(found), unusable) == (len(jobs), [])
         assert set(bundle.jobs) == {*jobs, "maintenance", "verify"}
-        assert bundle.variables["secret_scope"] == f"my-streams-{target}"
+        own = "-you" if target == "dev" else ""
+        assert bundle.variables["secret_scope"] == f"my-streams-{target}{own}"
     declared = yaml.safe_load((folder / "databricks.yml").read_text(encoding="utf-8"))["variables"]
     text = "\n".join(texts(folder).values())
     assert [name for name in declared if f"${{var.{name}}}" not in text] == [], "variables without use"
+
+
+def test_a_further_pipeline_has_a_job_without_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell_wheel: Path
+) -> None:
+    init(tmp_path / "mine", "--job", "enrichment", "--wheel", str(shell_wheel))
+    monkeypatch.chdir(tmp_path / "mine")
+    done = runner.invoke(app, ["init", "pipeline", "big_views"])
+    assert "${workspace.file_path}/conf/big_views.yml" in done.stdout, done.stderr
+    for target in targets(Path()):
+        bundle = load(Path(), target)
+        assert [str(fault) for fault in faults(bundle)] == []
+        (task,) = bundle.jobs["big_views"]["tasks"]
+        assert task["python_wheel_task"]["named_parameters"]["bootstrap-servers"] == bundle.variables["kafka_bootstrap"]
+        found, unusable = files.pipelines(bundle)
+        assert ({one.topology.name for one in found}, unusable) == ({"page_views", "big_views"}, [])
+
+
+def test_delta_tables_that_jobs_read_are_named_as_not_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell_wheel: Path
+) -> None:
+    init(tmp_path / "mine", "--job", "enrichment", "--wheel", str(shell_wheel))
+    monkeypatch.chdir(tmp_path / "mine")
+    sources = Path("conf", "sources.yml")
+    table = "kind: table\n    delta: crm.profiles\n    key: user string\n    value: region string\n"
+    topic = "kind: table\n    key: {text: user}\n    value: {text: region}\n"
+    assert topic in sources.read_text(encoding="utf-8")
+    sources.write_text(sources.read_text(encoding="utf-8").replace(topic, table), encoding="utf-8")
+    told = runner.invoke(app, ["check", "--target", "dev", "--no-workspace", "--json"])
+    assert told.exit_code == 0, told.stderr
+    (tables,) = [one for one in json.loads(told.stdout)["target"]["unchecked"] if "Delta" in one]
+    assert "crm.profiles; they must be there, and the jobs' principal needs SELECT" in tables
 
 
 def test_its_topics_are_those_that_its_pipelines_name(tmp_path: Path) -> None:
@@ -68,14 +101,18 @@ def test_its_cases_are_cases_of_its_pipelines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [JOBS, ("correlation",)])
-def test_its_notebooks_install_the_wheel_that_it_has(jobs: tuple[str, ...], tmp_path: Path, shell_wheel: Path) -> None:
+def test_its_notebooks_install_the_wheel_that_its_jobs_install(
+    jobs: tuple[str, ...], tmp_path: Path, shell_wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "a"
     init(folder, *(token for job in jobs for token in ("--job", job)), "--wheel", str(shell_wheel))
     notebooks = {file.stem: file.read_text(encoding="utf-8") for file in (folder / "notebooks").glob("*.py")}
     assert set(notebooks) == {"tutorial_joins", *(f"explore_{job}" for job in jobs)}
     for text in notebooks.values():
-        (wheel,) = re.findall(r"^# MAGIC %pip install --quiet (\S+)$", text, re.MULTILINE)
-        assert (folder / "notebooks" / wheel).is_file()
+        assert re.findall(r"^# MAGIC %pip install --quiet (\S+)$", text, re.MULTILINE) == ["$wheel"]
+        (code,) = re.findall(r"^wheel = (.*?)  # the file that the jobs install$", text, re.MULTILINE)
+        monkeypatch.chdir(folder / "notebooks")
+        assert eval(code, {"Path": Path}) == f"../wheels/{shell_wheel.name}"
     kept = (folder / ".gitignore").read_text(encoding="utf-8").split()
     assert not [line for line in kept if "wheel" in line or ".whl" in line], "what git ignores is not deployed"
 
@@ -89,7 +126,8 @@ def test_the_wheel_writes_the_same_project(tmp_path: Path, wheel: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     made = texts(tmp_path / "my-streams")
-    assert made == whole(Project("my-streams"))
+    (own,) = re.findall(r"^  uuid: (\S+) #", made["databricks.yml"], re.MULTILINE)
+    assert made == whole(Project("my-streams", uuid=own))
     assert sorted(json.loads(done.stdout)["files"]) == sorted(made)
 
 
@@ -97,7 +135,7 @@ def test_a_project_without_its_wheel_says_so(tmp_path: Path) -> None:
     init(tmp_path / "a")
     told = [fault.message for fault in faults(load(tmp_path / "a", "dev"))]
     assert told
-    assert all("lakestreams-0.1.0-py3-none-any.whl leads to no wheel" in message for message in told)
+    assert all("there is no wheel ../wheels/*.whl" in message for message in told)
 
 
 def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
@@ -125,7 +163,7 @@ def test_the_projects_bundle_is_this_one_but_for_the_wheel_and_the_name() -> Non
     assert own.keys() == theirs.keys()
     for name in own:
         if name.startswith("resources/"):
-            assert theirs[name] == own[name].replace("../dist/*.whl", "../wheels/lakestreams-0.1.0-py3-none-any.whl")
+            assert theirs[name] == own[name].replace("../dist/*.whl", "../wheels/*.whl")
 
 
 def test_jobs_for_dbx_are_written_only_on_demand(tmp_path: Path) -> None:

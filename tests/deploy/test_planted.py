@@ -43,7 +43,10 @@ def test_a_resource_in_two_files_is_found(tmp_path: Path) -> None:
         (tmp_path / "resources/verify.job.yml").read_text("utf-8"), "utf-8"
     )
     (fault,) = faults(load(tmp_path, "dev"))
-    assert (fault.message, fault.where) == ("jobs.verify stands in two files", "resources/verify.job.yml  jobs.verify")
+    assert (fault.message, fault.where) == (
+        "jobs.verify is declared in two files",
+        "resources/verify.job.yml  jobs.verify",
+    )
 
 
 # --- what a workspace refuses ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from lakestreams.cli.app import app
 from lakestreams.deploy import files, topics
 from lakestreams.deploy.read import load
 from lakestreams.errors import BrokerUnreachable
-from lakestreams.kafka.cluster import AdminCluster
+from lakestreams.kafka.admin_cluster import AdminCluster
 
 if TYPE_CHECKING:
     from lakestreams.local.broker import Broker
@@ -131,7 +131,7 @@ def test_an_address_that_is_none_is_a_fault(bundle: Path) -> None:
         ("  options: {ssl.key.password: 'secret://kafka/key'}", {}, "secrets that are not at hand here: kafka/key"),
         ("  options: {ssl.key.password: 'secret://kafka/key'}", {"LAKESTREAMS_SECRET_LAKESTREAMS_PROD_KEY": "hunter2"}, "only Spark's client understands ssl.key.password;"),
         ("  options: {security.protocol: SSL}", {}, "only Spark's client understands security.protocol;"),
-        ("  service_credential: kafka-prod", {}, "the service credential kafka-prod is known on Databricks only"),
+        ("  service_credential: kafka-prod", {}, "the service credential kafka-prod exists on Databricks only"),
     ],
 )  # fmt: skip
 def test_clients_that_sign_in_are_not_imitated(

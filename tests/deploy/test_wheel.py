@@ -33,6 +33,7 @@ def test_the_runtime_keeps_its_own_spark(wheel: Path) -> None:
     required = [one for one in metadata(wheel).get_all("Requires-Dist", []) if "extra ==" not in one]
     names = {re.split(r"[^A-Za-z0-9_.-]", one)[0].lower() for one in required}
     assert names
+    assert not names & {"typer", "rich"}, "only the command line needs them"
     assert not names & {"pyspark", "delta-spark", "databricks-connect", "pandas", "pyarrow", "confluent-kafka"}
     assert not [one for one in required if "==" in one], "floors, not pins"
 
@@ -48,11 +49,13 @@ def test_it_brings_types_entry_points_and_licence(wheel: Path) -> None:
     assert [name for name in names if name.endswith("licenses/LICENSE")]
     scripts = ConfigParser()
     scripts.read_string(text_of(wheel, "entry_points.txt"))
-    for job in ("enrichment", "correlation", "fk_join", "pipeline"):
-        assert dict(scripts["console_scripts"])[job] == f"lakestreams.jobs.{job}:main"
-    for command in ("verify", "maintain"):
-        assert dict(scripts["console_scripts"])[command] == f"lakestreams.cli.entry_points:{command}"
-    assert dict(scripts["console_scripts"])["lakestreams"] == "lakestreams.cli.app:main"
+    made = dict(scripts["console_scripts"])
+    assert made == {
+        **{job: f"lakestreams.jobs.{job}:main" for job in ("enrichment", "correlation", "fk_join")},
+        "lakestreams-pipeline": "lakestreams.jobs.pipeline:main",
+        **{f"lakestreams-{one}": f"lakestreams.cli.entry_points:{one}" for one in ("verify", "maintain")},
+        "lakestreams": "lakestreams.cli.start:main",
+    }
     assert dict(scripts["pytest11"]) == {"lakestreams": "lakestreams.testing.plugin"}
 
 
@@ -74,7 +77,7 @@ def test_what_it_requires_is_enough_beside_spark(wheel: Path, tmp_path: Path) ->
 
     Every entry point reads its arguments, and the commands before a deployment run. Nothing starts Spark.
     """
-    tools = installed([wheel], tmp_path / "clean").parent
+    tools = installed([Path(f"{wheel}[cli]")], tmp_path / "clean").parent
     ours = ("LAKESTREAMS_", "PYTHON", "DATABRICKS_", "BUNDLE_VAR_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {"LAKESTREAMS_LOG_DIR": str(tmp_path / "logs")}

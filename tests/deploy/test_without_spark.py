@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from tests.deploy.fake_workspace import Workspace, serving
@@ -20,9 +21,13 @@ class Absent:
         if name.partition(".")[0] in {ABSENT}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
-from lakestreams.cli.app import main
+from lakestreams.cli.start import main
 main()
 """
+# The same without the packages of the command line.
+JOB = CODE.replace(str(ABSENT), str(("typer", "rich", "click"))).replace(
+    "from lakestreams.cli.start import main\nmain()", ""
+)
 
 
 def lakestreams(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -54,3 +59,46 @@ def test_help_init_and_the_check_of_a_target_need_no_spark(tmp_path: Path, shell
 def test_what_needs_spark_says_so(tmp_path: Path) -> None:
     done = lakestreams(tmp_path, "check", str(ROOT / "conf" / "enrichment.yml"), "--no-broker")
     assert (done.returncode, "LS606 LOCAL_PARTS_MISSING" in done.stderr) == (1, True)
+
+
+def without_the_command_line(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "LAKESTREAMS_LOG_DIR": str(folder / "logs")}
+    line = [sys.executable, "-c", JOB + code]
+    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_jobs_need_neither_typer_nor_rich(tmp_path: Path) -> None:
+    """Every entry point is loaded and reads its arguments; the two that are commands load what they run."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    jobs = sorted(place for name, place in scripts.items() if name != "lakestreams")
+    code = f"""
+import importlib
+for place in {jobs}:
+    module, _, name = place.partition(":")
+    try:
+        getattr(importlib.import_module(module), name)(["--help"])
+    except SystemExit as ended:
+        assert not ended.code, place
+from lakestreams.cli import ending, maintain, verify
+from lakestreams.cli.shown import Screen, Text, table
+screen = Screen()
+with screen.working("comparing"):
+    screen.show(table("what", "found", title="p", rows=[("silver.a", Text("equal", style="green")), ("silver.b", None)]))
+screen.say(Text.assemble(("note", "yellow"), "  one"))
+from lakestreams.errors import InvalidOption
+def refused():
+    raise InvalidOption("no such thing", hint="another")
+assert ending.exit_code(screen, refused) == 1
+"""
+    done = without_the_command_line(tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("comparing\np\nwhat      found\nsilver.a  equal\nsilver.b  -\nnote  one\n")
+    assert "LS112" in done.stderr
+
+
+def test_the_command_line_says_what_it_needs(tmp_path: Path) -> None:
+    done = without_the_command_line(tmp_path, "from lakestreams.cli.start import main\nmain()")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "the command line needs the package typer: pip install 'lakestreams[cli]'\n",
+    )

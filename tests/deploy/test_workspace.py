@@ -84,7 +84,9 @@ def test_an_empty_workspace_is_filled_by_what_the_check_says(
     assert lacking(told) == {
         f"service principal {SERVICE}": "databricks service-principals list; then --var runner=<application id>, or in prod's variables",
         "catalog prod": "databricks catalogs create prod",
-        "secret scope lakestreams-prod": "databricks secrets create-scope lakestreams-prod",
+        "group data-platform": "databricks groups create --display-name data-platform; or name another one in databricks.yml",
+        "group data-readers": "databricks groups create --display-name data-readers; or name another one in databricks.yml",
+        "secret scope lakestreams-prod": "databricks bundle deploy -t prod",
         "secret lakestreams-prod/truststore": "databricks secrets put-secret lakestreams-prod truststore",
         f"SQL warehouse {WAREHOUSE}": "databricks warehouses list; then --var warehouse_id=<id>, or in prod's variables",
     }
@@ -92,6 +94,7 @@ def test_an_empty_workspace_is_filled_by_what_the_check_says(
     assert {fault["code"] for fault in told["faults"]} == {"LS702"}
 
     workspace.principals.add(SERVICE)
+    workspace.groups |= {"data-platform", "data-readers"}
     workspace.warehouses.add(WAREHOUSE)
     workspace.catalogs["prod"] = {"name": "prod", "owner": "somebody@example.com"}
     workspace.scopes["lakestreams-prod"] = {"truststore"}
@@ -102,7 +105,7 @@ def test_an_empty_workspace_is_filled_by_what_the_check_says(
         f"{SERVICE} on catalog prod: USE_CATALOG": f"GRANT USE CATALOG ON CATALOG `prod` TO `{SERVICE}`",
         f"{me} on catalog prod: USE_CATALOG, CREATE_SCHEMA": f"GRANT USE CATALOG, CREATE SCHEMA ON CATALOG `prod` TO `{me}`",
         **{f"schema prod.{name}": "databricks bundle deploy -t prod" for name in schemas},
-        f"{SERVICE} on secret scope lakestreams-prod: READ": f"databricks secrets put-acl lakestreams-prod {SERVICE} READ",
+        f"{SERVICE} on secret scope lakestreams-prod: READ": "databricks bundle deploy -t prod",
     }
 
     workspace.grants["prod"] = {SERVICE: {"USE_CATALOG"}, "account users": {"ALL_PRIVILEGES"}}
@@ -126,6 +129,7 @@ def test_rights_that_are_missing_are_named_with_the_grant_that_gives_them(
     bundle: Path, workspace: Workspace, client: WorkspaceClient
 ) -> None:
     workspace.principals.add(SERVICE)
+    workspace.groups |= {"data-platform", "data-readers"}
     workspace.warehouses.add(WAREHOUSE)
     workspace.scopes["lakestreams-prod"] = {"truststore"}
     workspace.acls["lakestreams-prod"] = {"users": "READ"}
@@ -232,7 +236,10 @@ def test_what_may_not_be_looked_at_is_not_said_to_lack(
     workspace.broken = ("/api/2.0/secrets", "/api/2.1/unity-catalog/schemas")
     code, told = check(bundle, "dev")
     assert code == 0
-    assert "volume dev._lakestreams.checkpoints: it is not known whether dev._lakestreams is there" in told["unchecked"]
+    assert (
+        "volume dev.ada_lakestreams.checkpoints: it is not known whether dev.ada_lakestreams is there"
+        in told["unchecked"]
+    )
     assert not [what for what in lacking(told) if "secret" in what or "schema" in what]
     assert [one for one in told["unchecked"] if "may not call /api/2.0/secrets" in one]
 
@@ -242,16 +249,15 @@ def test_a_bundle_with_faults_is_not_compared_with_a_workspace(
 ) -> None:
     del client
     broken = plant(
-        Mistake("resources/verify.job.yml", "entry_point: verify", "entry_point: verfy", ""), tmp_path / "bundle"
+        Mistake("resources/verify.job.yml", "entry_point: lakestreams-verify", "entry_point: verfy", ""),
+        tmp_path / "bundle",
     )
     asked = list(workspace.asked)
     code, told = check(broken, "dev")
     assert (code, [fault["code"] for fault in told["faults"]]) == (1, ["LS701"])
     assert workspace.asked == asked
     done = runner.invoke(app, ["check", "-t", "dev", "--bundle", str(broken), "--no-workspace"])
-    assert (
-        "LS701 BUNDLE_INVALID   resources/verify.job.yml  jobs.verify\n  task verify: entry point verfy" in done.stderr
-    )
+    assert "resources/verify.job.yml  jobs.verify\n  task verify: the wheel has no entry point verfy" in done.stderr
 
 
 def test_faults_of_the_pipelines_that_are_deployed_are_told(tmp_path: Path) -> None:
@@ -312,7 +318,7 @@ def test_status_tells_what_is_deployed_and_how_it_last_ran(
     assert (found["enrichment"]["starts"], found["enrichment"]["paused"]) == ("0 0/15 * * * ? UTC", True)
     assert found["correlation"]["starts"] == "continuous"
     shown = runner.invoke(app, ["status", "-t", "dev", "--bundle", str(bundle)], env={"COLUMNS": "200"}).stdout
-    assert re.search(r"\[dev ada\] enrichment +\d+ +0 0/15 \* \* \* \? UTC \(paused\) +FAILED", shown)
+    assert re.search(r"\[dev ada\] lakestreams-enrichment +\d+ +0 0/15 \* \* \* \? UTC \(paused\) +FAILED", shown)
     assert "what is not deployed: databricks bundle deploy -t dev" in shown
 
 
@@ -332,7 +338,7 @@ def test_a_dashboard_is_made_published_and_found(bundle: Path, workspace: Worksp
     made = show(client, resolved)
     assert (told()["dashboard_id"], told()["published_at"]) == (made["quality"], "2026-11-22T12:00:00Z")
     kept = json.loads(client.lakeview.get(made["quality"]).serialized_dashboard or "")
-    assert {(one["catalog"], one["schema"]) for one in kept["datasets"]} == {("dev", "_lakestreams")}
+    assert {(one["catalog"], one["schema"]) for one in kept["datasets"]} == {("dev", "ada_lakestreams")}
     published = client.lakeview.get_published(made["quality"])
     assert (published.warehouse_id, published.embed_credentials) == (WAREHOUSE, False)
     shown = runner.invoke(app, ["status", "-t", "dev", "--bundle", str(bundle)], env={"COLUMNS": "250"}).stdout

@@ -9,14 +9,15 @@ from typing import Any
 
 from lakestreams import Topology
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language and its text."""
+    """A fenced block: its language, the file that it is to be saved as ("": none), and its text."""
 
     language: str
+    title: str
     text: str
 
 

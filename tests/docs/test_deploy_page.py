@@ -29,7 +29,7 @@ HERE = "# on this machine\n"
 
 @pytest.mark.slow
 def test_the_local_commands_run(tmp_path: Path) -> None:
-    (commands,) = [text for text in SHELL if text.startswith(HERE)]
+    commands = "\n".join(text for text in SHELL if text.startswith(HERE))
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / Project("my-streams").wheel_name).touch()  # what a job is made of is not looked into here
     tools = tmp_path / "bin"
@@ -47,6 +47,7 @@ def test_the_local_commands_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\d+ passed", done.stdout)
     assert "ok  target prod: jobs enrichment, maintenance, verify" in done.stdout
+    assert "ok  target dev: jobs enrichment, maintenance, orders, verify" in done.stdout
 
 
 def test_all_commands_exist() -> None:
@@ -72,7 +73,7 @@ def test_the_table_of_jobs_is_the_bundle() -> None:
         assert starts == (job["schedule"]["quartz_cron_expression"] if "schedule" in job else "continuous")
         workers = [one["new_cluster"]["num_workers"] for one in job.get("job_clusters", [])]
         assert compute == (f"job cluster, {workers[0]} workers" if workers else "serverless")
-        again = job["tasks"][0]["max_retries"]
+        again = job["tasks"][0].get("max_retries", -1 if "continuous" in job else 0)
         assert repeats == {-1: "for ever", 0: "never", 1: "1 time"}.get(again, f"{again} times")
         assert ends == (f"{job['timeout_seconds'] // 60} min" if "timeout_seconds" in job else "never")
 

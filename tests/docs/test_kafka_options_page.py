@@ -136,6 +136,6 @@ def test_errors_of_an_example_show_no_secret(heading: str, tmp_path: Path, monke
 def test_outside_of_databricks_a_service_credential_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
     pipeline = load(tmp_path, examples()["A Unity Catalog service credential"])
-    with pytest.raises(LakestreamsError, match="known on Databricks only") as refused:
+    with pytest.raises(LakestreamsError, match="exists on Databricks only") as refused:
         pipeline.kafka.spark_options()
     assert refused.value.code == "LS205"

@@ -20,9 +20,7 @@ from tests.topology.checked import outputs_of
 
 import lakestreams
 from lakestreams.config.compile import load_pipeline
-from lakestreams.deploy.bodies import job_bodies
 from lakestreams.deploy.read import load
-from lakestreams.deploy.template import OWN
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -82,15 +80,17 @@ def test_the_tutorials_widget_is_the_window() -> None:
 @pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.py")), ids=lambda file: file.stem)
 def test_a_notebook_installs_the_wheel_that_its_bundle_deploys(notebook: Path) -> None:
     """Before anything else, and only on Databricks: the lines are comments to Python."""
-    told, install, restart, code = cells(notebook)[:4]
+    told, find, install, restart, code = cells(notebook)[:5]
     assert told.startswith("# Databricks notebook source\n# MAGIC %md")
-    assert install.split() == ["#", "MAGIC", "%pip", "install", "--quiet", OWN.notebook_wheel]
+    assert install.split() == ["#", "MAGIC", "%pip", "install", "--quiet", "$wheel"]
     assert restart.split() == ["#", "MAGIC", "%restart_python"]
     assert "sys.path" not in code
     bundle = load(ROOT, "prod")
-    (library,) = job_bodies(bundle)["correlation"]["tasks"][0]["libraries"]
-    seen = posixpath.normpath(f"{bundle.config['workspace']['file_path']}/notebooks/{OWN.notebook_wheel}")
-    assert seen == library["whl"]
+    (library,) = bundle.jobs["correlation"]["tasks"][0]["libraries"]
+    (place,) = re.findall(r'Path\(\)\.glob\("(.*?)"\)', find)
+    installed = posixpath.normpath(f"notebooks/{place}")
+    assert installed == posixpath.normpath(f"resources/{library['whl']}"), "the wheel that the jobs install"
+    assert installed in bundle.config["sync"]["include"], "and it is there"
 
 
 @pytest.mark.slow

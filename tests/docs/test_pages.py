@@ -12,8 +12,8 @@ from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import errors
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.ingest import batches
-from lakestreams.engine.ledger import fence, ledger
+from lakestreams.engine.ingest import bronze_rows
+from lakestreams.engine.ledger import fence, rows
 from lakestreams.engine.publish import events, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime import failpoints
@@ -22,7 +22,11 @@ from lakestreams.evaluate.sides import EXPECTATION
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 RUN, TABLES = ROOT / "docs" / "run.md", ROOT / "docs" / "tables.md"
-PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    README,
+    *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -55,28 +59,50 @@ def test_the_readmes_yaml_loads_and_is_the_file_in_conf(tmp_path: Path) -> None:
     assert shown.describe() == load_pipeline(ROOT / name).topology.describe()
 
 
-def test_the_readmes_commands_exist() -> None:
+def test_the_first_screen_shows_what_is_needed_and_what_comes_out() -> None:
+    from lakestreams.cli.demo import ENRICHED, OUTPUT
+
+    head = text(README).partition("## ")[0]
+    needed = (
+        "Python 3.11",
+        "JDK 17",
+        "pip install '.[local]'",
+        "lakestreams demo",
+        "make demo",
+        "make test",
+        "](docs/images/overview.svg)",
+    )
+    assert all(what in head for what in (*needed, OUTPUT))
+    rows = [re.split(r" {2,}", line.strip())[:3] for line in head.splitlines()]
+    assert [row for row in rows if row in ENRICHED] == ENRICHED
+    assert len(head.splitlines()) <= 50
+
+
+def test_commands_of_pages_exist() -> None:
     from typer.main import get_command
 
     from lakestreams.cli.app import app
 
-    shell = "".join(block.text for block in blocks(README) if block.language == "sh")
-    targets = set(re.findall(r"^([a-z-]+):", text(ROOT / "Makefile"), re.MULTILINE))
-    assert set(re.findall(r"^make (\S+)", shell, re.MULTILINE)) == {"demo", "test"}
-    assert {"demo", "test"} <= targets
+    used = [
+        (page, *found)
+        for page in PAGES
+        for block in blocks(page)
+        if block.language == "sh"
+        for found in re.findall(r"^lakestreams (\S+)(.*?)(?:#|$)", block.text, re.MULTILINE)
+    ]
+    assert len({page for page, *_ in used}) > 5
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    used = re.findall(r"^lakestreams (\S+)(.*?)(?:#|$)", shell, re.MULTILINE)
-    assert used
-    for name, rest in used:
-        options = {option for parameter in commands[name].params for option in parameter.opts}
-        assert set(re.findall(r"--[\w-]+", rest)) <= options
-        assert all((ROOT / file).is_file() for file in re.findall(r"\S+\.yml", rest))
+    for page, name, rest in used:
+        command = commands[name]
+        if hasattr(command, "commands"):
+            command = command.commands[rest.split()[0]]
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert set(re.findall(r"(?<= )--[\w-]+", rest)) <= options, f"{page.name}: lakestreams {name}{rest}"
 
 
-def test_the_first_screen_names_what_is_needed() -> None:
-    head = text(README).partition("## ")[0]
-    assert all(what in head for what in ("Python 3.11", "JDK 17", "make demo", "make test", "```mermaid"))
-    assert len(head.splitlines()) <= 40
+def test_the_readmes_files_are_there() -> None:
+    shell = "".join(block.text for block in blocks(README) if block.language == "sh")
+    assert all((ROOT / file).is_file() for file in re.findall(r"\S+\.yml", shell))
 
 
 # --- all pages -------------------------------------------------------------------------------------------------------
@@ -110,7 +136,7 @@ def test_every_failpoint_stands_in_the_run_step_by_step() -> None:
 @pytest.mark.parametrize(
     ("heading", "columns"),
     [
-        ("_lakestreams.ledger", ledger.SCHEMA),
+        ("_lakestreams.ledger", rows.SCHEMA),
         ("_lakestreams.epochs", fence.SCHEMA),
         ("_lakestreams.quarantine", quarantine.SCHEMA),
         ("_lakestreams.events", events.SCHEMA),
@@ -127,7 +153,12 @@ def test_every_column_stands_in_its_table(heading: str, columns: str) -> None:
 
 
 def test_every_quarantine_code_is_told() -> None:
-    codes = {batches.MALFORMED_KEY, batches.MALFORMED_VALUE, batches.NO_TIMESTAMP, batches.FUTURE_TIMESTAMP}
+    codes = {
+        bronze_rows.MALFORMED_KEY,
+        bronze_rows.MALFORMED_VALUE,
+        bronze_rows.NO_TIMESTAMP,
+        bronze_rows.FUTURE_TIMESTAMP,
+    }
     codes |= {quarantine.NULL_KEY, quarantine.NULL_VALUE, quarantine.LATE, quarantine.NO_PARTNER, EXPECTATION}
     assert all(f"`{code}`" in text(TABLES) for code in codes)
 

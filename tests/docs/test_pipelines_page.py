@@ -17,11 +17,12 @@ from tests.docs.blocks import blocks
 from tests.topology.checked import outputs_of
 
 from lakestreams.config import load_pipeline
-from lakestreams.config.load import keys_at, read
+from lakestreams.config.load import read
 from lakestreams.config.models import PipelineFile, SourcesFile
 from lakestreams.config.reference import _TABLES
 from lakestreams.config.schema import json_schema
-from lakestreams.topology.node import Sink
+from lakestreams.config.validate import keys_at
+from lakestreams.topology.endpoints import Sink
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -79,9 +80,12 @@ def used_keys(model: type[BaseModel], data: Any, path: tuple[str, ...] = ()) -> 
 
 
 def test_every_key_is_in_an_example() -> None:
-    kafkas = [block.text for block in blocks(ROOT / "docs" / "kafka-options.md") if block.language == "yaml"]
-    shown = {key for text in (SOURCES, *kafkas) for key in used_keys(SourcesFile, yaml.safe_load(text))}
-    for text in PIPELINES:
+    kafkas, formats = (
+        [block.text for block in blocks(ROOT / "docs" / page) if block.language == "yaml"]
+        for page in ("kafka-options.md", "formats.md")
+    )
+    shown = {key for text in (SOURCES, *kafkas, *formats) for key in used_keys(SourcesFile, yaml.safe_load(text))}
+    for text in (*PIPELINES, *formats):
         shown |= set(used_keys(PipelineFile, yaml.safe_load(text)))
     known = {info.alias or name for _, model in _TABLES for name, info in model.model_fields.items()}
     assert known - shown == set()

@@ -25,7 +25,7 @@ from tests.docs.blocks import blocks, topology_of
 from tests.topology.checked import outputs_of
 
 from lakestreams import Long, Topology
-from lakestreams.evaluate.walk import RESERVED
+from lakestreams.evaluate.outputs import RESERVED
 from lakestreams.testing import Result, TopologyTestDriver
 from lakestreams.testing.difference import difference, text_of
 from lakestreams.testing.small import small

@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 from tests.engine.harness import claimed
 
 from lakestreams.engine.ingest import batches as ingest
+from lakestreams.engine.ingest.bronze_rows import create_bronze
 from lakestreams.engine.ledger import fingerprint, settle
+from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, Standing
 from lakestreams.engine.publish import sinks
 from lakestreams.engine.runtime.lake import Lake
-from lakestreams.engine.state import bronze, past
+from lakestreams.engine.state import bronze
+from lakestreams.engine.state.inputs import over
 from lakestreams.evaluate import walk
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.verify.verify import verify
@@ -77,7 +80,7 @@ class Laid:
         spark = self.spark
         self.ledger.create(spark)
         for source in self.topology.sources:
-            ingest.create_bronze(spark, self.lake, self.topology.name, source)
+            create_bronze(spark, self.lake, self.topology.name, source)
         ledger = claimed(spark, self.ledger, "laid", configuration=self._configuration)
         standing = Standing(0, {})
         offsets: dict[tuple[str, int], int] = {}
@@ -91,8 +94,6 @@ class Laid:
                     rows.append(_in_kafka(key, value, *at, offsets[at], ms))
             frame = spark.createDataFrame(rows, _KAFKA)
             ingest.BatchWriter(ledger, self.topology.sources, str(self.root), standing)(frame, number)
-            # each batch goes on from the ledger alone, as the first one of a run does
-            ingest._closed.pop(ledger.run_id, None)
             standing = Standing.after(ledger.ingests(spark, 1))
         return self
 
@@ -102,7 +103,7 @@ class Laid:
         ends = {part.at: part.to_offset for one in ingests for part in one.ranges}
         plan: Plan | None = None
         for read in range(1, len(ingests) + 1):
-            backlog = settle.Backlog(plan, tuple(ingests[:read]))
+            backlog = Backlog(plan, tuple(ingests[:read]))
             number = plan.cycle + 1 if plan else 1
             found = settle.next_plan(
                 number, self._configuration.whole, backlog, ends, {},
@@ -123,7 +124,7 @@ class Laid:
         """The outputs, all cycles' rows in one commit."""
         spark, ledger = self.spark, self.ledger
         plans = ledger.plans(spark, 1, [source.topic for source in self.topology.sources])
-        results = walk.run(self.topology, past.over(spark, ledger, self.topology, plans, {}))
+        results = walk.run(self.topology, over(spark, ledger, self.topology, plans, {}))
         for sink in self.topology.sinks:
             rows = results.outputs[sink.name]
             sinks.create(spark, self.lake, sink, rows.schema, self.topology.name)

@@ -21,8 +21,8 @@ from tests.engine.harness import Bench, facts
 from lakestreams.config.compile import load_pipeline
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.runtime import failpoints
-from lakestreams.engine.runtime.lake import Table
 from lakestreams.engine.runtime.settings import RunSettings
+from lakestreams.engine.runtime.table import Table
 from lakestreams.errors import Fenced
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def main() -> None:
     kafka = {"kafka.bootstrap.servers": servers, "kafka.isolation.level": "read_committed"}
     driver = Driver(spark, WORKS[work](*topics), Lake(str(Path(root))), RunSettings(kafka=kafka))
     driver.start()
-    stages = driver._summary.seconds
+    stages = driver.summary.seconds
     for line in sys.stdin:
         if line == "memory\n":
             tell(memory(spark))

@@ -28,7 +28,7 @@ def test_a_batch_has_no_more_bytes_than_the_bound_unless_one_record_has(most: in
 def test_behind_a_full_batch_the_next_ones_are_near_the_bound(pace: Pace, mean: float) -> None:
     after = pace.after(pace.offsets, mean)
     assert 1 <= after <= pace.most
-    assert after == 1 or after * mean <= 2 * pace.most_bytes
+    assert after <= 2 or after * mean <= 2 * pace.most_bytes  # two are not more than twice the one that there must be
     assert after <= 8 * pace.offsets, "a few light ones do not make the next batch a large one"
 
 

@@ -2,61 +2,93 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from collections.abc import Callable
 
 import pytest
 
-from lakestreams.engine.ingest import pending_append
+from lakestreams.engine.ingest.hand_over import HandOver
+from lakestreams.engine.ingest.pending_append import PendingAppend
+from lakestreams.engine.ledger.plans import Ingest
 from lakestreams.errors import Fenced
 
 
-def test_a_row_does_not_keep_the_round_waiting_and_is_there_at_its_end() -> None:
+@pytest.fixture
+def rows() -> PendingAppend:
+    return PendingAppend()
+
+
+def test_a_row_does_not_keep_the_round_waiting_and_is_there_at_its_end(rows: PendingAppend) -> None:
     may, there = threading.Event(), []
 
     def slow() -> None:
         assert may.wait(10)
         there.append(1)
 
-    with pending_append.rows("run"):
-        pending_append.append("run", slow, waits=False)
+    with rows.round():
+        rows.append(slow, waits=False)
         assert there == []
         may.set()
     assert there == [1]
 
 
-def test_the_next_batch_waits_for_the_row_before_it() -> None:
+def test_the_next_batch_waits_for_the_row_before_it(rows: PendingAppend) -> None:
     there: list[int] = []
 
     def slow() -> None:
         time.sleep(0.1)
         there.append(1)
 
-    with pending_append.rows("run"):
-        pending_append.append("run", slow, waits=False)
-        pending_append.settled("run")
+    with rows.round():
+        rows.append(slow, waits=False)
+        rows.settled()
         assert there == [1]
-        pending_append.append("run", slow, waits=False)
-        pending_append.append("run", lambda: there.append(2), waits=False)
+        rows.append(slow, waits=False)
+        rows.append(lambda: there.append(2), waits=False)
     assert there == [1, 1, 2]
 
 
-def test_a_row_that_is_waited_for_is_there() -> None:
+def test_a_row_that_is_waited_for_is_there(rows: PendingAppend) -> None:
     there: list[int] = []
-    with pending_append.rows("run"):
-        pending_append.append("run", lambda: there.append(1), waits=True)
+    with rows.round():
+        rows.append(lambda: there.append(1), waits=True)
         assert there == [1]
 
 
-def test_without_a_round_in_this_process_it_is_appended_at_once() -> None:
+def test_without_a_round_in_this_process_it_is_appended_at_once(rows: PendingAppend) -> None:
     there: list[int] = []
-    with pending_append.rows("run"):
-        pending_append.append("another run", lambda: there.append(1), waits=False)
+    with rows.round():
+        PendingAppend().append(lambda: there.append(1), waits=False)
         assert there == [1]
-    pending_append.append("run", lambda: there.append(2), waits=False)
-    pending_append.settled("run")
+    rows.append(lambda: there.append(2), waits=False)
+    rows.settled()
     assert there == [1, 2]
+
+
+def test_in_another_process_it_is_appended_at_once_and_the_ledger_is_read() -> None:
+    """As in Spark Connect's worker, to which the function that gets a batch is pickled."""
+    handed, there = HandOver(), []
+    handed.closed(Ingest(1, 1, ()))
+    with handed.pending.round():
+        handed.pending.append(lambda: time.sleep(0.1), waits=False)
+        elsewhere: HandOver = pickle.loads(pickle.dumps(handed))
+        elsewhere.pending.append(lambda: there.append(1), waits=False)
+        assert there == [1]
+    assert (elsewhere.take(0), elsewhere.behind(0)) == (None, [])
+
+
+def test_batches_are_handed_over_once_and_the_newest_stays_known() -> None:
+    handed = HandOver()
+    assert handed.take(0) is None, "the ledger knows"
+    one, two = (Ingest(seq, seq, ()) for seq in (1, 2))
+    handed.closed(one)
+    handed.closed(two)
+    assert handed.behind(0) == [one, two]
+    assert handed.take(0) == [one, two]
+    assert handed.take(2) == []
+    assert handed.behind(0) == [two], "says where bronze stands"
 
 
 def _fails() -> None:
@@ -70,54 +102,54 @@ def _is_fenced() -> None:
     raise Fenced(msg)
 
 
-def test_a_row_that_fails_fails_the_round() -> None:
+def test_a_row_that_fails_fails_the_round(rows: PendingAppend) -> None:
     with (
         pytest.raises(KeyError, match="because of no row"),
-        pending_append.rows("run", lambda error: KeyError(f"because of {error}")),
+        rows.round(lambda error: KeyError(f"because of {error}")),
     ):
-        pending_append.append("run", _fails, waits=False)
+        rows.append(_fails, waits=False)
 
 
-def test_behind_a_row_that_fails_however_late_none_is_appended() -> None:
+def test_behind_a_row_that_fails_however_late_none_is_appended(rows: PendingAppend) -> None:
     there: list[int] = []
 
     def two_rows() -> None:
-        with pending_append.rows("run"):
-            pending_append.append("run", _fails, waits=False)
-            pending_append.append("run", lambda: there.append(1), waits=False)
+        with rows.round():
+            rows.append(_fails, waits=False)
+            rows.append(lambda: there.append(1), waits=False)
 
     with pytest.raises(ValueError, match="no row"):
         two_rows()
     assert there == []
 
 
-def test_behind_a_round_whose_row_has_failed_nothing_is_written() -> None:
+def test_behind_a_round_whose_row_has_failed_nothing_is_written(rows: PendingAppend) -> None:
     """A query that outlives its round must not go on to the next batch."""
     with pytest.raises(ValueError, match="no row"):
-        _ends_with_a_row_that_fails()
+        _ends_with_a_row_that_fails(rows)
     with pytest.raises(ValueError, match="no row"):
-        pending_append.settled("fallen")
+        rows.settled()
     with pytest.raises(ValueError, match="no row"):
-        pending_append.append("fallen", lambda: None, waits=False)
+        rows.append(lambda: None, waits=False)
 
 
-def _ends_with_a_row_that_fails() -> None:
-    with pending_append.rows("fallen"):
-        pending_append.append("fallen", _fails, waits=False)
+def _ends_with_a_row_that_fails(rows: PendingAppend) -> None:
+    with rows.round():
+        rows.append(_fails, waits=False)
 
 
-def _ends_in_a_round_with(row: Callable[[], None]) -> None:
-    with pending_append.rows("run"):
-        pending_append.append("run", row, waits=False)
+def _ends_in_a_round_with(rows: PendingAppend, row: Callable[[], None]) -> None:
+    with rows.round():
+        rows.append(row, waits=False)
         raise KeyError
 
 
-def test_what_ends_the_round_itself_is_what_is_told_with_a_note_of_the_row() -> None:
+def test_what_ends_the_round_itself_is_what_is_told_with_a_note_of_the_row(rows: PendingAppend) -> None:
     with pytest.raises(KeyError) as told:
-        _ends_in_a_round_with(_fails)
+        _ends_in_a_round_with(rows, _fails)
     assert ["no row" in note for note in told.value.__notes__] == [True]
 
 
-def test_a_driver_that_is_fenced_says_so_whatever_else_has_failed() -> None:
+def test_a_driver_that_is_fenced_says_so_whatever_else_has_failed(rows: PendingAppend) -> None:
     with pytest.raises(Fenced):
-        _ends_in_a_round_with(_is_fenced)
+        _ends_in_a_round_with(rows, _is_fenced)

@@ -104,7 +104,7 @@ def test_an_accepted_change_goes_on_and_is_written_down(bench: Bench, topics: tu
     assert found.equal
     told = [note for note in found.notes if "before 5 minutes -> 10 minutes" in note]
     assert told, found.notes
-    assert "behind cycle 1" in told[0]
+    assert "after cycle 1" in told[0]
 
 
 def test_an_accepted_change_holds_before_its_first_cycle_and_may_be_taken_back(

@@ -18,9 +18,8 @@ from tests.reference.stream_table import STREAM, TABLE, Record, in_order, join
 from lakestreams import Topology
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.ingest import batches as ingest
-from lakestreams.engine.ledger.plans import Standing
 from lakestreams.engine.runtime.settings import RunSettings
-from lakestreams.kafka.cluster import ClusterView
+from lakestreams.kafka.cluster_view import ClusterView
 from lakestreams.kafka.noted import TopicPartition
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class Rig:
     def take_over(self) -> Driver:
         bench = self.bench
         self.driver = Driver(bench.spark, bench.topology, bench.lake, self.settings, bench.events.append)
-        self.driver._cluster = FixedCluster(self.log)
+        self.driver.setup.endpoints.cluster = FixedCluster(self.log)
         self.driver.start()
         return self.driver
 
@@ -119,16 +118,19 @@ class Rig:
             (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
             (checkpoint / "offsets" / str(self.batches)).write_text(f"v1\n{{}}\n{json.dumps(shown)}\n")
         driver = self.driver
-        standing = Standing.after(driver._ingests)
-        writer = ingest.BatchWriter(driver._ledger, self.bench.topology.sources, str(checkpoint), standing)
+        ingesting = driver._round.ingesting
+        writer = ingest.BatchWriter(
+            ingesting.ledger, self.bench.topology.sources, str(checkpoint), ingesting.bronze.standing,
+            handed=ingesting.handed,
+        )  # fmt: skip
         writer(self._frame(records), self.batches)
         self.batches += 1
-        driver._process(self.log.ends, ClusterView(self.log.ends))
+        driver._round.cycles.process(self.log.ends, ClusterView(self.log.ends))
 
     def finish(self) -> None:
         """What a round does when its ingest has ended."""
-        self.driver._process({}, ClusterView(self.log.ends))
-        self.driver._finish()
+        self.driver._round.cycles.process({}, ClusterView(self.log.ends))
+        self.driver._round.cycles.finish()
 
     def run(self, batches: Sequence[Sequence[Record]], *, checkpoint: bool = True, restarts: bool = False) -> None:
         """Feeds all batches; with `restarts` a new driver takes over after each, before the cycle is closed."""

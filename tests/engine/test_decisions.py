@@ -15,9 +15,12 @@ from tests.engine.harness import claimed
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
 from lakestreams.engine.publish import quarantine
+from lakestreams.engine.replay import deciding, quarantined
 from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.replay.deciding import Selection
 from lakestreams.engine.replay.edits import Repair
-from lakestreams.engine.replay.requests import Filters, Request, Selection
+from lakestreams.engine.replay.quarantined import Filters
+from lakestreams.engine.replay.requests import Request
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.state.bronze import row_cycle, within
 from lakestreams.errors import NotInQuarantine
@@ -70,7 +73,7 @@ def ledger(spark: SparkSession, tmp_path: Path) -> Ledger:
 
 def states(spark: SparkSession, ledger: Ledger) -> dict[tuple[str, int, int], set[str]]:
     found: dict[tuple[str, int, int], set[str]] = {}
-    for row in replays.standing(spark, ledger).collect():
+    for row in quarantined.standing(spark, ledger).collect():
         found.setdefault((row["topic"], row["offset"], row["attempt"]), set()).add(row["state"])
     return found
 
@@ -89,14 +92,14 @@ def test_a_record_goes_from_open_to_replayed_and_comes_again_with_its_next_attem
 ) -> None:
     assert set.union(*states(spark, ledger).values()) == {"open"}
     assert replays.oldest(spark, ledger, 0) is None
-    made = replays.request(spark, ledger, ALL, "fixed the reader")
+    made = deciding.request(spark, ledger, ALL, "fixed the reader")
     assert made == [Request(1, "a", 3), Request(2, "b", 2)]
     assert set.union(*states(spark, ledger).values()) == {"requested"}
     for selection in (ALL, replace(ALL, again=True)):
-        with pytest.raises(NotInQuarantine, match="of those that fit: 5 requested"):
-            replays.request(spark, ledger, selection)
+        with pytest.raises(NotInQuarantine, match="of the records that match: 5 requested"):
+            deciding.request(spark, ledger, selection)
         with pytest.raises(NotInQuarantine, match="nothing to discard"):
-            replays.discard(spark, ledger, selection)
+            deciding.discard(spark, ledger, selection)
     assert replays.oldest(spark, ledger, 0) == Request(1, "a")
     assert replays.oldest(spark, ledger, 1) == Request(2, "b")
     assert replays.waiting(spark, ledger, 1) == 1
@@ -108,32 +111,32 @@ def test_a_record_goes_from_open_to_replayed_and_comes_again_with_its_next_attem
     put(spark, ledger, [refused("a", 1, attempt=1)])  # it has failed again
     found = states(spark, ledger)
     assert (found["a", 1, 0], found["a", 1, 1]) == ({"replayed"}, {"open"})
-    assert replays.request(spark, ledger, ALL) == [Request(3, "a", 1)]
+    assert deciding.request(spark, ledger, ALL) == [Request(3, "a", 1)]
     assert decisions(spark, ledger)[-1] == (3, "replay", "a", 1, 2, 1)
-    assert replays.request(spark, ledger, replace(only("a", 2), again=True)) == [Request(4, "a", 1)]
+    assert deciding.request(spark, ledger, replace(only("a", 2), again=True)) == [Request(4, "a", 1)]
     assert decisions(spark, ledger)[-1] == (4, "replay", "a", 2, 2, 0)
 
 
 def test_what_is_discarded_or_superseded_is_done_with_unless_it_is_asked_for_again(
     spark: SparkSession, ledger: Ledger
 ) -> None:
-    assert replays.discard(spark, ledger, only("a", 1), "a test's record") == [Request(1, "a", 1)]
-    assert replays.request(spark, ledger, only("a", 2)) == [Request(2, "a", 1)]
+    assert deciding.discard(spark, ledger, only("a", 1), "a test's record") == [Request(1, "a", 1)]
+    assert deciding.request(spark, ledger, only("a", 2)) == [Request(2, "a", 1)]
     assert replays.oldest(spark, ledger, 0) == Request(2, "a"), "a discard is nothing to ingest"
-    gone = replays.standing(spark, ledger).where("topic = 'a' and offset = 2")
+    gone = quarantined.standing(spark, ledger).where("topic = 'a' and offset = 2")
     for _ in range(2):  # a repetition after a crash
         later = gone.select(*replays.RECORD, F.lit("later").alias("reason"))
         replays.supersede(spark, ledger, Request(2, "a"), later)
     assert replays.superseded(spark, ledger, Request(2, "a")).count() == 1
     assert states(spark, ledger)["a", 2, 0] == {"requested"}, "until its batch is closed"
     ledger.record_ingest(spark, Ingest(1, 1, (), request=2))
-    found = {row["offset"]: row for row in replays.standing(spark, ledger).where("topic = 'a'").collect()}
+    found = {row["offset"]: row for row in quarantined.standing(spark, ledger).where("topic = 'a'").collect()}
     assert {offset: (row["state"], row["reason"]) for offset, row in found.items()} == {
         1: ("discarded", "a test's record"), 2: ("superseded", "later"), 3: ("open", None),
     }  # fmt: skip
     own = Selection(Filters(topics=("a",)))
-    assert replays.left_out(spark, ledger, own) == {"discarded": 1, "superseded": 1}
-    assert replays.request(spark, ledger, replace(own, again=True)) == [Request(3, "a", 3)]
+    assert deciding.left_out(spark, ledger, own) == {"discarded": 1, "superseded": 1}
+    assert deciding.request(spark, ledger, replace(own, again=True)) == [Request(3, "a", 3)]
     assert [one[4] for one in decisions(spark, ledger)[-3:]] == [1, 2, 1], "the superseded one was attempt 1"
 
 
@@ -142,10 +145,10 @@ def test_repairs_are_of_the_attempt_that_was_looked_at(spark: SparkSession, ledg
     absent = Repair("a", 0, 99, None, {"value": None})
     stale = Repair("a", 0, 2, 1, {"value": b"x"})
     with pytest.raises(NotInQuarantine, match=r"with this attempt: a-0@99, a-0@2"):
-        replays.request(spark, ledger, Selection(repairs=(mended, absent, stale)))
+        deciding.request(spark, ledger, Selection(repairs=(mended, absent, stale)))
     as_it_is = Repair("b", 1, 7)
     nulled = Repair("b", 0, 1, None, {"key": None, "value": b"\xfe"})
-    made = replays.request(spark, ledger, Selection(repairs=(mended, as_it_is, nulled)))
+    made = deciding.request(spark, ledger, Selection(repairs=(mended, as_it_is, nulled)))
     assert made == [Request(1, "a", 1), Request(2, "b", 2)]
     rows = replays.table(ledger).read(spark).orderBy("request", "offset").collect()
     assert [(row["key"], bytes(row["value"]), row["timestamp_ms"], row["repaired"]) for row in rows] == [
@@ -155,12 +158,12 @@ def test_repairs_are_of_the_attempt_that_was_looked_at(spark: SparkSession, ledg
 
 def test_two_operators_at_once_decide_on_each_record_once(spark: SparkSession, ledger: Ledger) -> None:
     put(spark, ledger, [refused("c", offset) for offset in range(20)])
-    replays.discard(spark, ledger, only("a", 1))
+    deciding.discard(spark, ledger, only("a", 1))
     low = Selection(Filters(topics=("c",), to_offset=12))
     high = Selection(Filters(topics=("c",), from_offset=7))
 
     def decide(selection: Selection) -> int:
-        return sum(one.records for one in replays.request(spark, ledger, selection))
+        return sum(one.records for one in deciding.request(spark, ledger, selection))
 
     with ThreadPoolExecutor(2) as pool:
         counts = list(pool.map(decide, (low, high)))
@@ -171,7 +174,7 @@ def test_two_operators_at_once_decide_on_each_record_once(spark: SparkSession, l
 
 
 def test_filters_choose_what_they_say(spark: SparkSession, ledger: Ledger) -> None:
-    rows = replays.standing(spark, ledger)
+    rows = quarantined.standing(spark, ledger)
     rules = F.when(F.col("offset") == 2, F.array(F.lit("r1"), F.lit("r2"))).otherwise(F.col("rules"))
     rows = rows.withColumn("rules", rules).localCheckpoint()
 
@@ -187,12 +190,14 @@ def test_filters_choose_what_they_say(spark: SparkSession, ledger: Ledger) -> No
     assert places(from_offset=2, to_offset=3) == [("a", 2), ("a", 3)]
     assert places(since_ms=9_000) == [("a", 3), ("b", 1)]
     assert places(states=("replayed", "discarded")) == []
-    groups = [tuple(row) for row in replays.groups(rows).select("code", "node", "rule", "records", "open").collect()]
+    groups = [
+        tuple(row) for row in quarantined.groups(rows).select("code", "node", "rule", "records", "open").collect()
+    ]
     assert groups == [
         ("LATE", "joined", None, 2, 2), ("MALFORMED_VALUE", "b", None, 2, 2), ("MALFORMED_VALUE", "a", None, 1, 1),
         ("MALFORMED_VALUE", "a", "r1", 1, 1), ("MALFORMED_VALUE", "a", "r2", 1, 1),
     ]  # fmt: skip
-    assert [row["offset"] for row in replays.newest(rows, 3).select("offset").collect()] == [3, 1, 7]
+    assert [row["offset"] for row in quarantined.newest(rows, 3).select("offset").collect()] == [3, 1, 7]
 
 
 def test_attempts_lie_in_the_stretches_of_their_batches_and_in_no_other(spark: SparkSession) -> None:

@@ -13,7 +13,8 @@ from tests.engine.harness import ZERO, Bench, assert_ledger_sound, fresh_topics
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.cli import status
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, TableReader, examine, versions
+from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, examine, versions
+from lakestreams.engine.ingest.table_reader import TableReader
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Position, Standing
 from lakestreams.engine.runtime.failpoints import VARIABLE, FailpointReached
@@ -300,7 +301,7 @@ def test_a_topic_and_a_table(spark: SparkSession, broker: Broker, tmp_path: Path
     bench.topology = topology("shop.others")
     with pytest.raises(TopologyChanged, match=r"users: delta shop.users -> shop.others"):
         bench.run()
-    with pytest.raises(TopicRecreated, match=r"shop.others is not the one that was read before"):
+    with pytest.raises(TopicRecreated, match=r"shop.others is not the table that was read before"):
         bench.run(accept_change=True)
 
 
@@ -332,12 +333,16 @@ def test_another_table_of_the_same_name_is_refused(
         _made_anew(bench, 3)
         published = []
         driver = bench.driver()
-        with pytest.raises(TopicRecreated, match=r"Delta table shop.events is not the one that was read before \(id "):
+        with pytest.raises(
+            TopicRecreated, match=r"Delta table shop.events is not the table that was read before \(id "
+        ):
             driver.run()
     elif moment == "between rounds":
         driver.run()
         _made_anew(bench, 3)
-        with pytest.raises(TopicRecreated, match=r"Delta table shop.events is not the one that was read before \(id "):
+        with pytest.raises(
+            TopicRecreated, match=r"Delta table shop.events is not the table that was read before \(id "
+        ):
             driver.round()
     else:
         driver.run()

@@ -56,7 +56,7 @@ def test_rounds_write_now_and_then_and_the_last_of_them_all(
         broker.produce(views, [("u", f"/{number}", 1_000 + number)])
         driver.round()
         assert told(bench) == [1], "the first at once, those that follow within that time not yet"
-    driver._events._wrote_s -= 7_200
+    driver._round.cycles.events._wrote_s -= 7_200
     driver.round()
     assert told(bench) == [1, 2, 3], "in a round that finds nothing new as well"
     broker.produce(views, [("u", "/4", 1_004)])

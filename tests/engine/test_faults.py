@@ -30,7 +30,8 @@ from lakestreams.errors import (
     TopologyInvalid,
     unfold,
 )
-from lakestreams.kafka.cluster import ProbeCluster, connect
+from lakestreams.kafka.cluster import connect
+from lakestreams.kafka.probe_cluster import ProbeCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine import laid
-from tests.engine.test_past import finished
+from tests.engine.test_past_of_tables import finished
 from tests.operators.wild import home
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.ledger.plans import Plan, Range
-from lakestreams.engine.state import past
+from lakestreams.engine.state.inputs import grown, over, partitions_of
 from lakestreams.evaluate import walk
-from lakestreams.evaluate.walk import Results
+from lakestreams.evaluate.inputs import Results
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ def test_records_keep_the_task_of_their_cycle(
     ]  # fmt: skip
     made = finished(spark, tmp_path, counted(), {"views": records}, batches=3)
     plans = made.ledger.plans(spark, 1, ["views"])
-    assert past.grown(plans) == [(3, {"views": 2})]
-    assert past.partitions_of(plans) == {"views": 3}
+    assert grown(plans) == [(3, {"views": 2})]
+    assert partitions_of(plans) == {"views": 3}
 
-    at_once = told(walk.run(made.topology, past.over(spark, made.ledger, made.topology, plans, {})))
+    at_once = told(walk.run(made.topology, over(spark, made.ledger, made.topology, plans, {})))
     one_by_one, kept = [], {}
     for plan in plans:
-        inputs = past.over(spark, made.ledger, made.topology, [plan], kept, keeps=True)
+        inputs = over(spark, made.ledger, made.topology, [plan], kept, keeps=True)
         results = walk.run(made.topology, inputs)
         one_by_one += told(results)
         kept = results.kept
@@ -88,6 +88,6 @@ def test_counts_are_told_where_they_change() -> None:
         ranges = [Range(topic, n, 0, 1) for topic, count in zip("ab", counts, strict=False) for n in range(count)]
         return Plan(cycle, "", (*ranges, Range("a", -1, 0, 1)), {}, 0, 1)
 
-    assert past.grown([plan(4, 2, 2)]) == []
+    assert grown([plan(4, 2, 2)]) == []
     plans = [plan(2, 1), plan(3, 1, 2), plan(7, 1, 2), plan(8, 3, 2), plan(9, 3, 4)]
-    assert past.grown(plans) == [(3, {"a": 1}), (8, {"a": 1, "b": 2}), (9, {"a": 3, "b": 2})]
+    assert grown(plans) == [(3, {"a": 1}), (8, {"a": 1, "b": 2}), (9, {"a": 3, "b": 2})]

@@ -59,6 +59,7 @@ def assert_everything_is_there_once(bench: Bench, topic: str, count: int) -> Non
     assert_ledger_sound(bench)
 
 
+@pytest.mark.soak
 def test_batches_of_large_records_hold_about_the_bound(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """The first batch too: nothing is known of the topic yet, so some records are looked at."""
     topic = fresh_topic(broker)

@@ -19,7 +19,7 @@ from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import Transaction
-from lakestreams.engine.runtime.lake import Table
+from lakestreams.engine.runtime.table import Table
 from lakestreams.errors import LakestreamsError
 from lakestreams.testing.small import small
 
@@ -122,8 +122,8 @@ def empty_append(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Fact
     last = bench.ledger().where("kind = 'ingest'").agg({"seq": "max"}).first()
     assert last is not None
     fallen = bench.driver()
-    ledger = fallen._ledger
-    ledger = claimed(shop.spark, ledger, "fallen", ledger.history(shop.spark), fallen._configured)
+    ledger = fallen.setup.ledger
+    ledger = claimed(shop.spark, ledger, "fallen", ledger.history(shop.spark), fallen.setup.configured)
     nothing = table.read(shop.spark).where("false")
     append_once(shop.spark, ledger, source.topic, nothing, last[0] + 1)
     bench.run()
@@ -134,10 +134,10 @@ Story = Callable[[Shop, pytest.MonkeyPatch, str], Facts]
 MUTANTS: Final[dict[str, tuple[Patch, Story]]] = {
     "bronze is not numbered by epoch": (without_epoch, empty_append),
     "bronze is not sealed": (unsealed(ORDERS.table), Landing(ORDERS, "in flight", "bronze.before")),
-    "bronze is not fenced": (unfenced("idempotent_append"), Landing(ORDERS, "paused", "bronze.before")),
+    "bronze is not fenced": (unfenced("ingest.idempotent_append"), Landing(ORDERS, "paused", "bronze.before")),
     "the ledger is not sealed, a batch": (unsealed(LEDGER), Landing(Statement(LEDGER, "ingest"), "in flight", "ingest.before")),
     "the ledger is not sealed, a plan": (unsealed(LEDGER), Landing(Statement(LEDGER, "plan"), "in flight", "plan.before")),
-    "the ledger is not fenced, a plan": (unfenced("ledger"), Landing(Statement(LEDGER, "plan"), "paused", "plan.before")),
+    "the ledger is not fenced, a plan": (unfenced("ledger.ledger"), Landing(Statement(LEDGER, "plan"), "paused", "plan.before")),
     **{
         f"{name} has no transaction": (unnumbered(name), lost_answers)
         for name in (ORDERS.table, LEDGER, "silver.named", "_lakestreams.quarantine", "_lakestreams.events")

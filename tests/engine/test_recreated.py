@@ -17,11 +17,12 @@ from tests.engine.harness import SILVER, Bench, assert_ledger_sound, at, fresh_t
 from tests.engine.secured import PLAIN, quoted, secured_broker
 
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.driver import Driver
+from lakestreams.engine.ingest.kafka import KafkaIngest
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.errors import OffsetsExpired, TopicRecreated
 from lakestreams.kafka import admin_options
-from lakestreams.run.runner import RunOptions, prepare
+from lakestreams.run.options import LakeOptions, RunOptions, Timing
+from lakestreams.run.runner import prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,7 +139,7 @@ def test_a_running_interval_job_stops_at_a_topic_that_is_made_anew(
     texts = {"sources.yml": SOURCES.format(servers=bench.servers, views=views, users=users), "views.yml": PIPELINE}
     for name, text in texts.items():
         (bench.root / name).write_text(text, encoding="utf-8")
-    options = RunOptions((), root=str(bench.root), interval_ms=1)
+    options = RunOptions(lake=LakeOptions(str(bench.root)), timing=Timing(interval_ms=1))
     (outcome,) = prepare([load_pipeline(bench.root / "views.yml")], options).run(spark, stop)
     assert isinstance(outcome.error, TopicRecreated), outcome.error
     assert f"topic {bench.views} was deleted and created again (id " in outcome.error.message
@@ -172,14 +173,14 @@ def test_a_topic_made_anew_while_a_round_reads_it_gives_no_result(
     """Between the look at the topics and the ingest: what bronze then holds is named, and nothing derived of it."""
     driver = bench.driver()
     driver.run()
-    ingest = Driver._ingest
+    go_on = KafkaIngest._go_on
 
-    def late(self: Driver, *given: Any) -> None:
+    def late(self: KafkaIngest, *given: Any) -> None:
         bench.make_anew(bench.views, 4)
-        ingest(self, *given)
+        go_on(self, *given)
 
     bench.broker.produce(bench.views, at(("alice", "/next", 2)))
-    monkeypatch.setattr(Driver, "_ingest", late)
+    monkeypatch.setattr(KafkaIngest, "_go_on", late)
     with pytest.raises(
         TopicRecreated, match=rf"while it was read .* no cycle has taken {bench.views}-0: offsets 1 to 3"
     ):
@@ -255,10 +256,10 @@ def test_a_sign_in_that_fails_is_a_warning_where_sparks_client_gets_through(
     assert len(bench.enriched()) == 2
     (warning,) = summary.warnings
     assert "topic ids are not compared" in warning
-    assert "does not let the pipeline in" in warning
+    assert "refuses the sign-in" in warning
     assert PASSWORD not in warning
     bench.make_anew(bench.views, 1)
-    with pytest.raises(TopicRecreated, match="ends at offset 1, 2 were read before"):
+    with pytest.raises(TopicRecreated, match="ends at offset 1, but 2 were already read"):
         driver.round()
 
 

@@ -13,10 +13,11 @@ from tests.engine.jobs import order_payments
 
 from lakestreams import EventTime, Json, RegistryJson, StreamsBuilder, Text
 from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.replay import deciding, quarantined
 from lakestreams.engine.replay import ingest as attempts
-from lakestreams.engine.replay import requests as replays
+from lakestreams.engine.replay.deciding import Selection
 from lakestreams.engine.replay.edits import Repair
-from lakestreams.engine.replay.requests import Filters, Selection
+from lakestreams.engine.replay.quarantined import Filters
 from lakestreams.engine.runtime import failpoints
 from lakestreams.errors import NotInQuarantine
 from lakestreams.maintenance.maintain import Options, maintain
@@ -51,7 +52,7 @@ def ask(bench: Bench, mended: dict[tuple[str, int, int], str | None] | None = No
         named = tuple(
             Repair(*place, None, {} if value is None else {"value": value.encode()}) for place, value in mended.items()
         )
-    found = replays.request(bench.spark, ledger(bench), Selection(repairs=named, **more))
+    found = deciding.request(bench.spark, ledger(bench), Selection(repairs=named, **more))
     return sum(one.records for one in found)
 
 
@@ -64,7 +65,9 @@ def bad_records(bench: Bench) -> dict[str, tuple[str, int, int]]:
 def standing(bench: Bench) -> dict[tuple[str, int], str]:
     """Key and attempt of each record in quarantine, with its state."""
     rows = (
-        replays.standing(bench.spark, ledger(bench)).select(F.col("key").cast("string"), "attempt", "state").collect()
+        quarantined.standing(bench.spark, ledger(bench))
+        .select(F.col("key").cast("string"), "attempt", "state")
+        .collect()
     )
     return {(row[0], row[1]): row[2] for row in rows}
 
@@ -105,7 +108,7 @@ def test_a_mended_record_gives_its_row_once_and_a_table_keeps_what_is_newer(
         ("cid", 0): "replayed", ("ann", 0): "replayed", ("bob", 0): "superseded", ("dora", 0): "replayed",
         ("dora", 1): "open",
     }  # fmt: skip
-    (reason,) = replays.standing(spark, ledger(bench)).where("state = 'superseded'").select("reason").first()
+    (reason,) = quarantined.standing(spark, ledger(bench)).where("state = 'superseded'").select("reason").first()
     assert reason == attempts.LATER_IS_THERE
     assert bench.bronze(users).where("attempt > 0").count() == 1
     assert_equal(bench)
@@ -240,7 +243,7 @@ def test_attempts_are_trimmed_as_others_and_a_table_s_behind_a_trim_are_refused(
     assert results(bench) == {
         ("cid", "/1", "US", 1), ("dora", "/2", "<unknown>", 1), ("ann", "/a", "AS", 0), ("bob", "/b", "<unknown>", 0)
     }  # fmt: skip
-    reasons = replays.standing(spark, ledger(bench)).where("state = 'superseded'").select("reason").collect()
+    reasons = quarantined.standing(spark, ledger(bench)).where("state = 'superseded'").select("reason").collect()
     assert [row[0] for row in reasons] == [attempts.TRIMMED]
     found = verify(spark, bench.lake, bench.topology)
     assert found.from_cycle == 3
@@ -317,11 +320,11 @@ def test_a_mended_reader_reads_records_as_they_are_and_discarded_ones_stay_where
     framed = b"\0\0\0\0\1" + b'{"page": "/framed"}'
     broker.produce(topic, [("ann", framed, ZERO + 10), ("bob", None, ZERO + 20), ("cid", BAD, ZERO + 30)])
     bench.run()
-    made = replays.discard(spark, ledger(bench), Selection(Filters(codes=("NULL_VALUE",))), "as it should be")
+    made = deciding.discard(spark, ledger(bench), Selection(Filters(codes=("NULL_VALUE",))), "as it should be")
     assert [one.records for one in made] == [1]
     malformed = Selection(Filters(codes=("MALFORMED_VALUE",)))
     mended = reading(RegistryJson("page string"))
-    chosen = replays.chosen(spark, ledger(mended), malformed)
+    chosen = deciding.chosen(spark, ledger(mended), malformed)
     told = [attempts.outlook(spark, ledger(one), one.topology, chosen) for one in (bench, mended)]
     assert [one.refused for (one,) in told] == [{"MALFORMED_VALUE": 2}, {"MALFORMED_VALUE": 1}]
     assert ask(mended, filters=malformed.filters) == 2

@@ -15,6 +15,7 @@ from lakestreams.engine.ledger.plans import History, Ingest
 from lakestreams.engine.publish import cycle
 from lakestreams.engine.runtime.progress import Event
 from lakestreams.engine.state.policy import FOLLOWS_WITHIN_S
+from lakestreams.engine.takeover import running
 from lakestreams.errors import BrokerUnreachable, IngestFailed
 from lakestreams.verify.verify import verify
 
@@ -49,7 +50,7 @@ def test_the_next_plan_closes_a_cycle_and_without_one_the_next_round(
 ) -> None:
     bench = make(spark, broker, tmp_path)
     views = bench.topology.sources[0].topic
-    driver = bench.driver()
+    driver = bench.driver(interval_ms=30_000)
     driver.start()
     for number in (1, 2):
         broker.produce(views, at(("alice", f"/{number}", number)))
@@ -61,14 +62,18 @@ def test_the_next_plan_closes_a_cycle_and_without_one_the_next_round(
     assert kinds(bench) == ["plan 1", "plan 2", "done 2"]
     driver.round(0)
     assert kinds(bench) == ["plan 1", "plan 2", "done 2"], "an idle round has nothing to say"
-    assert driver._summary.cycles == 2
+    assert driver.summary.cycles == 2
 
     broker.produce(views, at(("alice", "/3", 3)))
     driver.round(FOLLOWS_WITHIN_S + 0.1)
     assert kinds(bench)[3:] == ["plan 3", "done 3"], "who comes back later closes what is there"
     broker.produce(views, at(("alice", "/4", 4)))
     driver.round(0)
+    driver.round(0)
+    (warning,) = running.taken_from(said(bench))
+    assert f"run {said(bench).claim.run_id} (epoch 1) has not ended" in warning  # type: ignore[union-attr]
     driver.end()
+    assert running.taken_from(said(bench)) == []
     assert kinds(bench)[5:] == ["plan 4", "done 4"]
     assert_ledger_sound(bench)
     told = [event.facts["cycle"] for event in bench.events if event.kind == "finished"]
@@ -115,7 +120,7 @@ def test_a_round_that_fails_closes_the_cycle_that_was_left_open(
         message = "no broker"
         raise BrokerUnreachable(message)
 
-    monkeypatch.setattr(driver, "_view", away)
+    monkeypatch.setattr(driver.setup.endpoints, "view", away)
     with pytest.raises(BrokerUnreachable):
         driver.round(0)
     assert kinds(bench) == ["plan 1", "done 1"]
@@ -185,7 +190,7 @@ def test_a_batch_that_was_published_before_its_row_was_there_is_closed_by_the_ne
 
     monkeypatch.setattr(Ledger, "record_ingest", falls)
     driver = bench.driver()
-    driver._tell = listen
+    driver.setup.reporter.listener = listen
     with pytest.raises(IngestFailed, match="before the row was there"):
         driver.run()
     monkeypatch.setattr(Ledger, "record_ingest", record)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pyspark.sql import Row
 
 from lakestreams import Json, StreamsBuilder, Text
+from lakestreams.engine.ledger import rows
 from lakestreams.engine.ledger.plans import Claim, History, Plan, Range
 from lakestreams.engine.publish.cycle import RunCounts
 from lakestreams.engine.takeover import running
@@ -34,6 +36,17 @@ def test_a_run_that_takes_over_an_unfinished_one_says_which_and_when() -> None:
 def test_a_finished_run_is_no_news() -> None:
     assert running.taken_from(History()) == []
     assert running.taken_from(History(epoch=4, plan=plan(1, 0), done_cycle=1, claim=BEFORE)) == []
+
+
+def test_a_run_that_waits_between_rounds_and_has_not_ended_may_still_run() -> None:
+    row = Row(run_id="3f2a", epoch=4, written_at_ms=NOW, options=rows.interval_option(30_000))
+    former, own = Row(epoch=3), Row(epoch=4)
+    for ended, told in ((None, 1), (former, 1), (own, 0)):
+        claim = rows.claim_in(row, NOW, ended)
+        found = running.taken_from(History(epoch=4, plan=plan(1, 0), done_cycle=1, claim=claim))
+        assert ["run 3f2a (epoch 4) has not ended" in one for one in found] == [True] * told
+    once = Row(run_id="3f2a", epoch=4, written_at_ms=NOW, options=rows.interval_option(None))
+    assert running.taken_from(History(epoch=4, claim=rows.claim_in(once, NOW))) == []
 
 
 def test_a_run_that_is_taken_over_can_say_by_whom() -> None:

@@ -36,9 +36,9 @@ def test_what_is_no_plain_identifier_is_refused(name: str) -> None:
         ("gold=a", "--schemas: 'gold=a'"),
         ("raw", "--schemas: 'raw'"),
         ("bronze=a,", "--schemas: ''"),
-        ("bronze=a,bronze=b", "'bronze=b' stands beside another one of its kind"),
-        ("bronze=a,control=A", "bronze and control are both to be in the schema A"),
-        ("bronze=silver", "bronze and silver are both to be in the schema silver"),
+        ("bronze=a,bronze=b", "'bronze=b' names a schema of this kind a second time"),
+        ("bronze=a,control=A", "bronze and control would both use the schema A"),
+        ("bronze=silver", "bronze and silver would both use the schema silver"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(text: str, told: str) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
-from lakestreams.engine.ledger.settle import Backlog, Frontier, Silence, holding, idle_plan, next_plan
+from lakestreams.engine.ledger.settle import Frontier, holding, next_plan
+from lakestreams.engine.ledger.silence import Silence, idle_plan
 from lakestreams.engine.publish.cycle import RunCounts
 from lakestreams.kafka.noted import TopicPartition
 

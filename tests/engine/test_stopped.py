@@ -15,7 +15,7 @@ from tests.engine.test_kafka_sink import consumed
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.runtime import failpoints
-from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig, TooManyBadRecords
+from lakestreams.errors import BufferFull, ExpectationFailed, PlanUnderOtherConfig, TooManyBadRecords
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -110,11 +110,32 @@ def test_too_many_unreadable_records_are_let_through_by_another_configuration(
     broker.produce(views, PAGES)
     bench = Bench(spark, broker, tmp_path, topology(views))
     driver = bench.driver()
-    driver._counts.require_share = _refuses  # type: ignore[method-assign]
+    driver.start()
+    driver._round.cycles.counts.require_share = _refuses
     with pytest.raises(TooManyBadRecords):
-        driver.run()
+        driver.round()
     replace(bench, topology=topology(views, step="expect_or_drop")).run()
     assert out(bench, views) == ("13", "13")
+
+
+@pytest.mark.soak
+def test_a_full_buffer_stops_a_cycle_before_its_first_row(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    views, _ = fresh_topics(broker)
+    broker.produce(views, PAGES)
+
+    def held(**options: Any) -> Topology:
+        builder = StreamsBuilder("stopped")
+        table = builder.table(views, key=Text("user"), value=Text("page"), name="views")
+        table.suppress("1 h", max_records=1, name="held", **options).to_delta(ROWS)
+        return builder.build()
+
+    bench = Bench(spark, broker, tmp_path, held(when_full="shutdown"))
+    for _ in range(2):
+        with pytest.raises(BufferFull, match="2 keys wait in task"):
+            bench.run()
+    emitting = replace(bench, topology=held())
+    emitting.run()
+    assert sorted(row["page"] for row in emitting.silver(ROWS).collect()) == ["1", "x"]
 
 
 def _refuses(_: float) -> None:
@@ -132,9 +153,10 @@ def test_a_cycle_whose_topic_was_begun_is_in_doubt_until_somebody_accepts_that(
     failing = Bench(spark, broker, tmp_path, topology(views, step="expect_or_fail", table=False))
     monkeypatch.setenv(failpoints.VARIABLE, "kafka.before:1:raise")
     refusing = failing.driver()
-    refusing._counts.require_share = _refuses  # type: ignore[method-assign]
+    refusing.start()
+    refusing._round.cycles.counts.require_share = _refuses
     with pytest.raises(TooManyBadRecords):
-        refusing.run()
+        refusing.round()
     with pytest.raises(failpoints.FailpointReached):
         failing.run()
     failpoints.passed.clear()

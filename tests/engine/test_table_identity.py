@@ -18,7 +18,7 @@ from tests.engine.harness import page_views
 from tests.engine.test_delta_sources import TableBench
 
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.ingest import batches
+from lakestreams.engine.ingest import bronze_rows
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.state import snapshots
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams import Topology
-    from lakestreams.engine.runtime.lake import Table
+    from lakestreams.engine.runtime.table import Table
 
 pytestmark = pytest.mark.slow
 
@@ -241,7 +241,7 @@ def test_upkeep_is_let_pass_a_restore_takes_a_change_back_and_one_that_is_meant_
     with pytest.raises(TableChanged) as found:
         lake.known("named")
     assert found.value.hint is not None
-    statement = found.value.hint.partition(" takes it back")[0]
+    statement = found.value.hint.partition(" undoes it")[0]
     assert statement.startswith("RESTORE TABLE")
     spark.sql(statement)
     assert lake.known("named") == []
@@ -280,7 +280,7 @@ def test_topics_that_meet_in_one_bronze_table_are_told_apart_by_its_owner(
     place = Lake(str(tmp_path))
     one, other = (page_views(topic, f"users_{topic}", pipeline=pipeline) for pipeline, topic in (first, second))
     for topology in (one, other):
-        batches.create_bronze(spark, place, topology.name, topology.sources[0])
+        bronze_rows.create_bronze(spark, place, topology.name, topology.sources[0])
     table_identity.look(spark, Ledger(place, one.name), one).require_own()
     with pytest.raises(TableOwned) as found:
         table_identity.look(spark, Ledger(place, other.name), other).require_own()

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import claimed
-from tests.engine.test_ingest_rows import NOW, SOURCE, Sent, batch
+from tests.engine.test_bronze_rows import NOW, SOURCE, Sent, batch
 
 from lakestreams import StreamsBuilder, invariants
-from lakestreams.engine.ingest import batch_metrics, batches
+from lakestreams.engine.ingest import batch_metrics, bronze_rows
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.runtime import write_metrics
-from lakestreams.engine.runtime.lake import Lake, Table
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.table import Table
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.testing.small import small
 
@@ -68,14 +69,14 @@ class Place:
         ledger = Ledger(Lake(str(root)), "p")
         ledger.create(spark)
         self.ledger = claimed(spark, ledger, "run")
-        batches.create_bronze(spark, ledger.lake, "p", self.source)
+        bronze_rows.create_bronze(spark, ledger.lake, "p", self.source)
 
     @property
     def bronze(self) -> Table:
         return self.ledger.lake.bronze("p", self.source.topic)
 
     def rows(self, sent: list[Sent], seq: int = SEQ) -> DataFrame:
-        return batches.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW)
+        return bronze_rows.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW)
 
     def telling(self, partitions: tuple[int, ...] | None = (0, 1, 2), seq: int = SEQ) -> batch_metrics.Telling:
         return batch_metrics.Telling(self.ledger, self.source, partitions, self.rules, seq, NOW)

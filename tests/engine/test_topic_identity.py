@@ -11,7 +11,7 @@ import pytest
 from lakestreams.engine.ingest.topic_identity import require_same, require_unchanged, warnings
 from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Range
 from lakestreams.errors import TopicRecreated
-from lakestreams.kafka.cluster import ClusterView
+from lakestreams.kafka.cluster_view import ClusterView
 from lakestreams.kafka.noted import Noted
 
 AT, OTHER = ("views", 0), ("views", 1)
@@ -50,7 +50,7 @@ ANOTHER: dict[str, tuple[ClusterView, ClusterView, dict[Any, int], str]] = {
     "another id, and only transaction markers were read": (
         VIEW, replace(VIEW, topic_ids={"views": "B"}), {AT: 1}, "id A, now B"),
     "an end before what was read": (
-        VIEW, replace(VIEW, ends={AT: 9, OTHER: 3}), READ, "partition 0 ends at offset 9, 10 were read before"),
+        VIEW, replace(VIEW, ends={AT: 9, OTHER: 3}), READ, "partition 0 ends at offset 9, but 10 were already read"),
     "an end before what was read, without ids": (
         ClusterView({}), replace(without_ids(VIEW), ends={AT: 10, OTHER: 2}), READ, "partition 1 ends at offset 2"),
     "a leader epoch that went back, without ids": (
@@ -80,10 +80,10 @@ def test_a_delta_table_of_another_id_is_another_table() -> None:
     before = ClusterView({at: 3 << 32}, topic_ids={TABLE: "A"})
     require_same(before.noted, before, {at: 3 << 32}, CALLED)
     with pytest.raises(
-        TopicRecreated, match=r"Delta table shop.users is not the one that was read before \(id A, now B\)"
+        TopicRecreated, match=r"Delta table shop.users is not the table that was read before \(id A, now B\)"
     ):
         require_same(before.noted, replace(before, topic_ids={TABLE: "B"}), {at: 3 << 32}, CALLED)
-    with pytest.raises(TopicRecreated, match=r"Delta table shop.users has 2 versions, 3 were read before"):
+    with pytest.raises(TopicRecreated, match=r"Delta table shop.users has 2 versions, but 3 were already read"):
         require_same(before.noted, replace(before, ends={at: 2 << 32}), {at: 3 << 32}, CALLED)
 
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.engine.harness import Bench, fresh_topics, page_views
 
-from lakestreams.engine import driver
+from lakestreams.engine import settling
+from lakestreams.engine.driver import Driver
 from lakestreams.engine.ingest import batches
 from lakestreams.engine.ledger.plans import Range
 from lakestreams.engine.runtime import tuning
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.engine.runtime.tuning import BUFFERS, FEW, SETTINGS, SHUFFLES, ZONE, Tuning, in_utc
+from lakestreams.expectations.rules import RecordRules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,12 +141,12 @@ def test_a_large_backlog_is_counted_as_the_session_is_set(
         seen.append(spark.conf.get(SHUFFLES))
         return {}
 
-    monkeypatch.setattr(driver, "cut_below", spying)
+    monkeypatch.setattr(settling, "cut_below", spying)
     topology = page_views("views", "users")
-    one = driver.Driver(spark, topology, Lake(str(tmp_path)), RunSettings(kafka={}))
-    with one._tuning.few():
+    one = Driver(spark, topology, Lake(str(tmp_path)), RunSettings(kafka={}))
+    with one.setup.tuning.few():
         for records in (FEW, FEW + 1):
-            one._cut([Range("views", 0, 0, records)], None, 1)
+            settling.cut(one.setup, RecordRules(), [Range("views", 0, 0, records)], None, 1)
     assert seen == ["1", own[SHUFFLES]]
 
 
@@ -162,7 +164,7 @@ def test_a_run_leaves_the_session_as_it_was(
         seen[event.kind] = settings(spark)
 
     listening = bench.driver()
-    listening._tell = listen
+    listening.setup.reporter.listener = listen
     listening.run()
     assert bench.silver().count() == 1
     assert seen["published"] == SETTINGS

@@ -17,6 +17,7 @@ from tests.engine.late import Statement, under_way
 from lakestreams import StreamsBuilder, Text
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.ledger import fence
+from lakestreams.engine.ledger import ledger as ledgers
 from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, StoredState
@@ -249,7 +250,7 @@ def test_a_takeover_while_such_a_row_is_being_written_stops_it(
 ) -> None:
     """It looked at the fence before the takeover and would commit behind it."""
     go_on, begun = tmp_path / "go-on", tmp_path / "begun"
-    real = Ledger._frame
+    real = ledgers.frame_of
 
     @F.udf("string")
     def slow(pipeline: str) -> str:
@@ -271,7 +272,7 @@ def test_a_takeover_while_such_a_row_is_being_written_stops_it(
         except Exception as error:  # noqa: BLE001 - it is what is asked for
             found.append(error)
 
-    monkeypatch.setattr(Ledger, "_frame", staticmethod(frame))
+    monkeypatch.setattr(ledgers, "frame_of", frame)
     thread = threading.Thread(target=write)
     thread.start()
     while not begun.exists():

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.test_ingest_rows import KAFKA, NOW
+from tests.engine.test_bronze_rows import KAFKA, NOW
 
 from lakestreams import Json, RegistryJson, StreamsBuilder, Text
 from lakestreams.engine.ingest import unseen
-from lakestreams.engine.ingest.batches import bronze_rows
+from lakestreams.engine.ingest.bronze_rows import bronze_rows
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.formats.json import Declared
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from tests.topology.checked import outputs_of
 
 from lakestreams import KStream, KTable, StreamsBuilder, Text, agg
-from lakestreams.evaluate import walk
+from lakestreams.evaluate.outputs import RESERVED
 from lakestreams.testing import TopologyTestDriver
 from lakestreams.testing.small import small
 
@@ -212,7 +212,7 @@ def test_all_pairings_are_accepted_and_no_output_forbids_nulls(spark: SparkSessi
         shape = Shape(*sides, [kind for kind in KINDS if kind not in NO_KEYS])
         SHAPES[name](shape).to_delta("out")
         (output,) = outputs_of(shape.builder.build(), spark).values()
-        own = [field for field in output.schema.fields if field.name not in walk.RESERVED]
+        own = [field for field in output.schema.fields if field.name not in RESERVED]
         assert own
         assert [field.name for field in own if not (field.nullable and allows_nulls(field.dataType))] == []
 

@@ -124,7 +124,7 @@ def test_a_rule_is_checked_against_the_schema_before_the_start(spark: SparkSessi
     mapped.to_delta("silver.x").holds(invariants.UniqueKey(columns=("y",)))
     _, faults = check(builder.build(), spark)
     told = {(fault.code, fault.where) for fault in faults}
-    assert (UnknownColumn.code, 'source "s"') in told
+    assert (UnknownColumn.code, 'expectation "wrong" of s') in told
     assert sum(code == UnknownColumn.code for code, _ in told) >= 2
     assert any("reflect" in fault.message for fault in faults)
 

@@ -18,7 +18,8 @@ from lakestreams.errors import ExpressionRefused, LakestreamsError, TopologyInva
 from lakestreams.expressions.environment import References, Written, digest, references_in, resolved
 from lakestreams.expressions.parse import compile_expression
 from lakestreams.run import failure
-from lakestreams.run.runner import RunOptions, load
+from lakestreams.run.options import FileOptions
+from lakestreams.run.runner import load
 from lakestreams.sql import literal
 from lakestreams.testing.difference import text_of
 
@@ -125,7 +126,7 @@ def test_nothing_that_is_recorded_or_shown_has_the_value(path: Path) -> None:
 
 def test_messages_of_jobs_and_commands_have_the_reference(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure, "_secretive", [])
-    load(RunOptions((path,)))
+    load(FileOptions((path,)))
     error = LakestreamsError(f"""cannot resolve "concat(page, {SECRET})" due to ...""", hint=SECRET)
     failure.redact_error(error)
     assert "hunter" not in str(error)

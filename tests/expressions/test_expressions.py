@@ -144,8 +144,12 @@ def test_a_column_of_both_sides_or_of_neither_is_a_fault():
         compile_expression("user", "conf/x.yml:3").render(sides)
     assert both.value.hint == "write views.user or users.user"
     assert both.value.where == "conf/x.yml:3"
-    with pytest.raises(UnknownColumn, match="neither side has a column 'nothing'"):
+    with pytest.raises(UnknownColumn, match="neither side has a column 'nothing'") as neither:
         compile_expression("nothing").render(sides)
+    assert neither.value.hint == "views has: page, user; users has: region, user"
+    with pytest.raises(UnknownColumn) as neither:
+        compile_expression("regoin").render(sides)
+    assert neither.value.hint.startswith("did you mean 'region'? views has: ")
 
 
 @given(st.text(max_size=60))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.formats.cases import BAD, differences, read
 
 from lakestreams import ConnectJson, DebeziumJson
 from lakestreams.testing.encode import encode
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DELETED = "deleted"  # stands for a null that the bytes tell
 SOURCE = {
@@ -50,6 +47,15 @@ EVENTS: dict[str, tuple[bytes, Any]] = {
     "update": (event(op="u", before={"id": 1, "name": "Eva", "city": "Oslo"}, after=ADA), ADA),
     "delete": (event(op="d", before=ADA), DELETED),
     "delete, nothing of before": (event(op="d", before=..., after=...), DELETED),
+    "a document of MongoDB": (event(op="c", after='{"_id": {"$oid": "65"}, "name": "Ada", "city": "Rome"}'), ADA),
+    "a document with signs that are escaped": (
+        event(op="u", after='{"name": "A\\"d\\u00e4", "city": null}'), {"name": 'A"dä'}
+    ),
+    "a document that is broken": (event(op="c", after='{"name": "Ada"'), BAD),
+    "a document that is no object": (event(op="c", after='"Ada"'), BAD),
+    "a document with half of a pair": (event(op="c", after='{"name": "\\ud83d"}'), BAD),
+    "a document with a value of another type": (event(op="c", after='{"visits": "5"}'), BAD),
+    "a deleted document": (event(op="d", before='{"name": "Ada"}', after=None), DELETED),
     "a column that is null": (event(op="u", after={"name": "Ada", "city": None}), {"name": "Ada"}),
     "a row without our columns": (event(op="c", after={"id": 1}), {}),
     "columns named as the event's parts": (
@@ -113,10 +119,10 @@ MESSAGES = {
 }
 
 
-def test_debezium_json(spark: SparkSession) -> None:
+def test_debezium_json() -> None:
     given = DebeziumJson("name string, city string, visits bigint")
     nulls = {name for name, (_, want) in DEBEZIUM_CASES.items() if want == DELETED}
-    found = read(spark, given, {name: raw for name, (raw, _) in DEBEZIUM_CASES.items()}, nulls)
+    found = read(given, {name: raw for name, (raw, _) in DEBEZIUM_CASES.items()}, nulls)
     wanted = {name: None if want == DELETED else want for name, (_, want) in DEBEZIUM_CASES.items()}
     assert differences(found, wanted) == {}
     assert {name: found[name][1] for name in MESSAGES} == MESSAGES
@@ -125,7 +131,7 @@ def test_debezium_json(spark: SparkSession) -> None:
     assert found["another type in the row"][1] == found["cut off"][1] == unfit
 
 
-def test_connect_json(spark: SparkSession) -> None:
+def test_connect_json() -> None:
     cases: dict[str, tuple[bytes | None, Any]] = {
         "null": (None, None),
         "key": (wrapped(b'{"id": 1}'), {"id": 1}),
@@ -150,7 +156,7 @@ def test_connect_json(spark: SparkSession) -> None:
         "empty": (b"", BAD),
     }
     nulls = {name for name, (_, want) in cases.items() if want == DELETED}
-    found = read(spark, ConnectJson("id bigint, shop string"), {name: raw for name, (raw, _) in cases.items()}, nulls)
+    found = read(ConnectJson("id bigint, shop string"), {name: raw for name, (raw, _) in cases.items()}, nulls)
     wanted = {name: None if want == DELETED else want for name, (_, want) in cases.items()}
     assert differences(found, wanted) == {}
     assert found["bare"][1] == "no payload; Json reads objects without Connect's wrapper"

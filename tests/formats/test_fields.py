@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.formats.cases import told
 
 from lakestreams import ConnectJson, DebeziumJson, Json, RegistryJson
 from lakestreams.errors import InvalidFormat
@@ -25,7 +26,7 @@ FLAT: dict[str, Any] = {
     "line": "a\nb", "backslash": "a\\nb", "empty": "", "digits": "2024", "sql": "a: int>, b<`;--", "size": "größe",
     "smile": "\U0001f600", "word": "select", "small": "id", "capital": "ID", "this": "that", "that": "this", "plain": "plain",
 }  # fmt: skip
-DEEP: dict[str, Any] = FLAT | {
+DEEP: dict[str, Any] = {"user_id": "user-id", "dot": "a.b", "word": "select"} | {
     "city": ["address", "city"], "zip": ["address", "post-code"], "deep": ["x", "b.c", "d"], "in_capitals": ["address", "CITY"],
     "who": "the-user", "tags": "the tags",
 }  # fmt: skip
@@ -55,16 +56,11 @@ def raw_of(kind: str, content: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_field_is_read_as_the_column_that_names_it(spark: SparkSession, name: str) -> None:
+def test_a_field_is_read_as_the_column_that_names_it(name: str) -> None:
     schema, content, columns = case(CASES[name])
-    raw = [bytearray(raw_of(kind, content)) for kind in FORMATS]
-    told = {}
     for kind, made in FORMATS.items():
-        parsed = made(schema, CASES[name]).parse(F.col(kind))
-        told[kind] = F.coalesce(F.to_json(parsed.value), F.concat(F.lit('"'), parsed.error, F.lit('"'))).alias(kind)
-    row = spark.createDataFrame([raw], ", ".join(f"{kind} binary" for kind in FORMATS)).select(*told.values()).first()
-    assert row is not None
-    assert {kind: json.loads(row[kind]) for kind in FORMATS} == dict.fromkeys(FORMATS, columns)
+        ((value, error),) = told(made(schema, CASES[name]), [raw_of(kind, content)])
+        assert (value, error) == (columns, None), kind
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,20 +68,16 @@ def test_a_column_is_written_to_the_field_that_it_names(spark: SparkSession, nam
     schema, _, columns = case(CASES[name])
     given = Json(schema, CASES[name])
     frame = spark.createDataFrame([(columns,), (None,)], f"v {struct_type(given.fields)}")
-    again = given.parse(F.col("raw")).value
-    rows = frame.withColumn("raw", given.write(F.col("v"))).select("*", again.alias("again")).collect()
-    full, null = sorted(rows, key=lambda row: row["v"] is None)
-    assert json.loads(full["raw"]) == given.places.put(columns)
-    assert (full["again"], null["again"], null["raw"]) == (full["v"], None, None)
+    rows = frame.select(given.write(F.col("v")).alias("raw")).collect()
+    full, null = sorted((row["raw"] for row in rows), key=lambda raw: raw is None)
+    assert json.loads(full) == given.places.put(columns)
+    assert null is None
+    assert told(given, [bytes(full), None]) == [(columns, None), (None, None)]
 
 
-def test_what_a_misfit_leaves_is_an_error_under_other_names_as_well(spark: SparkSession) -> None:
+def test_what_a_misfit_leaves_is_an_error_under_other_names_as_well() -> None:
     given = {"flat": Json("id int", {"id": "the-id"}), "inside": Json("id int", {"id": ["a", "id"]})}
-    cases = [b'{"the-id": "x"}', b'{"a": {"id": "x"}}', b'{"the-id": 1', b"[]", b'{"a": 5}', b'{"the-id": 1} x']
-    frame = spark.createDataFrame([(bytearray(one),) for one in cases], "raw binary")
-    errors = [given[name].parse(F.col("raw")).error.isNotNull().alias(name) for name in given]
-    found = {bytes(row["raw"]): (row["flat"], row["inside"]) for row in frame.select("raw", *errors).collect()}
-    assert found == {
+    wanted = {
         b'{"the-id": "x"}': (True, False),
         b'{"a": {"id": "x"}}': (False, True),
         b'{"the-id": 1': (True, True),
@@ -93,6 +85,8 @@ def test_what_a_misfit_leaves_is_an_error_under_other_names_as_well(spark: Spark
         b'{"a": 5}': (False, True),
         b'{"the-id": 1} x': (True, True),
     }
+    errors = [[error is not None for _, error in told(how, wanted)] for how in given.values()]
+    assert dict(zip(wanted, zip(*errors, strict=True), strict=True)) == wanted
 
 
 def test_in_tests_a_row_is_given_by_its_columns() -> None:

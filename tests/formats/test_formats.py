@@ -1,4 +1,4 @@
-"""Formats over raw bytes: what each record becomes, a struct or an error; all cases of a format in one Spark job."""
+"""Formats over raw bytes: what each record becomes, a struct or an error."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from lakestreams.formats.schema import parse_ddl
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+UTC = dt.timezone.utc  # noqa: UP017 - `dt.UTC` reads worse beside datetime
+
 # --- text and long ---------------------------------------------------------------------------------------------------
 
 
-def test_text(spark: SparkSession) -> None:
+def test_text() -> None:
     cases: dict[str, tuple[bytes | None, Any]] = {
         "null": (None, None),
         "empty": (b"", {"page": ""}),
@@ -39,17 +41,17 @@ def test_text(spark: SparkSession) -> None:
         "beyond unicode": (b"\xf5\x80\x80\x80", BAD),
         "latin-1": ("ä".encode("latin-1"), BAD),
     }
-    found = read(spark, Text("page"), {name: raw for name, (raw, _) in cases.items()})
+    found = read(Text("page"), {name: raw for name, (raw, _) in cases.items()})
     assert differences(found, {name: want for name, (_, want) in cases.items()}) == {}
     assert found["lone byte"][1] == "not valid UTF-8"
 
 
-def test_long(spark: SparkSession) -> None:
+def test_long() -> None:
     numbers = [0, 1, -1, 255, 256, -256, 2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 2**62 + 12345, -(2**62) - 12345]
     cases: dict[str, bytes | None] = {str(number): struct.pack(">q", number) for number in numbers}
     broken = {"empty": b"", "seven": b"\x00" * 7, "nine": b"\x00" * 9, "nine, high": b"\xff" * 9, "four": b"\x00\x00\x00\x01",
               "text": b"12", "sixteen": b"\xff" * 16}  # fmt: skip
-    found = read(spark, Long("n"), cases | broken | {"null": None})
+    found = read(Long("n"), cases | broken | {"null": None})
     assert {name: found[name] for name in cases} == {str(number): ({"n": number}, None) for number in numbers}
     assert differences(found, dict.fromkeys(broken, BAD)) == {}
     assert found["nine"][1] == "a long has 8 bytes, not 9"
@@ -62,7 +64,6 @@ SCHEMA = (
     "a int, big bigint, s string, f double, ok boolean, d decimal(5,2), day date, at timestamp, "
     "n struct<x: bigint, y: array<string>>, l array<int>, m map<string, int>"
 )
-UTC = dt.timezone.utc  # noqa: UP017 - `dt.UTC` reads worse beside datetime
 
 
 def deep(levels: int) -> bytes:
@@ -84,7 +85,7 @@ JSON_CASES: dict[str, tuple[bytes | None, Any]] = {
     "boolean": (b'{"ok": false}', {"ok": False}),
     "decimal": (b'{"d": -999.99}', {"d": Decimal("-999.99")}),
     "date": (b'{"day": "2024-02-29"}', {"day": dt.date(2024, 2, 29)}),
-    "timestamp": (b'{"at": "2024-02-29T12:00:00.5+02:00"}', {"at": dt.datetime(2024, 2, 29, 10, 0, 0, 500_000)}),  # noqa: DTZ001
+    "timestamp": (b'{"at": "2024-02-29T12:00:00.5+02:00"}', {"at": dt.datetime(2024, 2, 29, 10, 0, 0, 500_000, UTC)}),
     "struct": (b'{"n": {"x": 5, "y": ["p", null]}}', {"n": {"x": 5, "y": ["p", None]}}),
     "empty struct": (b'{"n": {}}', {"n": {"x": None, "y": None}}),
     "arrays": (b'{"l": [1, null, 3]}', {"l": [1, None, 3]}),
@@ -177,9 +178,9 @@ WRONG_NOW: dict[str, tuple[bytes, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def json_found(spark: SparkSession) -> dict[str, tuple[Any, str | None]]:
+def json_found() -> dict[str, tuple[Any, str | None]]:
     both = JSON_CASES | WRONG_NOW
-    return read(spark, Json(SCHEMA), {name: raw for name, (raw, _) in both.items()})
+    return read(Json(SCHEMA), {name: raw for name, (raw, _) in both.items()})
 
 
 def test_json(json_found: dict[str, tuple[Any, str | None]]) -> None:
@@ -197,12 +198,12 @@ def test_json_errors_say_what_is_wrong(json_found: dict[str, tuple[Any, str | No
     assert json_found["text for int"][1] == f"does not fit {SCHEMA}"
 
 
-def test_names_inside_a_struct_keep_their_capitals(spark: SparkSession) -> None:
-    found = read(spark, Json("n struct<userId: int>"), {"one": b'{"n": {"userId": 5}}'})
+def test_names_inside_a_struct_keep_their_capitals() -> None:
+    found = read(Json("n struct<userId: int>"), {"one": b'{"n": {"userId": 5}}'})
     assert found == {"one": ({"n": {"userId": 5}}, None)}
 
 
-def test_registry_json(spark: SparkSession) -> None:
+def test_registry_json() -> None:
     prefix = b"\x00\x00\x00\x01\x02"
     cases: dict[str, tuple[bytes | None, Any]] = {
         "null": (None, None),
@@ -220,7 +221,7 @@ def test_registry_json(spark: SparkSession) -> None:
         "wrong type behind": (prefix + b'{"a": "x"}', BAD),
         "invalid UTF-8 behind": (prefix + b'{"a": "\xff"}', BAD),
     }
-    found = read(spark, RegistryJson("a int"), {name: raw for name, (raw, _) in cases.items()})
+    found = read(RegistryJson("a int"), {name: raw for name, (raw, _) in cases.items()})
     assert differences(found, {name: want for name, (_, want) in cases.items()}) == {}
     assert "no registry prefix" in str(found["bare"][1])
     assert found["wrong type behind"][1] == "does not fit a int"

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams import ConnectJson, Json, Long, RegistryJson, Text
-from lakestreams.engine.ingest.batches import typed_rows
+from lakestreams.engine.ingest.bronze_rows import typed_rows
 from lakestreams.topology.endpoints import Source
 
 if TYPE_CHECKING:

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812
 from tests.formats import oracle
+from tests.formats.cases import told
 
 from lakestreams import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
-from lakestreams.formats.base import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
-
     from lakestreams.formats import Format
 
 REFUSED = "refused"
@@ -122,43 +119,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-def found_of(spark: SparkSession, given: list[Given]) -> dict[str, list[tuple[Any, str | None]]]:
-    """What each record became, with its error, in one Spark job a schema."""
-    found = {}
-    for one in given:
-        rows = [(place, bytearray(raw)) for place, raw in enumerate(one.records)]
-        frame = spark.createDataFrame(rows, "place int, raw binary").coalesce(1)
-        read = frame.withColumn("read", one.how.read(F.col("raw")))
-        parsed = one.how.parse(F.col("raw"), F.col("read"))
-        told = read.select("place", parsed.value.alias("value"), parsed.error.alias("error"))
-        numbered = told.withColumn("value", _numbered(one.how))
-        found[one.name] = [(_row(row["value"]), row["error"]) for row in numbered.orderBy("place").collect()]
-    return found
-
-
-def _numbered(how: Format) -> Any:
-    """The value with its moments in microseconds, wherever they are."""
-    kind = struct_type(how.fields)
-    if "timestamp" not in kind.replace("timestamp_ntz", ""):
-        return F.col("value")
-    columns = [_moments(F.col("value")[field.name], field.type).alias(field.name) for field in how.fields]
-    return F.when(F.col("value").isNotNull(), F.struct(*columns))
-
-
-def _moments(x: Any, kind: str) -> Any:
-    if kind == "timestamp":
-        return F.unix_micros(x)
-    if kind == "array<timestamp>":
-        return F.transform(x, F.unix_micros)
-    if kind == "map<string, timestamp>":
-        return F.transform_values(x, lambda _, one: F.unix_micros(one))
-    if kind == "struct<y: timestamp>":
-        return F.when(x.isNotNull(), F.struct(F.unix_micros(x["y"]).alias("y")))
-    return x
-
-
-def _row(row: Row | None) -> Any:
-    return None if row is None else plain(row.asDict(recursive=True))
+def found_of(given: list[Given]) -> dict[str, list[tuple[Any, str | None]]]:
+    """What each record became, with its error."""
+    return {one.name: [(plain(value), error) for value, error in told(one.how, one.records)] for one in given}
 
 
 def differences(given: list[Given], found: dict[str, list[tuple[Any, str | None]]]) -> list[Any]:
@@ -248,10 +211,10 @@ def _decoded(raw: bytes) -> Any:
         return REFUSED, "UTF-8"
 
 
-def test_every_value_is_what_was_written_or_refused_with_its_name(spark: SparkSession) -> None:
+def test_every_value_is_what_was_written_or_refused_with_its_name() -> None:
     given = [flat("plain", TYPES), flat("guessed", GUESSED), *wrapped(), *binaries()]
     assert sum(len(one.records) for one in given) > 300
-    found = found_of(spark, given)
+    found = found_of(given)
     wrong = differences(given, found)
     assert not wrong, wrong[:40]
     for one in given:
@@ -260,7 +223,7 @@ def test_every_value_is_what_was_written_or_refused_with_its_name(spark: SparkSe
         assert not all(kinds), f"{one.name}: some are read"
 
 
-def test_a_value_that_is_not_exact_is_named(spark: SparkSession) -> None:
+def test_a_value_that_is_not_exact_is_named() -> None:
     schema = "id bigint not null, price decimal(10, 2), at timestamp, tiny tinyint, tags map<string, int>, n struct<x: int not null, days: array<date>, inner: struct<day: date>>"
     told = {
         b'{"id": 1, "price": "12,50"}': 'price: "12,50" is no decimal(10, 2)',
@@ -278,21 +241,21 @@ def test_a_value_that_is_not_exact_is_named(spark: SparkSession) -> None:
         b"\x00\x00\x00\x00\x07\x02\x06abc": "begins with a schema registry's prefix (Confluent's wire format: 0x00 and a 4-byte id), and what",
     }
     given = Given("named", Json(schema), tuple(told), tuple((REFUSED, "") for _ in told))
-    found = [error for _, error in found_of(spark, [given])["named"]]
+    found = [error for _, error in found_of([given])["named"]]
     assert [str(error)[: len(said)] for error, said in zip(found, told.values(), strict=True)] == list(told.values())
 
 
-def test_values_inside_of_arrays_maps_and_objects(spark: SparkSession) -> None:
+def test_values_inside_of_arrays_maps_and_objects() -> None:
     given = [
         nested("plain", {name: kind for name, kind in TYPES.items() if kind != ("string",)}),
         nested("words", {"word": ("string",)}),
         nested("guessed", {name: GUESSED[name] for name in ("price", "at", "in_s", "bytes")}),
     ]
-    wrong = differences(given, found_of(spark, given))
+    wrong = differences(given, found_of(given))
     assert not wrong, wrong[:40]
 
 
-def test_a_number_in_a_column_of_strings_is_as_it_was_written_or_refused(spark: SparkSession) -> None:
+def test_a_number_in_a_column_of_strings_is_as_it_was_written_or_refused() -> None:
     schema = "word string, other double, tags array<string>, n struct<word: string>, m map<string, string>"
     said = "is a number that was written otherwise"
     cases: dict[bytes, Any] = {
@@ -311,7 +274,7 @@ def test_a_number_in_a_column_of_strings_is_as_it_was_written_or_refused(spark: 
         b'{"n": {"word": 1e400}}': "n: ",
         b'{"m": {"k": -0}}': f'm: {{"k":"0"}} {said}',
     }
-    found = found_of(spark, [Given("words", Json(schema), tuple(cases), ())])["words"]
+    found = found_of([Given("words", Json(schema), tuple(cases), ())])["words"]
     wrong = [
         (raw, want, value, error)
         for (raw, want), (value, error) in zip(cases.items(), found, strict=True)

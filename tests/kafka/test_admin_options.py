@@ -11,7 +11,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lakestreams.kafka.admin_options import SECRETS, TRANSLATED, OfSparkAlone, scrubbed, timeout_s, translated
-from lakestreams.kafka.options import OPTIONS, SERVICE_CREDENTIAL, KafkaOptions
+from lakestreams.kafka.allowed_options import OPTIONS
+from lakestreams.kafka.options import SERVICE_CREDENTIAL, KafkaOptions
 
 SERVERS = {"bootstrap.servers": "a:1"}
 PACKAGE = "org.apache.kafka.common.security"

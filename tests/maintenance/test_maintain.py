@@ -15,7 +15,7 @@ from tests.engine.jobs import JOBS, Job, Record
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.costs import spans
-from lakestreams.engine.ingest import batches
+from lakestreams.engine.ingest import bronze_rows
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, Range
@@ -350,9 +350,9 @@ def test_of_a_table_what_is_still_looked_at_stays(
          "k": None if name is None else {key: name}, "v": None if text is None else {value: text}}
         for offset, (name, text, time, cycle, readable) in enumerate(PRICES)
     ]  # fmt: skip
-    batches.create_bronze(spark, lake, topology.name, source)
+    bronze_rows.create_bronze(spark, lake, topology.name, source)
     lake.bronze(topology.name, "Prices").append(
-        spark.createDataFrame(rows, batches.bronze_schema(spark, source)),
+        spark.createDataFrame(rows, bronze_rows.bronze_schema(spark, source)),
         "test",
         1,  # type: ignore[type-var]
     )

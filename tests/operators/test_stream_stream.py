@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +14,7 @@ from tests.reference.stream_stream_kafka import KafkaJoin
 from tests.reference.windows import Windows
 
 from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE
-from lakestreams.operators.stream_stream import kernel as stream_stream
+from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.windows import Windowed
 from lakestreams.testing.small import small
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@pytest.mark.connect
 def test_keys_that_one_trigger_closes_come_in_the_order_of_their_bytes(spark: SparkSession) -> None:
     """Kafka's state store holds a Long as eight bytes, big-endian: negative ones lie behind all others."""
     left = frame(spark, "l", [(-1, "a", 10, 1), (3, "b", 10, 2), (-7, "c", 10, 3), (0, "d", 99, 4)], key="k: bigint")
@@ -96,6 +96,7 @@ def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 SIDE = [("a", "1", 10, 1), ("b", "2", 20, 2)]
+HOWS = {"inner": 1, "left": 3, "outer": 3}  # exchanges where keys may lie in several tasks
 
 
 @pytest.fixture(scope="module")
@@ -106,39 +107,28 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     return left, right
 
 
-# (exchanges, broadcasts, sorts, windows, joins of the records)
-COSTS = {
-    ("strict", "inner", "on_window_close"): (4, 1, 5, 3, 1),
-    ("strict", "left", "on_window_close"): (8, 2, 10, 7, 2),
-    ("strict", "outer", "on_window_close"): (10, 2, 14, 7, 3),
-    ("strict", "left", "eager"): (7, 2, 8, 3, 2),
-    ("strict", "outer", "eager"): (10, 2, 12, 3, 3),
-    ("kafka", "inner", "on_window_close"): (4, 0, 5, 3, 1),
-    ("kafka", "left", "on_window_close"): (10, 0, 13, 8, 2),
-    ("kafka", "outer", "on_window_close"): (15, 0, 19, 10, 3),
-    ("kafka", "left", "eager"): (7, 0, 10, 5, 2),
-    ("kafka", "outer", "eager"): (11, 0, 16, 7, 3),
-}
-
-
-@pytest.mark.parametrize(("setting", "wanted"), COSTS.items(), ids=map(", ".join, COSTS))
-def test_what_a_plan_costs(
-    spark: SparkSession, stored: tuple[DataFrame, DataFrame], setting: Any, wanted: tuple[int, ...]
-) -> None:
-    """Two sources without a join before them: under `strict` their clocks ascend (see `clocks`)."""
-    rules, how, emit = setting
-    join = Windowed(how, 5, 5, emit=emit, rules=rules, realm=2, ascending=rules == "strict")
+@pytest.mark.parametrize("rules", ["strict", "kafka"])
+@pytest.mark.parametrize("how", HOWS)
+def test_what_a_plan_costs(spark: SparkSession, stored: tuple[DataFrame, DataFrame], how: Any, rules: Any) -> None:
+    """Few rows are not exchanged at all, and those of tasks once; nothing is sorted or joined by Spark."""
+    join = Windowed(how, 5, 5, rules=rules, realm=2, ascending=rules == "strict", together=True)
     with plans.settings(spark, plans.SETTINGS):
-        cost = plans.cost(stream_stream.execute(*stored, join, 2))
-    names = ("Exchange", "BroadcastExchange", "Sort", "Window", "SortMergeJoin")
-    assert tuple(cost.get(name, 0) for name in names) == wanted
-    assert not cost.keys() & {"CartesianProduct", "BroadcastNestedLoopJoin"}
+        assert costs(stream_stream.execute(*stored, join, 2)) == {}
+        assert costs(stream_stream.execute(*stored, join, 2, shares=2)) == {"Exchange": 1}
 
 
-def test_one_number_is_what_both_sides_are_exchanged_and_sorted_by(
-    spark: SparkSession, stored: tuple[DataFrame, DataFrame]
+@pytest.mark.parametrize(("how", "exchanges"), HOWS.items())
+def test_what_a_plan_costs_where_a_key_may_lie_in_two_tasks(
+    spark: SparkSession, stored: tuple[DataFrame, DataFrame], how: Any, exchanges: int
 ) -> None:
-    """A key of many columns costs no more: Spark sorts one number by its digits."""
+    """By key, and what waits by task; clocks come from one row a task, which costs two small exchanges more."""
+    join = Windowed(how, 5, 5, realm=2, ascending=True)
     with plans.settings(spark, plans.SETTINGS):
-        plan = plans.plan_of(stream_stream.execute(*stored, Windowed("inner", 5, 5, ascending=True), 2))
-    assert re.search(r"SortMergeJoin \[l_h#\d+L\], \[r_h#\d+L\], Inner", plan), plan
+        cost = costs(stream_stream.execute(*stored, join, 2, shares=2))
+    assert "SortMergeJoin" not in cost
+    assert cost["Exchange"] - cost["BroadcastExchange"] <= exchanges + 2
+
+
+def costs(found: DataFrame) -> dict[str, int]:
+    """What a plan costs but for Python, which `plans.cost` refuses."""
+    return plans.cost(found, python=True)

@@ -17,7 +17,7 @@ from tests.reference.stream_table import STREAM, TABLE, Record, Row, in_order, j
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.evaluate import walk
-from lakestreams.evaluate.walk import Inputs
+from lakestreams.evaluate.inputs import Inputs
 from lakestreams.operators import lookup
 from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE
 from lakestreams.operators.stream_table import kernel as stream_table

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from tests.protocol import scenarios
 from tests.protocol.search import Found, search
-from tests.protocol.world import Scenario
+from tests.protocol.state import Scenario
 
 from lakestreams.engine.ledger.plans import History, Ingest
 from lakestreams.engine.protocol import decisions, machines

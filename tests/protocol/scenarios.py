@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tests.protocol.world import Scenario
+from tests.protocol.state import Scenario
 
 from lakestreams.engine.protocol.machines import Pipeline
 

@@ -7,7 +7,8 @@ import time
 from array import array
 from dataclasses import dataclass
 
-from tests.protocol.world import NAMES, ONE, TWO, Broken, Scenario, State, World
+from tests.protocol.state import NAMES, ONE, TWO, Broken, Scenario, State
+from tests.protocol.world import World
 
 
 @dataclass(frozen=True)

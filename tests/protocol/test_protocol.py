@@ -10,7 +10,7 @@ import pytest
 from tests.protocol import scenarios
 from tests.protocol.mutants import MUTANTS
 from tests.protocol.search import search, wander
-from tests.protocol.world import Scenario
+from tests.protocol.state import Scenario
 
 MOST: Final = {scenarios.TWO_DRIVERS.name: 400_000}  # of the others 200,000, or all there are
 SOAK: Final = 2_500_000

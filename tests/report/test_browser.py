@@ -10,7 +10,7 @@ from tests.report import events
 from tests.report.browser import Browser, find
 
 from lakestreams.report import page
-from lakestreams.report.model import build
+from lakestreams.report.build import build
 
 PROGRAM = find()
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no browser: apt-get install chromium, or LAKESTREAMS_BROWSER")
@@ -73,6 +73,62 @@ def test_the_page_fits_and_says_nothing(browser, tmp_path, width, scheme, long_n
     picture = (tmp_path / f"report-{width}-{scheme}.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 50_000, "an empty page would be smaller"
+
+
+# Of what no box of its own scrolls: what is wider than the window.
+_TOO_WIDE = """
+[...document.querySelectorAll('main, main *')].filter(one =>
+  one.getBoundingClientRect().width > window.innerWidth + 0.5 && !one.parentElement.closest('.scroll')
+).map(one => one.outerHTML.slice(0, 120))
+"""
+
+
+@pytest.mark.parametrize("long_names", [False, True])
+def test_nothing_is_wider_than_a_phone_but_what_scrolls_by_itself(browser, tmp_path, long_names):
+    browser.open(written(tmp_path, long_names=long_names, cycles=3), width=390)
+    assert browser.value(_TOO_WIDE) == []
+    assert browser.value(_STICKING_OUT) == []
+    boxes = browser.value("[...document.querySelectorAll('.scroll')].map(one => [one.clientWidth, one.scrollWidth])")
+    assert all(visible < 390 for visible, _ in boxes)
+    assert any(whole > visible for visible, whole in boxes), "tables have more columns than a phone shows"
+    examples = "[...document.querySelectorAll('details[open] .message')].map(one => one.getBoundingClientRect().right)"
+    assert max(browser.value(examples)) <= 390, "why a record is in quarantine is read without scrolling"
+    table = "document.querySelector('#nodes .scroll')"
+    name = f"{table}.querySelector('td.name')"
+    before = browser.value(f"{name}.getBoundingClientRect().left")
+    browser.value(f"{table}.scrollLeft = 200")
+    assert browser.value(f"{name}.getBoundingClientRect().left") == before, "names stay where they are"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_charts_use_their_width_with_three_cycles(browser, tmp_path, width):
+    browser.open(written(tmp_path, cycles=3), width=width)
+    used = browser.value("""
+    [...document.querySelectorAll('.chart')].map(chart => {
+      const boxes = [...chart.querySelectorAll('.strip rect')].map(one => one.getBoundingClientRect());
+      const whole = chart.getBoundingClientRect().width;
+      return [boxes.length, (Math.max(...boxes.map(one => one.right)) - Math.min(...boxes.map(one => one.left))) / whole,
+        whole / chart.closest('section').getBoundingClientRect().width];
+    })
+    """)
+    assert sorted(places for places, *_ in used) == [3, 3, 3, 3, 3, 8]
+    assert all(share > 0.8 for _, *shares in used for share in shares)
+
+
+def test_a_printed_page_is_light_and_whole(browser, tmp_path):
+    browser.open(written(tmp_path, cycles=3), width=718, scheme="dark")  # A4 within its margins
+    browser.ask(
+        "Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}]
+    )
+    try:
+        paper = browser.value("getComputedStyle(document.querySelector('section')).backgroundColor")
+        assert paper == "rgb(255, 255, 255)"
+        assert browser.value("document.documentElement.scrollWidth") <= 718
+        assert (
+            browser.value("[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > 718).length") == 0
+        )
+    finally:
+        browser.ask("Emulation.setEmulatedMedia", media="", features=[])
 
 
 def test_what_is_wrong_with_a_page_is_noticed(browser, tmp_path):

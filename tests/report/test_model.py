@@ -10,7 +10,8 @@ import pytest
 from tests.report import events
 
 from lakestreams.report import health, wording
-from lakestreams.report.model import LATENESS, Expectation, Flow, Report, build
+from lakestreams.report.build import build
+from lakestreams.report.model import LATENESS, Expectation, Flow, Report
 
 LOG = events.log()
 REPORT = build(events.PIPELINE, LOG, events.quarantine())

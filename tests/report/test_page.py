@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from lakestreams import StreamsBuilder, Text
 from lakestreams.cli.app import app
 from lakestreams.report import charts, page
-from lakestreams.report.model import build
+from lakestreams.report.build import build
 from lakestreams.visible import visible_lines
 
 KEYS = ("throughput", "lag", "match", "stages", "lateness", "quarantine")

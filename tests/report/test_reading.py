@@ -10,7 +10,7 @@ from tests.report import events
 from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
-from lakestreams.report.model import build
+from lakestreams.report.build import build
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,6 +29,8 @@ topics:
   PageViews: {kind: stream, topic: views, key: {text: user}, value: {json: 'page string, text string'}}
   UserProfiles: {kind: table, key: {text: user}, value: {text: region}}
   Counts: {kind: table, key: {long: id}, value: {text: region}}
+  Customers: {kind: table, delta: crm.customers, changes: snapshot, key: customer_id bigint, value: name string}
+  Prices: {kind: table, delta: crm.prices, changes: snapshot, key: "shop int, item string", value: price int}
 """
 PIPELINE = """\
 pipeline: page_views
@@ -134,6 +136,24 @@ def test_a_python_topology_is_imported_from_the_working_directory(write, tmp_pat
         assert suite.cases[0].table == {"t": (("a", {"v": "x"}),)}
 
 
+@pytest.mark.parametrize(
+    ("source", "key", "written"),
+    [
+        ("Customers", "1", b'{"customer_id": 1}'),
+        ("Customers", "{customer_id: 1}", b'{"customer_id": 1}'),
+        ("Customers", "null", None),
+        ("Prices", "{shop: 1, item: tea}", b'{"shop": 1, "item": "tea"}'),
+    ],
+)
+def test_a_delta_tables_only_key_column_may_stand_alone(write, source, key, written):
+    value = "{name: Ada}" if source == "Customers" else "{price: 2}"
+    file = write(("to: UserProfiles, key: alice, value: us-east", f"to: {source}, key: {key}, value: {value}"))
+    pipeline = file.parent / "conf" / "p.yml"
+    pipeline.write_text(pipeline.read_text().replace("right: UserProfiles", f"right: {source}"))
+    (suite,) = load([file])
+    assert suite.cases[0].given[0].key == written
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 _CASE = f'{F}:{{}}  case "a view"'
@@ -150,7 +170,7 @@ _CASE = f'{F}:{{}}  case "a view"'
         ("silver.enriched:", "silver.enrich:", UnknownReference, "did you mean 'silver.enriched'?", 9),
         ("at: 0", "at: soon", InvalidDuration, "'soon' is not a duration", 6),
         ("at: 0", "at: [1]", ConfigInvalid, "given.1.at is a list", 6),
-        (", at: 0", "", ConfigInvalid, "'given.1.at' is missing", 6),
+        (", at: 0", "", ConfigInvalid, "'given.1.at' is missing see what the key takes: lakestreams explain cases", 6),
         ("key: alice, value: us-east", "key: 5, value: us-east", ConfigInvalid, "numbers of a text in quotes", 6),
         ("{page: /home}", "plain", ConfigInvalid, "'plain' cannot be written as json", 7),
         ("value: us-east", "value: {base64: '!'}", ConfigInvalid, "'!' is not base64", 6),

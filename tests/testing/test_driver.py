@@ -8,7 +8,14 @@ import pytest
 from tests.partitioning.test_kafka_default import partition as murmur2_partition
 
 from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, StreamsBuilder, Text
-from lakestreams.errors import CoPartitioningRequired, InvalidOption, TopologyInvalid, UnknownColumn, WrongKind
+from lakestreams.errors import (
+    BufferFull,
+    CoPartitioningRequired,
+    InvalidOption,
+    TopologyInvalid,
+    UnknownColumn,
+    WrongKind,
+)
 from lakestreams.expressions.parse import compile_expression
 from lakestreams.testing import Refused, Result, assert_results
 
@@ -302,6 +309,17 @@ def test_a_topology_is_checked_first(topology_test_driver):
     with pytest.raises(TopologyInvalid) as caught:
         topology_test_driver(broken, partitions={VIEWS: 4, USERS: 2})
     assert {type(fault) for fault in caught.value.faults} == {UnknownColumn, CoPartitioningRequired}
+
+
+def test_a_full_buffer_stops_with_its_own_error(topology_test_driver):
+    builder = StreamsBuilder("held")
+    users = builder.table(USERS, key=Text("user"), value=Text("region"))
+    users.suppress("1 s", max_records=1, when_full="shutdown", name="held").to_delta(OUT)
+    driver = topology_test_driver(builder.build())
+    for user in ("ann", "ben"):
+        driver.pipe(USERS, user, "north", 1)
+    with pytest.raises(BufferFull, match='suppress "held": 2 keys wait in task 0, max_records is 1'):
+        driver.read(OUT)
 
 
 # --- time that goes on behind something that waits (decision 0016) ---------------------------------------------------

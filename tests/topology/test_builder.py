@@ -205,7 +205,7 @@ def test_the_report_names_pipeline_count_codes_and_pages() -> None:
         builder.build()
     text = str(caught.value)
     assert text.splitlines()[0] == "LS100 TOPOLOGY_INVALID   pipeline 'p': 2 faults"
-    for part in ('LS105 UNKNOWN_COLUMN   stream "PageViews"', "LS109 NO_OUTPUT", "docs/errors/LS105.md", "page"):
+    for part in ('LS105 UNKNOWN_COLUMN   stream "PageViews"', "LS109 NO_OUTPUT", "lakestreams explain LS105", "page"):
         assert part in text
     assert all(fault.hint for fault in caught.value.faults)
 

@@ -12,18 +12,13 @@ from typing import Any
 import pytest
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.topology import validate
 from lakestreams.topology.graph import keeps_null_keys
-from lakestreams.topology.node import Join
+from lakestreams.topology.joins import Join
 from lakestreams.topology.partitions import co_partitioning, task_count
 from lakestreams.topology.steps import Repartition
 
 CASES = json.loads((Path(__file__).parent / "copartition.json").read_text(encoding="utf-8"))
 KEY, VIEW, USER = Text("user"), Text("page"), Text("region")
-
-
-def test_the_check_of_a_topology_offers_it() -> None:
-    assert validate.co_partitioning is co_partitioning
 
 
 # --- Kafka Streams' own cases ----------------------------------------------------------------------------------------

@@ -19,14 +19,8 @@ from lakestreams.errors import (
 )
 from lakestreams.topology import validate
 from lakestreams.topology.endpoints import DeltaSink, KafkaSink
-from lakestreams.topology.joins import (
-    ForeignKeyJoin,
-    ForeignKeyStreamJoin,
-    StreamGlobalJoin,
-    StreamTableJoin,
-    TableTableJoin,
-    WindowedJoin,
-)
+from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
+from lakestreams.topology.lookups import ForeignKeyStreamJoin, StreamGlobalJoin, StreamTableJoin
 from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Repartition, SelectKey
 
 
@@ -119,7 +113,7 @@ CALLS = [
     (lambda s: s.views.flat_map_values(None), InvalidOption, "None is not a function", None),
     # joins that there are not
     (lambda s: s.views.outer_join(s.users), WrongKind, "there is no outer stream-table join",
-     "inner and left ones there are: join(...), left_join(...)"),
+     "use an inner or left join: join(...), left_join(...)"),
     (lambda s: s.views.outer_join(s.users, right_on="plan"), WrongKind,
      "there is no outer foreign-key stream-table join", None),
     (lambda s: s.views.outer_join(s.regions, left_on="region"), WrongKind, "there is no outer stream-global join", None),
@@ -224,14 +218,14 @@ NODES = [
     (replace(LOOKUP, right=VERSIONED, grace_ms=-1), ["LS112 grace -1 ms is negative"]),
     (replace(LOOKUP, wait_ms=5, how="left", amend_ms=9), []),
     (replace(LOOKUP, wait_ms=0), ["LS112 wait 0 ms is not above zero"]),
-    (replace(LOOKUP, right=VERSIONED, wait_ms=5), ["LS112 wait looks out for the next row, and Prices is versioned: it is looked up by time"]),
-    (replace(LOOKUP, how="inner", amend_ms=5), ["LS112 amend puts right what came out without a row, and an inner join gives nothing without one"]),
+    (replace(LOOKUP, right=VERSIONED, wait_ms=5), ["LS112 wait waits for the next row, but Prices is versioned: rows are looked up by time"]),
+    (replace(LOOKUP, how="inner", amend_ms=5), ["LS112 amend corrects results that came out without a row, but an inner join has no such results"]),
     (replace(LOOKUP, wait_ms=5, how="left", amend_ms=5),
-     ["LS112 amend 5 ms ends when or before wait 5 ms does; both are from the record's time"]),
+     ["LS112 amend 5 ms does not end after wait 5 ms; both start at the record's time"]),
     (replace(LOOKUP, grace_ms=0),
-     ["LS112 grace waits for rows of the past, and Users is not versioned: it keeps the newest alone"]),
+     ["LS112 grace waits for earlier rows, but Users is not versioned: it keeps only the newest row"]),
     (replace(LOOKUP, right=replace(TABLES, name="t"), grace_ms=1),
-     ["LS112 grace waits for rows of the past, and t is not versioned: it keeps the newest alone"]),
+     ["LS112 grace waits for earlier rows, but t is not versioned: it keeps only the newest row"]),
     (replace(REGIONS, history_ms=1), ["LS112 a global table cannot be versioned, only a table"]),
     (replace(VIEWS, history_ms=1), ["LS112 a stream cannot be versioned, only a table"]),
     (replace(USERS, history_ms=-1), ["LS112 history -1 ms is negative"]),
@@ -299,6 +293,15 @@ def test_a_node_and_its_faults(node, faults: list[str]) -> None:
     found = validate.structure("p", [node, DeltaSink("out", VIEWS)])
     assert [f"{fault.code} {fault.message}" for fault in found] == faults
     assert all(fault.hint and node.name in (fault.where or "") for fault in found)
+
+
+def test_a_fault_carries_what_it_is_about() -> None:
+    """Node, option, value and choices are there as such, so that nobody reads them out of the text."""
+    (fault,) = DeltaSink("out", USERS, mode="append").faults()
+    assert (fault.node.word, fault.node.name) == ("to_delta", "out")
+    assert (fault.option, fault.given, fault.takes) == ("mode", "append", ("merge", "changes"))
+    fault.speak_yaml()
+    assert fault.message == "mode: append does not fit Users, a table"
 
 
 def test_a_topic_that_the_pipeline_reads_is_no_output() -> None:

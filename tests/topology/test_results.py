@@ -49,8 +49,8 @@ CHANGED = [
     ("grace: 1 minute", "grace: 90 s", ["matched: grace 1 minute -> 90 seconds"]),
     (", grace: 1 minute", ", grace: 1 minute, rules: kafka", ["matched: rules not set -> kafka"]),
     ("left_join: {left: matched", "join: {left: matched", ["named: left_join of matched of users -> join of matched of users"]),
-    ("coalesce(users.region, '?')", "users.region", ["named: joiner region is computed otherwise"]),
-    ("page <> '/'", "page <> '/x'", ["some: predicate is computed otherwise"]),
+    ("coalesce(users.region, '?')", "users.region", ["named: joiner region is computed differently"]),
+    ("page <> '/'", "page <> '/x'", ["some: predicate is computed differently"]),
     ("silver.named: {from: some}", "silver.others: {from: some}",
      ["silver.named: removed (to_delta of some)", "silver.others: added (to_delta of some)"]),
     ("{from: some}\n", "{from: some}\n  silver.users: {from: users, mode: changes}\n", None),
@@ -145,7 +145,7 @@ def test_another_function_is_another_result_and_the_same_one_is_not() -> None:
 
     one = results.of(mapped(adding(1)))
     assert differences(one, results.of(mapped(adding(1)))) == []
-    assert differences(one, results.of(mapped(adding(2)))) == ["made: mapper is computed otherwise"]
+    assert differences(one, results.of(mapped(adding(2)))) == ["made: mapper is computed differently"]
     assert differences(one, results.of(mapped(lambda value: {"n": helper(value)}))) != []
 
 
@@ -153,7 +153,7 @@ def test_what_a_function_calls_in_its_module_is_part_of_it(monkeypatch: pytest.M
     calling = lambda value: {"n": helper(value)}  # noqa: E731
     before = results.of(mapped(calling))
     monkeypatch.setitem(globals(), "helper", lambda value: value.n + 2)
-    assert differences(before, results.of(mapped(calling))) == ["made: mapper is computed otherwise"]
+    assert differences(before, results.of(mapped(calling))) == ["made: mapper is computed differently"]
 
 
 def test_functions_of_another_version_of_python_are_not_compared() -> None:
@@ -173,5 +173,5 @@ def test_a_value_of_the_environment_is_compared_and_not_shown(tmp_path: Path, mo
 
     one, other = under("salt-and-vinegar"), under("smoked-paprika")
     assert differences(one, under("salt-and-vinegar")) == []
-    assert differences(one, other) == ["named: joiner region is computed otherwise"]
+    assert differences(one, other) == ["named: joiner region is computed differently"]
     assert "salt" not in str(one)

@@ -18,7 +18,8 @@ from lakestreams.cli.app import app
 from lakestreams.cli.check import write_drawing
 from lakestreams.errors import LocationNotWritable
 from lakestreams.topology import svg
-from lakestreams.topology.labels import printable, shortened, span, width_of
+from lakestreams.topology.durations import in_units
+from lakestreams.topology.labels import printable, shortened, width_of
 from lakestreams.topology.layout import Box, Curve, Edge, Layout, lay_out
 from lakestreams.visible import visible_lines
 
@@ -401,7 +402,7 @@ def test_long_names_keep_their_beginning_and_end() -> None:
      (3_600_000, "1 h"), (86_400_000, "1 d"), (90_000_000, "25 h")],
 )  # fmt: skip
 def test_durations_are_exact(ms: int, text: str) -> None:
-    assert span(ms) == text
+    assert in_units(ms) == text
 
 
 # --- as a document ---------------------------------------------------------------------------------------------------
@@ -433,7 +434,7 @@ def test_it_says_what_it_is() -> None:
 
 def test_the_dark_mode_has_a_colour_for_every_light_one() -> None:
     style = next(ET.fromstring(every_role().svg()).iter(f"{SVG}style")).text or ""
-    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    light, dark = style.split("@media screen and (prefers-color-scheme: dark)")
     coloured = r"(\.lakestreams-topology [^{]+) \{ (?:fill|stroke): #"
     assert re.findall(coloured, light) == re.findall(coloured, dark) != []
     assert svg.LIGHT.keys() == svg.DARK.keys()

@@ -10,15 +10,9 @@ from tests.topology.pipelines import Declared, declared
 
 from lakestreams import GlobalKTable, KStream, KTable
 from lakestreams.topology.endpoints import DeltaSink, Source
-from lakestreams.topology.joins import (
-    ForeignKeyJoin,
-    ForeignKeyStreamJoin,
-    StreamGlobalJoin,
-    StreamTableJoin,
-    TableTableJoin,
-    WindowedJoin,
-)
+from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
 from lakestreams.topology.kinds import DAY_MS, GLOBAL
+from lakestreams.topology.lookups import ForeignKeyStreamJoin, StreamGlobalJoin, StreamTableJoin
 from lakestreams.topology.mappers import ByName, ForeignKey
 from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Repartition, SelectKey
 

@@ -160,7 +160,7 @@ def test_code_that_only_the_ledger_names_is_not_run(
     found = verify(spark, bench.lake, bench.topology, configuration=fingerprint.of(bench.topology, "two"))
     assert called == []
     assert (found.cycles, found.left_out) == (2, 1)
-    assert "'named_by_a_table:made' as their topology, and only what the given file names is imported" in found.notes[0]
+    assert "'named_by_a_table:made', and only the function of the given file is imported" in found.notes[0]
     with pytest.raises(NothingToVerify, match=r"named_by_a_table:made.*give a file with that topology"):
         verify(spark, bench.lake, bench.topology, to_cycle=1, configuration=fingerprint.of(bench.topology, "two"))
     assert called == []

@@ -19,16 +19,16 @@ from tests.engine.laid import Laid, Record
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.ledger import settle
+from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.plans import Ingest, Position, Standing
 from lakestreams.engine.publish import sinks
-from lakestreams.engine.runtime.lake import Table
-from lakestreams.engine.state import past
+from lakestreams.engine.runtime.table import Table
+from lakestreams.engine.state import inputs
 from lakestreams.evaluate import joins as shapes
 from lakestreams.evaluate import sides as flow_sides
 from lakestreams.operators import versions
 from lakestreams.operators.foreign_key import table_table
-from lakestreams.operators.stream_stream import kernel as stream_stream
-from lakestreams.operators.stream_stream import unmatched
+from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
 from lakestreams.operators.stream_table_wait import kernel as race
 from lakestreams.testing.small import small
@@ -195,7 +195,7 @@ def _a_version_late(patch: pytest.MonkeyPatch) -> None:
 
 def _streams_before_tables(patch: pytest.MonkeyPatch) -> None:
     """On ties the other way round."""
-    patch.setattr(past, "TABLE_SIDE", 2)
+    patch.setattr(inputs, "TABLE_SIDE", 2)
 
 
 def _tombstones_end_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -219,14 +219,16 @@ def _no_grace(patch: pytest.MonkeyPatch) -> None:
 
 def _drops_unmatched(patch: pytest.MonkeyPatch) -> None:
     """Some rows without a partner never come out."""
-    real = unmatched.rows
-    patch.setattr(unmatched, "rows", lambda *args: real(*args).where("xxhash64(k) % 5 <> 0"))
+    real = stream_stream.execute
+    kept = "kind <> 'unmatched' or xxhash64(k) % 5 <> 0"
+    patch.setattr(stream_stream, "execute", lambda *args, **options: real(*args, **options).where(kept))
 
 
 def _pairs_in_one_place(patch: pytest.MonkeyPatch) -> None:
     """All pairs of a record have the same `n`."""
-    real = stream_stream._numbered
-    patch.setattr(stream_stream, "_numbered", lambda *args: real(*args).withColumn("n", F.lit(0)))
+    real = stream_stream.execute
+    place = F.when(F.col("kind") == "matched", F.lit(0)).otherwise(F.col("n"))
+    patch.setattr(stream_stream, "execute", lambda *args, **options: real(*args, **options).withColumn("n", place))
 
 
 def _clock_of_own_times(patch: pytest.MonkeyPatch) -> None:
@@ -378,9 +380,9 @@ def _frontier_not_strict(patch: pytest.MonkeyPatch) -> None:
 
 def _skips_a_record(patch: pytest.MonkeyPatch) -> None:
     """Each plan begins one record past the end of the one before."""
-    real = settle.Backlog.stretches
+    real = Backlog.stretches
 
-    def short(backlog: settle.Backlog) -> Any:
+    def short(backlog: Backlog) -> Any:
         found, cut = real(backlog)
         planned = backlog.plan.positions if backlog.plan else {}
         moved = {
@@ -389,7 +391,7 @@ def _skips_a_record(patch: pytest.MonkeyPatch) -> None:
         }
         return moved, cut
 
-    patch.setattr(settle.Backlog, "stretches", short)
+    patch.setattr(Backlog, "stretches", short)
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812
 import lakestreams
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.evaluate import walk
+from lakestreams.evaluate.inputs import Inputs
 from lakestreams.operators.records import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
 from lakestreams.testing.small import small
-from lakestreams.topology.node import Join
+from lakestreams.topology.joins import Join
 from lakestreams.verify import sql_check
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def every_rule() -> Topology:
     return replace(topology, nodes=tuple(nodes))
 
 
-def given(spark: SparkSession, topology: Topology, seed: int) -> walk.Inputs:
+def given(spark: SparkSession, topology: Topology, seed: int) -> Inputs:
     """A random history: keys come back, records come late and tie, some have no key or no value, one key strays.
 
     One key of the versioned table is odd: a deletion has the very time of the row, then an older row comes.
@@ -131,7 +132,7 @@ def given(spark: SparkSession, topology: Topology, seed: int) -> walk.Inputs:
         for partition in range(PARTITIONS)
     ]
     ticks = {"A": spark.createDataFrame(late, f"ts bigint, o {ORDER_TYPE}")}
-    return walk.Inputs(streams, tables, cycle=1, partitions=partitions, changes=changes, raw=True, ticks=ticks)
+    return Inputs(streams, tables, cycle=1, partitions=partitions, changes=changes, raw=True, ticks=ticks)
 
 
 @pytest.fixture

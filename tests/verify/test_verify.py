@@ -14,11 +14,12 @@ from tests.engine.jobs import JOBS
 import lakestreams
 from lakestreams import StreamsBuilder, Text
 from lakestreams.engine.publish import sinks
-from lakestreams.engine.state import past
+from lakestreams.engine.state import inputs, store
 from lakestreams.errors import NoSuchRecord, NothingToVerify
 from lakestreams.testing.small import small
+from lakestreams.verify.fate import Fate
 from lakestreams.verify.verify import verify
-from lakestreams.verify.why import Fate, why
+from lakestreams.verify.why import why
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +118,7 @@ def _first_instead_of_last(rows: Any, key: Any) -> Any:
 
 def _forgets(patch: pytest.MonkeyPatch) -> None:
     """What was stored is not read."""
-    patch.setattr(past.state, "load", lambda *_: {})
+    patch.setattr(store, "load", lambda *_: {})
 
 
 def _publishes_first(patch: pytest.MonkeyPatch) -> None:
@@ -129,8 +130,8 @@ def _loses_deletions(patch: pytest.MonkeyPatch) -> None:
 
 
 def _reads_only_one_partition(patch: pytest.MonkeyPatch) -> None:
-    real = past.planned_rows
-    patch.setattr(past, "planned_rows", lambda *args, **more: real(*args, **more).where("partition = 0"))
+    real = inputs.planned_rows
+    patch.setattr(inputs, "planned_rows", lambda *args, **more: real(*args, **more).where("partition = 0"))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from lakestreams.cli.why import show
 from lakestreams.errors import NoSuchRecord
 from lakestreams.testing.small import small
 from lakestreams.verify import why as audit
-from lakestreams.verify.why import Fate, why
+from lakestreams.verify.fate import Fate
+from lakestreams.verify.why import why
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

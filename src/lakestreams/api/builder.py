@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, get_args
 from lakestreams.api.streams import KStream
 from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
+from lakestreams.errors.phrases import Given, Option, Phrase
+from lakestreams.errors.places import NodePlace
 from lakestreams.formats.base import Format
 from lakestreams.formats.table import TableColumns
 from lakestreams.formats.time import EventTime
@@ -113,8 +115,9 @@ class StreamsBuilder:
             InvalidOption: if a history is given without `as_of`.
         """
         if history is not None and not as_of:
-            msg = f"history={history!r} without as_of=True: only a versioned table keeps one"
-            raise InvalidOption(msg, hint="add as_of=True, or leave history out", where=f'source "{name or topic}"')
+            msg = Phrase(Given("history", history), " without as_of=True: only a versioned table keeps one")
+            where = NodePlace("source", name or topic)
+            raise InvalidOption(msg, hint="add as_of=True, or leave history out", where=where)
         source = self._source("table", topic, key, value, name, event_time, max_future, "ignore", "drop", delta)
         source = replace(source, changes=changes, bronze=bronze)
         if as_of:
@@ -189,15 +192,14 @@ class StreamsBuilder:
         keys_not_null: ExpectationAction,
         delta: str | None,
     ) -> Source:
-        where = f'source "{name or topic}"'
+        where = NodePlace("source", name or topic)
         read_as = _format if delta is None else _columns
         for option, chosen, choices in (
             ("null_values", null_values, get_args(NullValues)),
             ("keys_not_null", keys_not_null, get_args(ExpectationAction)),
         ):
             if chosen not in choices:
-                msg = f"{option}={chosen!r} is none of {', '.join(choices)}"
-                raise InvalidOption(msg, where=where)
+                raise InvalidOption.none_of(option, chosen, choices, where)
         time = event_time if isinstance(event_time, EventTime) else EventTime(event_time)
         return Source(
             name=topic if name is None else name,
@@ -216,7 +218,7 @@ class StreamsBuilder:
 def _format(side: str, given: object, where: str) -> Format:
     """The format of a topic's bytes; users without a type checker pass anything."""
     if not isinstance(given, Format) or isinstance(given, TableColumns):
-        msg = f"{side}={given!r} is not a format"
+        msg = Phrase(Given(side, given), " is not a format")
         raise InvalidFormat(msg, hint='such as Text("user") or Json("ms int, page string")', where=where)
     return given
 
@@ -226,8 +228,9 @@ def _columns(side: str, given: object, where: str) -> Format:
     if isinstance(given, TableColumns):
         return given
     if not isinstance(given, str):
-        msg = f"{side}={given!r} is not a list of columns"
-        raise InvalidFormat(msg, hint=f'a Delta table has typed columns: {side}="id bigint"', where=where)
+        msg = Phrase(Given(side, given), " is not a list of columns")
+        hint = Phrase("a Delta table has typed columns: ", Option(side, "id bigint"))
+        raise InvalidFormat(msg, hint=hint, where=where)
     try:
         return TableColumns(given)
     except InvalidFormat as error:

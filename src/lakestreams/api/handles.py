@@ -41,7 +41,7 @@ class Handle:
     # --- expectations ------------------------------------------------------------------------------------------------
 
     def expect(self, name: str, condition: str | Predicate) -> Self:
-        """Expects each row to fulfil a condition; those that do not are counted, and kept.
+        """Expects each row to fulfil a condition; rows that violate it are counted and kept.
 
         Args:
             name: of the expectation, unique in the dataset.
@@ -66,19 +66,19 @@ class Handle:
         return self._expect({name: condition}, "fail")
 
     def expect_all(self, conditions: Mapping[str, str | Predicate]) -> Self:
-        """As `expect`, of several conditions by name."""
+        """As `expect`, with several conditions by name."""
         return self._expect(conditions, "warn")
 
     def expect_all_or_drop(self, conditions: Mapping[str, str | Predicate]) -> Self:
-        """As `expect_or_drop`, of several conditions by name."""
+        """As `expect_or_drop`, with several conditions by name."""
         return self._expect(conditions, "drop")
 
     def expect_all_or_fail(self, conditions: Mapping[str, str | Predicate]) -> Self:
-        """As `expect_or_fail`, of several conditions by name."""
+        """As `expect_or_fail`, with several conditions by name."""
         return self._expect(conditions, "fail")
 
     def holds(self, *invariants: Invariant) -> Self:
-        """Expects something of many rows together, such as `FanOut(at_most=3)` of a join.
+        """Expects an invariant of many rows, such as `FanOut(at_most=3)` of a join.
 
         Args:
             *invariants: of the kinds in `lakestreams.invariants`; each says which datasets it fits.

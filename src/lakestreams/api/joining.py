@@ -11,15 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, get_args
 
 from lakestreams.errors import InvalidOption, WrongKind
+from lakestreams.errors.phrases import Either, Given, Option, Part, Phrase
+from lakestreams.errors.places import NodePlace
 from lakestreams.topology.durations import Duration, to_ms
-from lakestreams.topology.joins import (
-    ForeignKeyJoin,
-    ForeignKeyStreamJoin,
-    StreamGlobalJoin,
-    StreamTableJoin,
-    TableTableJoin,
-    WindowedJoin,
-)
+from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
 from lakestreams.topology.kinds import (
     GLOBAL,
     AnyJoiner,
@@ -30,13 +25,15 @@ from lakestreams.topology.kinds import (
     Projection,
     Rules,
 )
+from lakestreams.topology.lookups import ForeignKeyStreamJoin, StreamGlobalJoin, StreamTableJoin
 from lakestreams.topology.mappers import ByName, ForeignKey
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from lakestreams.topology.fields import Fields
-    from lakestreams.topology.node import Join, Node
+    from lakestreams.topology.joins import Join
+    from lakestreams.topology.node import Node
 
 On: TypeAlias = "str | Sequence[str] | Mapper"
 OnKey: TypeAlias = "str | Sequence[str] | Callable[[Fields], Projection | Column]"
@@ -112,6 +109,8 @@ _OPTIONS: dict[type[Join], type] = {
 _BY_FOREIGN_KEY: dict[type[Join], str] = {StreamTableJoin: "right_on", TableTableJoin: "left_on"}
 # An inner join has no unmatched rows, so that there is nothing to say of when they come out, or are put right.
 _OF_UNMATCHED = frozenset({"emit_unmatched", "amend"})
+_WITHIN = Option("within")
+_BOTH = Phrase.listed(["before", "after"], " and ")  # the two bounds that `within` stands for
 _NEAR = 0.75  # how alike a misspelt option is: `withn` is, `wait` is not
 
 
@@ -147,17 +146,17 @@ def declare(
     given: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
     verb = "join" if how == "inner" else f"{how}_join"
     name = given.pop("name", f"{left.name}_{verb}_{right.name}")
-    where = f'{verb} "{name}"'
+    where = NodePlace(verb, name)
     shape = _shape(left, right, given, where)
-    if how == "outer" and how not in get_args(shape.how_choices):
+    if how == "outer" and how not in get_args(shape.choices["how"]):
         msg = f"there is no outer {shape.shape} join"
-        raise WrongKind(msg, hint="inner and left ones there are: join(...), left_join(...)", where=where)
+        ways = Either(python="join(...), left_join(...)", file="join, left_join")
+        raise WrongKind(msg, hint=Phrase("use an inner or left join: ", ways), where=where)
     function: object = joiner  # users without a type checker pass anything
     if function is not None and not callable(function):
         msg = f"the joiner {function!r} is not a function"
-        hint = (
-            'from the fields of both sides to a dict of name to Column; options are given by name: within="5 minutes"'
-        )
+        example = Option("within", "5 minutes")
+        hint = Phrase("from the fields of both sides to a dict of name to Column; options are given by name: ", example)
         raise InvalidOption(msg, hint=hint, where=where)
     _refuse_foreign(shape, how, given, where)
     make: Callable[..., Join] = shape
@@ -167,8 +166,9 @@ def declare(
 def _shape(left: Node, right: Node, given: Mapping[str, Any], where: str) -> type[Join]:
     if left.is_table and right.makes == GLOBAL:
         msg = f"{left.name} is a table, {right.name} a global table; a global table joins streams only"
-        hint = f"declare {right.name} with table(...), and name its key with left_on= where it is not {left.name}'s own"
-        raise WrongKind(msg, hint=hint, where=where)
+        way = Either(python="with table(...)", file="as kind: table")
+        key = Phrase(", and name its key with ", Option("left_on"), f" where it is not {left.name}'s own")
+        raise WrongKind(msg, hint=Phrase(f"declare {right.name} ", way, key), where=where)
     if left.is_table and not right.is_table:
         msg = f"{left.name} is a table, {right.name} a stream; a table joins tables only"
         raise WrongKind(msg, hint=f"start from the stream: {right.name} joined with {left.name}", where=where)
@@ -187,24 +187,34 @@ def _refuse_foreign(shape: type[Join], how: OuterJoinKind, given: Mapping[str, A
         if option in taken:
             continue
         kind = f"{'inner ' if how == 'inner' and option in _OF_UNMATCHED else ''}{shape.shape} join"
-        near = difflib.get_close_matches(option, taken, n=1, cutoff=_NEAR)
-        hint = f"{f'did you mean {near[0]}=? ' if near else ''}it takes {', '.join(taken)}"
-        hint += f"; {_BY_FOREIGN_KEY[shape]}= makes it a foreign-key one" if shape in _BY_FOREIGN_KEY else ""
-        others = [one.shape for one in _OPTIONS if one is not shape and option in options_of(one, "outer")]
-        hint += f"; {option}= is of {' and '.join(others)} joins" if others else ""
-        msg = f"{option}={given[option]!r} is no option of this join, which is {_article(kind)} {kind}"
-        raise InvalidOption(msg, hint=hint, where=where)
+        # a file's text is without the value, which may be a function
+        wrong = Given(option, given[option], in_files=False)
+        msg = Phrase(wrong, f" is no option of this join, which is {_article(kind)} {kind}")
+        raise InvalidOption(msg, hint=_of_this_join(option, shape, taken), where=where, takes=taken)
+
+
+def _of_this_join(option: str, shape: type[Join], taken: Sequence[str]) -> Phrase:
+    """What a join takes in place of an option that is none of its own."""
+    near = difflib.get_close_matches(option, taken, n=1, cutoff=_NEAR)
+    parts: list[str | Part] = [f"did you mean {near[0]}=? " if near else "", f"it takes {', '.join(taken)}"]
+    if shape in _BY_FOREIGN_KEY:
+        parts += ["; ", Option(_BY_FOREIGN_KEY[shape]), " makes it a foreign-key one"]
+    others = [one.shape for one in _OPTIONS if one is not shape and option in options_of(one, "outer")]
+    if others:
+        parts += ["; ", Option(option), f" is of {' and '.join(others)} joins"]
+    return Phrase(*parts)
 
 
 def _windowed(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     bounds = [side for side in ("before", "after") if side in given]
     if "within" not in given and not bounds:
         msg = "a join of two streams needs a window"
-        hint = 'within="5 minutes", or before= and after= (either alone leaves the other 0)'
+        hint = Phrase(Option("within", "5 minutes"), ", or ", _BOTH, " (either alone leaves the other 0)")
         raise InvalidOption(msg, hint=hint, where=where)
     if "within" in given and bounds:
-        msg = f"within= sets both bounds, and {'= and '.join(bounds)}= contradicts it"
-        raise InvalidOption(msg, hint="give within=, or before= and after=", where=where)
+        both = Phrase(_WITHIN, " sets both bounds, and ", Phrase.listed(bounds, " and "), " contradicts it")
+        hint = Phrase("give ", _WITHIN, ", or ", _BOTH)
+        raise InvalidOption(both, hint=hint, where=where, option="within", given=given["within"])
     if "within" in given:
         before_ms = after_ms = to_ms(given["within"], "within")
     else:
@@ -226,15 +236,15 @@ def _by_mapper(option: str, shape: type[Join]) -> Settings:
 def _mapper(given: Mapping[str, Any], option: str, shape: type[Join], where: str) -> Mapper:
     """What `left_on` or `right_on` stands for: a function, which may return the column itself, or names of columns."""
     on = given.get(option)
-    hint = f'{option}="column", {option}=("one", "two") or a function from the fields to a Column or a dict of name to Column'
+    ways = f', {option}=("one", "two") or a function from the fields to a Column or a dict of name to Column'
+    hint = Phrase(Option(option, "column"), ways)
     if on is None:
-        msg = f"a {shape.shape} join needs {option}="
-        raise InvalidOption(msg, hint=hint, where=where)
+        raise InvalidOption(Phrase(f"a {shape.shape} join needs ", Option(option)), hint=hint, where=where)
     if callable(on):
         return on if isinstance(on, ByName) else ForeignKey(on)
     names = (on,) if isinstance(on, str) else on
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) and name for name in names):
-        msg = f"{option}={on!r} names no columns and is not a function"
+        msg = Phrase(Given(option, on), " names no columns and is not a function")
         raise InvalidOption(msg, hint=hint, where=where)
     return ByName(tuple(names))
 

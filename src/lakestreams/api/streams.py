@@ -19,6 +19,7 @@ from lakestreams.api.joining import (
 )
 from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import WrongKind
+from lakestreams.errors.places import NodePlace
 from lakestreams.topology.derived import ToTable
 from lakestreams.topology.endpoints import DeltaSink, KafkaSink
 from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Repartition, SelectKey
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class KStream(Handle):
-    """A stream: each record is a point in time of its own."""
+    """A stream: each record is an independent event."""
 
     __slots__ = ()
 
@@ -58,7 +59,7 @@ class KStream(Handle):
             name: of the step; by default `<input>_map_values`.
         """
         step = self._named(name, "map_values")
-        require_function(mapper, f'map_values "{step}"')
+        require_function(mapper, NodePlace("map_values", step))
         return self._add(MapValues(step, self._node, mapper))
 
     def filter(self, predicate: Predicate, *, name: str | None = None) -> KStream:
@@ -69,11 +70,11 @@ class KStream(Handle):
             name: of the step; by default `<input>_filter`.
         """
         step = self._named(name, "filter")
-        require_function(predicate, f'filter "{step}"')
+        require_function(predicate, NodePlace("filter", step))
         return self._add(Filter(step, self._node, predicate))
 
     def select_key(self, mapper: On, *, name: str | None = None) -> KStream:
-        """A stream with another key; a key of nothing but nulls is a null key.
+        """A stream with another key; a key whose columns are all null is a null key.
 
         The stream is re-keyed logically: no topic is made, coordinates and stream time stay the source's.
 
@@ -84,14 +85,14 @@ class KStream(Handle):
         return self._add(SelectKey(self._named(name, "select_key"), self._node, key_mapper(mapper)))
 
     def map(self, mapper: PairMapper, *, name: str | None = None) -> KStream:
-        """A stream with another key and another value at once; re-keyed as by `select_key`.
+        """A stream with another key and another value; re-keyed as by `select_key`.
 
         Args:
             mapper: from the record's fields to a pair of dicts of name to Column: the key's and the value's columns.
             name: of the step; by default `<input>_map`.
         """
         step = self._named(name, "map")
-        require_function(mapper, f'map "{step}"')
+        require_function(mapper, NodePlace("map", step))
         return self._add(Map(step, self._node, mapper))
 
     def flat_map_values(self, mapper: ManyMapper, *, name: str | None = None) -> KStream:
@@ -104,11 +105,11 @@ class KStream(Handle):
             name: of the step; by default `<input>_flat_map_values`.
         """
         step = self._named(name, "flat_map_values")
-        require_function(mapper, f'flat_map_values "{step}"')
+        require_function(mapper, NodePlace("flat_map_values", step))
         return self._add(FlatMapValues(step, self._node, mapper))
 
     def flat_map(self, mapper: ManyPairMapper, *, name: str | None = None) -> KStream:
-        """A stream of several records for each, every one with a key of its own; re-keyed as by `select_key`.
+        """A stream of several records for each, every one with its own key; re-keyed as by `select_key`.
 
         Args:
             mapper: from the record's fields to a list of pairs of dicts of name to Column, key and value; all of the
@@ -116,11 +117,11 @@ class KStream(Handle):
             name: of the step; by default `<input>_flat_map`.
         """
         step = self._named(name, "flat_map")
-        require_function(mapper, f'flat_map "{step}"')
+        require_function(mapper, NodePlace("flat_map", step))
         return self._add(FlatMap(step, self._node, mapper))
 
     def repartition(self, partitions: int, *, name: str | None = None) -> KStream:
-        """A stream whose tasks are the hash of its key over a count of partitions: `murmur2(key) mod partitions`.
+        """A stream whose tasks follow from the hash of its key: `murmur2(key) mod partitions`.
 
         Logical: no topic is made. A join that requires equal partition counts sees this one. A record with a null key is
         refused, as in Kafka, unless a left or outer join of a stream stands somewhere behind.
@@ -174,7 +175,7 @@ class KStream(Handle):
         node = Merge(self._named(name, f"merge_{other.name}"), self._node, right)
         if right.is_table:
             msg = f"{other.name} is a table; streams merge with streams"
-            raise WrongKind(msg, where=f'merge "{node.name}"')
+            raise WrongKind(msg, where=NodePlace("merge", node.name))
         return self._add(node)
 
     @overload
@@ -188,7 +189,7 @@ class KStream(Handle):
     def join(
         self, right: KStream | KTable | GlobalKTable, joiner: AnyJoiner | None = None, **options: object
     ) -> KStream:
-        """Each record with what it meets on the right; records that meet nothing give no result.
+        """Joins each record with its partners on the right; records without a partner give no result.
 
         - A KStream: the records of its key whose times lie in a window, `left - before <= right <= left + after`
           (Kafka's KStream-KStream join). One result a pair, with the later time of both.
@@ -243,7 +244,7 @@ class KStream(Handle):
     def left_join(
         self, right: KStream | KTable | GlobalKTable, joiner: AnyJoiner | None = None, **options: object
     ) -> KStream:
-        """As `join`, with nulls for a record that meets nothing on the right.
+        """As `join`, with nulls for a record without a partner on the right.
 
         Args:
             right: as for `join`.
@@ -259,7 +260,7 @@ class KStream(Handle):
         return self._join("left", right, joiner, options)
 
     def outer_join(self, right: KStream, joiner: OuterJoiner | None = None, **options: Unpack[OuterWindow]) -> KStream:
-        """As `join` with a KStream, with nulls for a record of either side that meets nothing.
+        """As `join` with a KStream, with nulls for a record of either side without a partner.
 
         Args:
             right: the other stream.
@@ -282,7 +283,7 @@ class KStream(Handle):
         cluster_by: Iterable[str] = (),
         partition_by: Iterable[str] = (),
     ) -> Output:
-        """Writes the stream to a Delta table, one commit a cycle, exactly once.
+        """Writes the stream to a Delta table exactly once, with one commit per cycle.
 
         The table's columns: the key's (unless the value has a column of that name), the value's, `event_time_ms`
         (the result's time by Kafka's rules) and the struct `_lineage`.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from lakestreams.api.handles import Handle, Output, require_function
 from lakestreams.api.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper
+from lakestreams.errors.places import NodePlace
 from lakestreams.topology.derived import Suppress, ToStream
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.endpoints import DeltaSink, KafkaSink
@@ -47,7 +48,7 @@ class _Table(Handle):
             name: of the step; by default `<input>_map_values`.
         """
         step = self._named(name, "map_values")
-        require_function(mapper, f'map_values "{step}"')
+        require_function(mapper, NodePlace("map_values", step))
         return self._add(MapValues(step, self._node, mapper))
 
     def filter(self, predicate: Predicate, *, name: str | None = None) -> Self:
@@ -61,7 +62,7 @@ class _Table(Handle):
             name: of the step; by default `<input>_filter`.
         """
         step = self._named(name, "filter")
-        require_function(predicate, f'filter "{step}"')
+        require_function(predicate, NodePlace("filter", step))
         return self._add(Filter(step, self._node, predicate))
 
     def _add(self, node: Node) -> Self:
@@ -83,7 +84,7 @@ class KTable(_Table):
     __slots__ = ()
 
     def drop_absent_deletes(self, *, name: str | None = None) -> KTable:
-        """A table without the deletions of keys that have no row, which could cause tombstones that nobody needs.
+        """A table without the deletions of keys that have no row, which could cause needless tombstones.
 
         Kafka Streams drops them where a record cache lies before the table's store (its default), and tells joins of
         them where none does. A versioned table is an unversioned one from here on.
@@ -127,7 +128,7 @@ class KTable(_Table):
         when_full: WhenFull = "emit",
         name: str | None = None,
     ) -> KTable:
-        """A table whose updates wait, so that only the last one of a while is told.
+        """A table whose updates wait, so that only the last one within a time comes out.
 
         Args:
             until: how long a key's first update waits, in the event time of the updates: then the last one comes out,
@@ -140,7 +141,7 @@ class KTable(_Table):
         Raises:
             InvalidDuration: of a duration that is none.
         """
-        until_ms = None if until == WINDOW_CLOSES else to_ms(until, f'until (or "{WINDOW_CLOSES}")')
+        until_ms = None if until == WINDOW_CLOSES else to_ms(until, "until", word=WINDOW_CLOSES)
         return self._add(Suppress(self._named(name, "suppress"), self._node, until_ms, max_records, when_full))
 
     @overload
@@ -148,7 +149,7 @@ class KTable(_Table):
     @overload
     def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
     def join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
-        """A table of each row together with the right table's row of its key; kept up to date from both sides.
+        """A table of each row with the right table's row of its key, updated from both sides.
 
         With `left_on` by foreign key: each row together with the right row that it names (KIP-213); it has the left
         row's key, and at a change on the right the time of that alone. Else a result's time is the later one of both.
@@ -176,7 +177,7 @@ class KTable(_Table):
     @overload
     def left_join(self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
     def left_join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
-        """As `join`, with nulls where the right table has no row.
+        """As `join`, with nulls if the right table has no row.
 
         Args:
             right: the other table.
@@ -189,7 +190,7 @@ class KTable(_Table):
         return self._join("left", right, joiner, options)
 
     def outer_join(self, right: KTable, joiner: OuterJoiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable:
-        """As `join`, of the keys that either table has, with nulls where the other one has no row.
+        """As `join`, for the keys of either table, with nulls if the other one has no row.
 
         There is none by foreign key: a right row that no left row names would have no key.
 
@@ -213,7 +214,7 @@ class KTable(_Table):
         partition_by: Iterable[str] = (),
         change_feed: bool = False,
     ) -> Output:
-        """Writes the table to a Delta table, one commit a cycle, exactly once.
+        """Writes the table to a Delta table exactly once, with one commit per cycle.
 
         The Delta table's columns: the key's, the value's but for those of a key column's name, `event_time_ms` (the
         row's time by Kafka's rules) and the struct `_lineage`. A row is found again by its key's columns.
@@ -229,7 +230,7 @@ class KTable(_Table):
         return Output(self._builder, self._builder.add(node))
 
     def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:
-        """Writes the table's changes to a Kafka topic, at least once: each new row a record, each deletion a null value.
+        """Writes the table's changes to a Kafka topic, at least once. Each new row is a record, each deletion a null value.
 
         The topic can be read as a table again, and compacted. What a run that fails repeats, the partitions, the order
         and the headers are as for a stream's `to_kafka`.

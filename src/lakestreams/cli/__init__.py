@@ -1,1 +1,1 @@
-"""The `lakestreams` command: thin. Each command has a file; `app` has their arguments, `screen` how things are shown."""
+"""The `lakestreams` command. Each command has a file; `app` and `options` hold their arguments, `screen` the output."""

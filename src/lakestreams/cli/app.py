@@ -7,210 +7,138 @@ read. Nothing heavy is imported before a command needs it.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lakestreams.cli.arguments import (
-    AsJson,
-    AskBroker,
-    BundleFolder,
-    Catalog,
+from lakestreams.cli.command import command
+from lakestreams.cli.local_app import app as local
+from lakestreams.cli.options import (
+    Broker,
+    CheckOptions,
+    Compared,
+    Deployed,
+    HowToRun,
+    Maintaining,
+    NewBundle,
+    Pipeline,
     Pipelines,
-    Root,
-    Schemas,
-    Servers,
-    Sources,
-    Target,
-    Variables,
-    command,
+    Tables,
+    Where,
+    ms_of,
 )
 from lakestreams.cli.quarantine_app import app as quarantine
+from lakestreams.cli.registry_app import app as registry
+from lakestreams.cli.version import print_version
+from lakestreams.run.options import RunOptions, Timing
+
+if TYPE_CHECKING:
+    from lakestreams.cli.screen import Screen
 
 app = typer.Typer(
     name="lakestreams",
     help="Kafka Streams' joins for the lakehouse.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-local = typer.Typer(no_args_is_help=True, help="A broker of one's own on this machine.")
 app.add_typer(local, name="local")
 app.add_typer(quarantine, name="quarantine")
+app.add_typer(registry, name="registry")
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, help="Print the version and exit.", callback=print_version),
+    ] = False,
+) -> None:
+    """Kafka Streams' joins for the lakehouse."""
 
 
 @app.command()
 @command
 def demo(
+    screen: Screen,
     keep: Annotated[Path | None, typer.Option(help="Keep tables, files and logs in this folder.")] = None,
-    as_json: AsJson = False,
 ) -> int:
-    """The whole story on this machine: a real broker, real Spark, a job killed half-way, its results.
+    """Plays the whole story on this machine: a real broker, real Spark, a job killed half-way, its results.
 
     Exit codes: 0 everything came out as it should, 1 something did not.
     """
     from lakestreams.cli.demo import run  # noqa: PLC0415
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
 
-    return run(Screen(as_json=as_json), keep)
+    return run(screen, keep)
 
 
 @app.command()
 @command
 def check(
+    screen: Screen,
     pipeline: Annotated[
         list[Path] | None,
         typer.Argument(help="Pipeline files, such as conf/enrichment.yml; none are needed with --target."),
     ] = None,
-    sources: Sources = None,
-    root: Root = None,
-    catalog: Catalog = None,
-    schemas: Schemas = None,
-    bootstrap_servers: Servers = None,
-    broker: AskBroker = True,
+    *,
+    where: Where,
+    kafka: Broker,
     interval: Annotated[
         str | None, typer.Option(help="How far apart runs will be, such as 30s: windows are measured by it.")
     ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Also the plan in words, the tables, the cost and the drawing.")
-    ] = False,
-    records_per_second: Annotated[
-        float, typer.Option(min=0.0, help="With --explain: what the cost is told for, of all topics together.")
-    ] = 1_000.0,
-    table_rows: Annotated[
-        int, typer.Option(min=0, help="With --explain: how many live keys each table has.")
-    ] = 100_000,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the pipeline into this file, as SVG.")] = None,
-    data: Annotated[
-        bool, typer.Option("--data", help="Also how the topics are partitioned, judged from the records in bronze.")
-    ] = False,
-    newest: Annotated[
-        int, typer.Option(min=1, help="With --data: so many records of each topic, the newest.")
-    ] = 200_000,
-    target: Target = None,
-    bundle: BundleFolder = Path(),
-    var: Variables = None,
+    wanted: CheckOptions,
+    deployed: Deployed,
     workspace: Annotated[
         bool, typer.Option("--workspace/--no-workspace", help="With --target: whether workspace and broker are asked.")
     ] = True,
-    as_json: AsJson = False,
 ) -> int:
-    """Everything that can be wrong before anything starts, all faults at once: of pipelines, of a bundle's target.
+    """Finds what is wrong before anything starts, all faults at once: in pipelines, in a bundle's target.
 
     Exit codes: 0 no fault, 1 faults.
     """
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
-
-    if not pipeline and target is None:
+    if not pipeline and deployed.target is None:
         msg = "name pipeline files, or a --target, or both"
         raise typer.BadParameter(msg)
-    if not pipeline and data:
+    if not pipeline and wanted.data:
         msg = "--data looks at what pipelines have read: name their files"
         raise typer.BadParameter(msg)
     found = None
-    if target is not None:
-        from lakestreams.cli.target import check as check_target  # noqa: PLC0415
-        from lakestreams.cli.target import variables_of  # noqa: PLC0415
+    if deployed.target is not None:
+        from lakestreams.cli import target  # noqa: PLC0415
 
-        given = variables_of(var or ())
-        found = check_target(Screen(as_json=as_json), bundle, target, given, ask=workspace, broker=broker)
+        asked = target.Target.of(deployed.bundle, deployed.target, deployed.var)
+        found = target.check(screen, asked, ask=workspace, broker=kafka.broker)
         if not pipeline:
-            Screen(as_json=as_json).result({"ok": found.ok, "target": found.as_dict()})
+            screen.result({"ok": found.ok, "target": found.as_dict()})
             return 0 if found.ok else 1
     from lakestreams.cli.check import run  # noqa: PLC0415
-    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
-    from lakestreams.topology.durations import to_ms  # noqa: PLC0415
 
-    pipeline = pipeline or []
-    if svg is not None and len(pipeline) > 1:
+    files = where.files(*(pipeline or ()), bootstrap_servers=kafka.bootstrap_servers)
+    if wanted.svg is not None and len(files.pipelines) > 1:
         msg = "--svg draws one pipeline into one file; check them one by one"
         raise typer.BadParameter(msg)
-    apart = None if interval is None else to_ms(interval, "--interval")
-    options = RunOptions(
-        tuple(pipeline), sources, root, catalog, schemas, interval_ms=apart, bootstrap_servers=bootstrap_servers
-    )
-    return run(
-        Screen(as_json=as_json),
-        options,
-        broker=broker,
-        explain=explain,
-        drawing=svg,
-        beside=found,
-        newest=newest if data else None,
-        records_per_second=records_per_second,
-        table_rows=table_rows,
-    )
+    options = RunOptions(files, where.lake, Timing(ms_of(interval, "--interval")))
+    return run(screen, options, wanted, broker=kafka.broker, beside=found)
 
 
 @app.command(name="run")
 @command
-def run_pipelines(
-    pipeline: Pipelines,
-    sources: Sources = None,
-    root: Root = None,
-    catalog: Catalog = None,
-    schemas: Schemas = None,
-    interval: Annotated[
-        str | None, typer.Option(help="Run round after round, this long apart, such as 5s, until Ctrl-C.")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="One run over what is there now (the default).")] = False,
-    max_bad_share: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Unreadable records of a source at which a run fails.")
-    ] = None,
-    idle_timeout: Annotated[
-        str | None, typer.Option(help="How long an input must be silent for its clock to go on by itself, such as 1m.")
-    ] = None,
-    drain: Annotated[
-        bool, typer.Option("--drain", help="No record will come: whatever waits for one comes out.")
-    ] = False,
-    accept_data_loss: Annotated[
-        bool, typer.Option("--accept-data-loss", help="Go on where records expired unread; which is written down.")
-    ] = False,
-    accept_change: Annotated[
-        bool,
-        typer.Option("--accept-change", help="Go on where the pipeline has changed over existing results."),
-    ] = False,
-    bootstrap_servers: Servers = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A session that starts sooner and computes slower.")] = False,
-    as_json: AsJson = False,
-) -> int:
+def run_pipelines(screen: Screen, pipeline: Pipelines, where: Where, how: HowToRun) -> int:
     """Runs pipelines one after another in one session.
 
     Exit codes: 0 done (with --interval also: ended by Ctrl-C), 1 a pipeline failed, 3 fenced, 130 interrupted.
     """
     from lakestreams.cli.run import run  # noqa: PLC0415
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
-    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
-    from lakestreams.topology.durations import to_ms  # noqa: PLC0415
 
-    if once and interval is not None:
-        msg = "--once and --interval exclude each other"
-        raise typer.BadParameter(msg)
-    options = RunOptions(
-        tuple(pipeline),
-        sources,
-        root,
-        catalog,
-        schemas,
-        interval_ms=None if interval is None else to_ms(interval, "--interval"),
-        max_bad_share=max_bad_share,
-        idle_timeout_ms=None if idle_timeout is None else to_ms(idle_timeout, "--idle-timeout"),
-        drain=drain,
-        accept_data_loss=accept_data_loss,
-        accept_change=accept_change,
-        bootstrap_servers=bootstrap_servers,
-        quick=quick,
-    )
-    return run(Screen(as_json=as_json), options)
+    return run(screen, how.options(where, *pipeline))
 
 
 @app.command(name="test")
 @command
 def run_cases(
+    screen: Screen,
     places: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -218,220 +146,223 @@ def run_cases(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("-k", help="Only cases with this in their name.")] = None,
-    as_json: AsJson = False,
 ) -> int:
-    """Runs given/expect cases from YAML files: no broker, no tables, the cases of a topology in the same Spark jobs.
+    """Runs given/expect cases from YAML files, without a broker and without tables.
 
     Exit codes: 0 all passed, 1 a case failed, 2 a file, or the topology it names, cannot be used.
     """
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
     from lakestreams.cli.test import run_cases  # noqa: PLC0415
 
-    return run_cases(Screen(as_json=as_json), places or [], name)
+    return run_cases(screen, places or [], name)
+
+
+@app.command()
+@command
+def watch(
+    screen: Screen,
+    places: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE|FOLDER]...", help="What is watched; by default conf and tests."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("-k", help="Only cases with this in their name.")] = None,
+) -> int:
+    """Checks files and runs their cases whenever one changes, until Ctrl-C: for development.
+
+    Exit codes: 0 ended by Ctrl-C, 1 there is nothing to watch.
+    """
+    from lakestreams.cli.watch import run  # noqa: PLC0415
+
+    return run(screen, places or [], name)
+
+
+@app.command()
+@command
+def show(
+    screen: Screen,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="Such as silver.page_views; without one the tables are listed."),
+    ] = None,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="How many rows at most.")] = 20,
+    condition: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Only rows for which this is true.")
+    ] = None,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="VERSION|TIME", help="The table as it was: 12, or 2026-01-31T12:00:00Z.")
+    ] = None,
+    *,
+    tables: Tables,
+) -> int:
+    """Shows a table of the lake: its newest rows by event time, or the first ones by their columns.
+
+    Exit codes: 0 shown, 1 there is no such table, or no such column.
+    """
+    from lakestreams.cli.show import Wanted, run  # noqa: PLC0415
+
+    return run(screen, tables.lake, name, Wanted(limit, condition, as_of))
+
+
+@app.command()
+@command
+def explain(
+    screen: Screen,
+    code: Annotated[
+        str, typer.Argument(help="Such as LS203; or expressions, kafka-options, pipelines.", show_default=False)
+    ],
+) -> int:
+    """Says what an error means and what to do about it, or what files may say.
+
+    Exit codes: 0 said, 1 there is no such code or page.
+    """
+    from lakestreams.cli.explain import run  # noqa: PLC0415
+
+    return run(screen, code)
 
 
 @app.command()
 @command
 def status(
+    screen: Screen,
     pipeline: Annotated[
         list[Path] | None, typer.Argument(help="Pipeline files; all pipelines of the lake if none is given.")
     ] = None,
-    sources: Sources = None,
-    root: Root = None,
-    catalog: Catalog = None,
-    schemas: Schemas = None,
-    bootstrap_servers: Servers = None,
-    broker: AskBroker = True,
-    target: Target = None,
-    bundle: BundleFolder = Path(),
-    var: Variables = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
+    kafka: Broker,
+    deployed: Deployed,
 ) -> int:
-    """Where pipelines stand: epoch, cycles, offsets, lag, what is held and why, quarantine. Of a target: jobs, last runs.
+    """Shows where pipelines stand: cycles, offsets, lag, quarantine. With --target: jobs and their last runs.
 
     Exit codes: 0 shown, 1 it could not be read.
     """
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
-
-    if target is not None and pipeline:
+    if deployed.target is not None and pipeline:
         msg = "a --target has jobs, pipelines have tables: ask for one at a time"
         raise typer.BadParameter(msg)
-    if target is not None:
-        from lakestreams.cli.target import status as status_of_target  # noqa: PLC0415
-        from lakestreams.cli.target import variables_of  # noqa: PLC0415
+    if deployed.target is not None:
+        from lakestreams.cli import target  # noqa: PLC0415
 
-        return status_of_target(Screen(as_json=as_json), bundle, target, variables_of(var or ()))
+        return target.status(screen, target.Target.of(deployed.bundle, deployed.target, deployed.var))
     from lakestreams.cli.status import run  # noqa: PLC0415
-    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
 
-    options = RunOptions(tuple(pipeline or ()), sources, root, catalog, schemas, bootstrap_servers=bootstrap_servers)
-    return run(Screen(as_json=as_json), options, broker=broker)
+    options = where.options(*(pipeline or ()), bootstrap_servers=kafka.bootstrap_servers)
+    return run(screen, options, broker=kafka.broker)
 
 
 @app.command()
 @command
-def verify(
-    pipeline: Pipelines,
-    sources: Sources = None,
-    root: Root = None,
-    catalog: Catalog = None,
-    schemas: Schemas = None,
-    from_cycle: Annotated[int | None, typer.Option("--from", min=1, help="The first cycle to compare.")] = None,
-    to_cycle: Annotated[int | None, typer.Option("--to", min=1, help="The last cycle to compare.")] = None,
-    ask_second: Annotated[
-        bool,
-        typer.Option("--second-opinion/--no-second-opinion", help="Compare the joins with plain SQL as well."),
-    ] = True,
-    as_json: AsJson = False,
-) -> int:
-    """Recomputes what finished cycles gave, from bronze in one batch, and compares it with the tables, row for row.
+def verify(screen: Screen, pipeline: Pipelines, where: Where, wanted: Compared) -> int:
+    """Recomputes finished cycles from bronze and compares them with the tables, row for row.
 
     Exit codes: 0 equal, 1 something differs.
     """
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
     from lakestreams.cli.verify import run  # noqa: PLC0415
-    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
 
-    options = RunOptions(tuple(pipeline), sources, root, catalog, schemas)
-    return run(Screen(as_json=as_json), options, from_cycle, to_cycle, ask_second=ask_second)
+    return run(screen, where.options(*pipeline), wanted.options)
 
 
 @app.command()
 @command
-def maintain(
-    pipeline: Pipelines,
-    sources: Sources = None,
-    root: Root = None,
-    catalog: Catalog = None,
-    schemas: Schemas = None,
-    retention: Annotated[
-        str | None,
-        typer.Option(
-            help="Trim records that were ingested longer ago, such as 30d; by default the pipeline's bronze_retention."
-        ),
-    ] = None,
-    outputs: Annotated[bool, typer.Option("--outputs", help="Look after the outputs' files as well.")] = False,
-    vacuum_retention: Annotated[
-        str | None, typer.Option(help="How long files of old versions stay; 7 days by default, which is the least.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Looks after tables, beside running jobs: trims bronze, joins small files, removes files of old versions.
+def maintain(screen: Screen, pipeline: Pipelines, where: Where, wanted: Maintaining) -> int:
+    """Maintains tables beside running jobs: trims bronze, joins small files, removes files of old versions.
 
     Exit codes: 0 done, 1 it could not be done.
     """
     from lakestreams.cli.maintain import run  # noqa: PLC0415
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
-    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
-    from lakestreams.topology.durations import to_ms  # noqa: PLC0415
 
-    return run(
-        Screen(as_json=as_json),
-        RunOptions(tuple(pipeline), sources, root, catalog, schemas),
-        retention_ms=None if retention is None else to_ms(retention, "--retention"),
-        vacuum_ms=None if vacuum_retention is None else to_ms(vacuum_retention, "--vacuum-retention"),
-        outputs=outputs,
-        dry_run=dry_run,
-    )
+    return run(screen, where.options(*pipeline), wanted.options)
 
 
 @app.command()
 @command
 def why(
-    pipeline: Annotated[Path, typer.Argument(help="The pipeline's file.", show_default=False)],
+    screen: Screen,
+    pipeline: Pipeline,
     key: Annotated[str | None, typer.Option(help="The records of this key, and of its results.")] = None,
     place: Annotated[str | None, typer.Option("--at", metavar="TOPIC-PARTITION@OFFSET", help="One record.")] = None,
-    sources: Sources = None,
-    root: Root = None,
-    catalog: Catalog = None,
-    schemas: Schemas = None,
-    as_json: AsJson = False,
+    *,
+    where: Where,
 ) -> int:
-    """What became of a record, and where results come from.
+    """Says what became of a record, and which records made a result.
 
     Exit codes: 0 told, 1 there is no such record, and no result of such a key.
     """
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
     from lakestreams.cli.why import run  # noqa: PLC0415
-    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
 
-    return run(Screen(as_json=as_json), RunOptions((pipeline,), sources, root, catalog, schemas), key, place)
+    return run(screen, where.options(pipeline), key, place)
 
 
 @app.command()
 @command
 def report(
-    pipeline: Annotated[Path, typer.Argument(help="The pipeline's file.", show_default=False)],
-    sources: Sources = None,
-    root: Root = None,
-    catalog: Catalog = None,
-    schemas: Schemas = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page's file; what is there is replaced.")] = Path(
+    screen: Screen,
+    pipeline: Pipeline,
+    where: Where,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page's file; an existing one is replaced.")] = Path(
         "report.html"
     ),
-    cycles: Annotated[int, typer.Option(min=1, max=500, help="Of how many of the newest cycles it tells.")] = 200,
+    cycles: Annotated[int, typer.Option(min=1, max=500, help="How many of the newest cycles it covers.")] = 200,
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show keys and values of the examples in quarantine.")
     ] = False,
-    as_json: AsJson = False,
 ) -> int:
-    """What a pipeline has done, as one HTML page: drawing with counts, rates, lag, expectations, quarantine.
+    """Writes one HTML page about a pipeline: its drawing, rates, lag, expectations, quarantine.
 
     Exit codes: 0 written, 1 it could not be.
     """
     from lakestreams.cli.report import run  # noqa: PLC0415
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
-    from lakestreams.run.runner import RunOptions  # noqa: PLC0415
 
-    options = RunOptions((pipeline,), sources, root, catalog, schemas)
-    return run(Screen(as_json=as_json), options, out=out, cycles=cycles, values=show_values)
+    return run(screen, where.options(pipeline), out=out, cycles=cycles, values=show_values)
 
 
 @app.command()
 @command
 def init(
-    folder: Annotated[Path, typer.Argument(help="The new folder; its name is the bundle's.", show_default=False)],
-    job: Annotated[
-        list[str] | None, typer.Option(help="A job to begin with: enrichment, correlation or fk_join; all by default.")
+    screen: Screen,
+    folder: Annotated[
+        str,
+        typer.Argument(help="The new folder, whose name is the bundle's; or the word pipeline.", show_default=False),
+    ],
+    wanted: NewBundle,
+    pipeline: Annotated[
+        str | None, typer.Argument(help="After the word pipeline: the name of a further one for this project.")
     ] = None,
-    wheel: Annotated[Path | None, typer.Option(metavar="FILE", help="The wheel that the jobs are to run.")] = None,
-    for_dbx: Annotated[bool, typer.Option("--dbx", help="Also conf/deployment.yml, the same jobs for dbx.")] = False,
-    as_json: AsJson = False,
+    python: Annotated[bool, typer.Option("--python", help="With pipeline: declare it in Python.")] = False,
 ) -> int:
-    """Writes a small Databricks bundle of one's own: jobs, pipelines, topics, cases, a notebook.
+    """Writes a small Databricks bundle: jobs, pipelines, topics, cases, a notebook.
+
+    `init pipeline NAME` adds a pipeline to the project in this folder: a file in conf/, and a file of cases.
 
     Exit codes: 0 written, 1 it could not be.
     """
-    from lakestreams.cli.init import run  # noqa: PLC0415
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
+    from lakestreams.cli import init  # noqa: PLC0415
 
-    return run(Screen(as_json=as_json), folder, tuple(job or ()), wheel, dbx=for_dbx)
+    if init.is_pipeline(folder, pipeline, python=python):
+        return init.add_pipeline(screen, pipeline or "", python=python)
+    return init.run(screen, Path(folder), wanted)
 
 
 @app.command()
 @command
 def dbx(
+    screen: Screen,
     bundle: Annotated[
         Path, typer.Option("--bundle", metavar="FOLDER", help="Where databricks.yml is; here by default.")
     ] = Path(),
-    as_json: AsJson = False,
 ) -> int:
-    """Writes conf/deployment.yml, a bundle's jobs for dbx, anew from databricks.yml and what it includes.
+    """Writes conf/deployment.yml, the bundle's jobs for dbx, from databricks.yml and what it includes.
 
     Exit codes: 0 written, or up to date, 1 it could not be.
     """
     from lakestreams.cli.dbx import run  # noqa: PLC0415
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
 
-    return run(Screen(as_json=as_json), bundle)
+    return run(screen, bundle)
 
 
 @app.command()
 @command
 def schema(
+    _screen: Screen,  # it is JSON either way
     file: Annotated[Literal["pipeline", "sources", "cases"], typer.Argument(help="Which file's schema.")] = "pipeline",
-    as_json: AsJson = False,  # noqa: ARG001 - it is JSON either way
 ) -> int:
     """Prints the JSON Schema of a configuration file, for editors.
 
@@ -445,69 +376,14 @@ def schema(
 
 @app.command()
 @command
-def version(as_json: AsJson = False) -> int:
+def version(screen: Screen) -> int:
     """Prints the versions of lakestreams and of what it runs on.
 
     Exit codes: 0 printed.
     """
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+    from lakestreams.cli.version import run  # noqa: PLC0415
 
-    from lakestreams import __version__  # noqa: PLC0415
-
-    found: dict[str, str | None] = {"lakestreams": __version__, "python": sys.version.split()[0]}
-    for package in ("pyspark", "delta-spark", "confluent-kafka"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    if as_json:
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    else:
-        shown = (f"{name} {number or 'not installed'}" for name, number in found.items())
-        sys.stdout.write("\n".join(shown) + "\n")
-    return 0
-
-
-@local.command()
-@command
-def up(
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the broker's data; it is kept.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the data for the next `up`.")] = False,
-    as_json: AsJson = False,
-) -> int:
-    """Starts a Kafka broker on 127.0.0.1, or finds the one that runs.
-
-    Exit codes: 0 it runs, 1 it could not be started.
-    """
-    from dataclasses import asdict  # noqa: PLC0415
-
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
-    from lakestreams.local import broker  # noqa: PLC0415 - needs confluent-kafka
-
-    screen = Screen(as_json=as_json)
-    with screen.working("starting the broker"):
-        found = broker.up(data_dir, keep, progress=screen.say)
-    screen.say(f"broker at {found.bootstrap_servers} (log {found.log})")
-    screen.say(f"  export KAFKA_BOOTSTRAP={found.bootstrap_servers}")
-    screen.result(asdict(found))
-    return 0
-
-
-@local.command()
-@command
-def down(as_json: AsJson = False) -> int:
-    """Ends the broker that `up` started.
-
-    Exit codes: 0 it is gone, also when there was none.
-    """
-    from lakestreams.cli.screen import Screen  # noqa: PLC0415
-    from lakestreams.local import broker  # noqa: PLC0415 - needs confluent-kafka
-
-    screen = Screen(as_json=as_json)
-    ended = broker.down()
-    screen.say("broker ended" if ended else "no broker was running")
-    screen.result({"ended": ended})
-    return 0
+    return run(screen)
 
 
 def main() -> None:

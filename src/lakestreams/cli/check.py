@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from lakestreams.cli import cost
+from lakestreams.cli.options import CheckOptions
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, LocationNotWritable, TopologyInvalid, unfold
 from lakestreams.run import failure
-from lakestreams.run.runner import Job, RunOptions, load, locate, open_session, prepare
-from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
-from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
-from lakestreams.topology.kinds import SinkMode, TableChanges
-from lakestreams.topology.node import Join, Node
-from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, Repartition, SelectKey
+from lakestreams.run.locating import locate
+from lakestreams.run.options import RunOptions
+from lakestreams.run.runner import Job, load, open_session, prepare
+from lakestreams.times import readable
+from lakestreams.topology.durations import to_text
+from lakestreams.topology.graph import closes_too_soon, delays_before_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lakestreams.cli.target import TargetReport
     from lakestreams.config.compile import Pipeline
     from lakestreams.engine.publish.partitioning import Partitioning
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 
@@ -44,52 +46,40 @@ class Report:
 
 
 def run(
-    screen: Screen,
-    options: RunOptions,
-    *,
-    broker: bool,
-    explain: bool,
-    drawing: Path | None = None,
-    beside: TargetReport | None = None,
-    newest: int | None = None,
-    records_per_second: float = 1_000.0,
-    table_rows: int = 100_000,
+    screen: Screen, options: RunOptions, wanted: CheckOptions, *, broker: bool, beside: TargetReport | None = None
 ) -> int:
     """Checks the pipelines and draws the first one, if there is a file for it; returns the exit code.
 
     Args:
         options: the pipelines and how they are run.
+        wanted: what is looked at and shown beyond faults.
         broker: whether the broker is asked.
-        explain: whether the plan is told.
-        drawing: the file of the drawing.
         beside: what was found out about a target, for the result and the exit code.
-        newest: judge the partitioning of the topics by at most so many records of each; None: do not.
-        records_per_second, table_rows: what the cost is told for, if the plan is.
     """
-    pipelines = load(options)
+    pipelines = load(options.files)
     if not broker:  # nobody signs in then, and a service credential is known on Databricks only
         pipelines = [_without_credential(pipeline) for pipeline in pipelines]
     job = prepare(pipelines, options)
-    if drawing is not None:  # without counts, which need a session: a file that cannot be written is told before that
-        write_drawing(job.pipelines[0].topology, {}, drawing)
+    if wanted.svg is not None:  # without counts, which need a session: so that an unwritable file is known before
+        write_drawing(job.pipelines[0].topology, {}, wanted.svg)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, progress=screen.say)
     reports = []
     for index in range(len(job.pipelines)):
         with screen.working(f"checking {job.pipelines[index].topology.name}"):
             reports.append(_examine(spark, job, index, broker=broker))
-        if newest is not None:
+        if wanted.data:
             with screen.working(f"looking at the records of {job.pipelines[index].topology.name}"):
-                reports[-1].data = _judged(spark, job, index, newest)
-        if explain:
-            reports[-1].cost = cost.of(job, index, records_per_second, table_rows)
+                reports[-1].data = _judged(spark, job, index, wanted.newest)
+        if wanted.explain:
+            reports[-1].cost = cost.of(job, index, wanted.records_per_second, wanted.table_rows)
     for one in reports:
-        _show(screen, one, job, explain=explain)
-    if drawing is not None:
-        write_drawing(job.pipelines[0].topology, reports[0].partitions, drawing)
-        screen.say(f"drawing: {drawing}")
+        _show(screen, one, job, explain=wanted.explain)
+    if wanted.svg is not None:
+        write_drawing(job.pipelines[0].topology, reports[0].partitions, wanted.svg)
+        screen.say(f"drawing: {wanted.svg}")
     ok = all(one.fault is None for one in reports) and (beside is None or beside.ok)
-    result: dict[str, Any] = {"ok": ok, "pipelines": [_as_dict(one, job, explain=explain) for one in reports]}
+    result: dict[str, Any] = {"ok": ok, "pipelines": [_as_dict(one, job, explain=wanted.explain) for one in reports]}
     screen.result(result if beside is None else result | {"target": beside.as_dict()})
     return failure.OK if ok else failure.FAILED
 
@@ -115,10 +105,20 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
             found.outputs, faults = walk.check(topology, spark)
             if faults:
                 raise TopologyInvalid(faults, topology.name)
+        found.warnings += late_behind_waits(topology)
         found.warnings += _windows(spark, job, topology)
     except LakestreamsError as error:
         found.fault = locate(error, found.pipeline)
     return found
+
+
+def late_behind_waits(topology: Topology) -> list[str]:
+    """A sentence for each window that may close before rows come to it that have waited in a step before."""
+    return [
+        f"{node.name}: rows come to it up to {to_text(delays_before_ms(node))} behind its clock, because steps before it let "
+        f"them wait; its windows close sooner, and such rows go to quarantine as LATE: make its grace {to_text(missing)} longer"
+        for node, missing in closes_too_soon(topology.nodes)
+    ]
 
 
 def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
@@ -126,7 +126,7 @@ def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
     from lakestreams.costs import spans  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415
 
-    apart = job.options.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))
+    apart = job.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))
     return spans.warnings(topology, apart) if apart else []
 
 
@@ -184,7 +184,7 @@ def _explain(screen: Screen, one: Report, job: Job) -> None:
     screen.say()
     screen.say(Text("Plan", style="bold"))
     for line in in_words(topology.nodes):
-        screen.say(f"  {line}")
+        screen.say(f"  {readable(line)}")
     rows = [(t["name"], t["what"], _columns(t["columns"]), t["layout"]) for t in tables(one, job)]
     screen.show(table("table", "what", "columns", "layout", title="\nTables", rows=rows))
     if one.cost is not None:
@@ -196,56 +196,9 @@ def _explain(screen: Screen, one: Report, job: Job) -> None:
 
 def in_words(nodes: tuple[Node, ...]) -> list[str]:
     """The plan, a line a node."""
-    return [f"{node.name}: {_words(node)}" for node in nodes]
+    from lakestreams.evaluate.registry import explain  # noqa: PLC0415 - needs pyspark
 
-
-def _words(node: Node) -> str:
-    from lakestreams.evaluate import joins as shapes  # noqa: PLC0415 - needs pyspark
-    from lakestreams.evaluate import tables as derived  # noqa: PLC0415 - needs pyspark
-
-    if isinstance(node, Source):
-        if node.delta is not None:
-            how = "its appends" if node.kind == "stream" else _CHANGES_WORDS[node.changes]
-            return f"delta {node.delta} read as a {node.kind} into bronze, {how}: {node.value.describe()}"
-        return f"topic {node.topic} read as a {node.kind} into bronze; parsed once: {node.value.describe()}"
-    if isinstance(node, Join):
-        return f"{node.left.name} with {node.right.name}: {shapes.explain(node)}"
-    inputs = " and ".join(parent.name for parent in node.parents)
-    if isinstance(node, Aggregate | Suppress):
-        return f"{inputs}, {node.word}: {derived.explain(node)}"
-    if isinstance(node, DeltaSink):
-        words = _SINK_WORDS[node.mode] if node.is_table or node.mode != "merge" else "merged by record"
-        return f"{inputs} {words}, one commit a cycle"
-    if isinstance(node, KafkaSink):
-        what = "change by change" if node.is_table else "record by record"
-        return (
-            f"{inputs} written to the topic {what}, at least once: a run that fails repeats its cycle, with equal ids"
-        )
-    if isinstance(node, Repartition):
-        return f"{inputs}, tasks by key hash over {node.partitions} partitions; no topic is made"
-    return f"{inputs}, {_STEP_WORDS.get(type(node), node.word)}"
-
-
-_STEP_WORDS: dict[type[Any], str] = {
-    MapValues: "new values; key, time and order stay",
-    Filter: "only records that fulfil the condition",
-    SelectKey: "under a new key; value, time and order stay",
-    Map: "under a new key and with new values; time and order stay",
-    FlatMapValues: "each record none, one or several; key, time and order stay",
-    FlatMap: "each record several, under new keys; time and order stay",
-    Merge: "as one stream",
-    ToTable: "each record its key's new row",
-    ToStream: "each change a record",
-}
-_CHANGES_WORDS: dict[TableChanges, str] = {
-    "cdf": "by its change data feed",
-    "snapshot": "by comparing it with what was read before",
-}
-_SINK_WORDS: dict[SinkMode, str] = {
-    "append": "appended",
-    "merge": "merged by key",
-    "changes": "appended change by change",
-}
+    return [f"{node.name}: {node.plan(explain(node))}" for node in nodes]
 
 
 def tables(one: Report, job: Job) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ class Cost:
 
 def of(job: Job, index: int, records_per_second: float, table_rows: int) -> Cost:
     """The cost of one of a job's pipelines: at its interval, else as runs every five minutes."""
-    topology, settings, interval = job.pipelines[index].topology, job.settings[index], job.options.interval_ms
+    topology, settings, interval = job.pipelines[index].topology, job.settings[index], job.interval_ms
     load = Load(
         records_per_second,
         table_rows,

@@ -25,7 +25,9 @@ from lakestreams.cli.demo_jobs import Orders
 from lakestreams.cli.screen import Screen, error_text, table
 from lakestreams.errors import IngestFailed, LakestreamsError, unfold
 from lakestreams.run import failure
-from lakestreams.run.runner import Job, RunOptions, load, locate, missing, open_session, prepare
+from lakestreams.run.locating import locate
+from lakestreams.run.options import FileOptions, LakeOptions, RunOptions
+from lakestreams.run.runner import Job, load, missing, open_session, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,7 +159,7 @@ class _Demo:
 
     def _restart(self) -> tuple[SparkSession, Job]:
         options = self._options("conf")
-        job = prepare(load(options), options)
+        job = prepare(load(options.files), options)
         spark = open_session(quick=True, progress=self.screen.say)
         before = status.read(spark, job.lake, "page_views")
         silver = job.lake.output(OUTPUT).read(spark).count()
@@ -206,7 +208,7 @@ class _Demo:
             self.broker.create_topic(topic, count)
         self._write("unequal", *topics)
         options = self._options("unequal")
-        job = prepare(load(options), options)
+        job = prepare(load(options.files), options)
         try:
             job.driver(spark).check()
         except LakestreamsError as error:
@@ -253,9 +255,8 @@ class _Demo:
 
     def _options(self, name: str) -> RunOptions:
         return RunOptions(
-            (self.folder / name / "enrichment.yml",),
-            root=str(self.folder / "lake"),
-            bootstrap_servers=self.broker.bootstrap_servers,
+            FileOptions((self.folder / name / "enrichment.yml",), bootstrap_servers=self.broker.bootstrap_servers),
+            LakeOptions(str(self.folder / "lake")),
             quick=True,
         )
 
@@ -268,8 +269,8 @@ def _killed_child(options: RunOptions, log: Path) -> int:
     from lakestreams.local import guard  # noqa: PLC0415 - a local part
 
     job = (
-        *(sys.executable, "-m", "lakestreams.jobs.enrichment", f"--pipeline={options.pipelines[0]}"),
-        *(f"--root={options.root}", f"--bootstrap-servers={options.bootstrap_servers}", "--quick=true"),
+        *(sys.executable, "-m", "lakestreams.jobs.enrichment", f"--pipeline={options.files.pipelines[0]}"),
+        *(f"--root={options.lake.root}", f"--bootstrap-servers={options.files.bootstrap_servers}", "--quick=true"),
     )
     command = [sys.executable, str(guard.__file__), "--grace", "0", "--log", str(log), "--", *job]
     source = str(Path(lakestreams.__file__).parents[1])  # so that an uninstalled tree finds itself from anywhere

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.cli.screen import Screen, table
 from lakestreams.cli.why import show
-from lakestreams.run.runner import RunOptions, load, prepare
+from lakestreams.run.options import FileOptions, LakeOptions, RunOptions
+from lakestreams.run.runner import load, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,8 +125,8 @@ class Orders:
 
     def _run(self, name: str) -> Job:
         file = self.folder / "orders" / f"{name}.yml"
-        options = RunOptions((file,), root=str(self.folder / "lake"), quick=True)
-        job = prepare(load(options), options)
+        options = RunOptions(FileOptions((file,)), LakeOptions(str(self.folder / "lake")), quick=True)
+        job = prepare(load(options.files), options)
         outcome = job.run(self.spark)[0]
         if outcome.error is not None:
             raise outcome.error

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
-from lakestreams.cli.screen import Screen, table
+from lakestreams.cli.shown import Screen, Text, table
 from lakestreams.run import failure
-from lakestreams.run.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run.options import MaintainOptions, PipelineOptions
+from lakestreams.run.runner import load, open_lake, open_session
+from lakestreams.topology.durations import to_ms
 
 if TYPE_CHECKING:
     from lakestreams.maintenance.maintain import Maintained
@@ -17,33 +17,22 @@ if TYPE_CHECKING:
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
-def run(
-    screen: Screen,
-    options: RunOptions,
-    *,
-    retention_ms: int | None,
-    vacuum_ms: int | None,
-    outputs: bool,
-    dry_run: bool,
-) -> int:
+def run(screen: Screen, options: PipelineOptions, wanted: MaintainOptions) -> int:
     """Maintains the pipelines; returns the exit code."""
-    lake, pipelines = open_lake(options), load(options)
+    retention_ms = None if wanted.retention is None else to_ms(wanted.retention, "--retention")
+    vacuum_ms = None if wanted.vacuum_retention is None else to_ms(wanted.vacuum_retention, "--vacuum-retention")
+    lake, pipelines = open_lake(options.lake), load(options.files)
     with screen.working("starting Spark"):
-        spark = open_session(quick=options.quick, progress=screen.say)
+        spark = open_session(progress=screen.say)
     from lakestreams.maintenance.maintain import Options, maintain  # noqa: PLC0415 - needs pyspark
 
     done = []
     for pipeline in pipelines:
         retention = pipeline.settings.bronze_retention_ms if retention_ms is None else retention_ms
-        wanted = Options(
-            retention,
-            outputs,
-            None if vacuum_ms is None else vacuum_ms / 3_600_000,
-            dry_run,
-            pipeline.meaning,
-        )
+        vacuum_hours = None if vacuum_ms is None else vacuum_ms / 3_600_000
+        asked = Options(retention, wanted.outputs, vacuum_hours, wanted.dry_run, pipeline.meaning)
         with screen.working(f"maintaining {pipeline.topology.name}"):
-            done.append(maintain(spark, lake, pipeline.topology, wanted))
+            done.append(maintain(spark, lake, pipeline.topology, asked))
         _show(screen, done[-1])
     screen.result({"ok": True, "pipelines": [asdict(one) for one in done]})
     return failure.OK

@@ -13,70 +13,26 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
+from lakestreams.cli.quarantine_options import Decision, Edits, Wanted
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import ConfigUnreadable, InvalidOption, NotInQuarantine, RepairUnfit
 from lakestreams.run import failure
-from lakestreams.run.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run.options import PipelineOptions
+from lakestreams.run.runner import load, open_lake, open_session
 from lakestreams.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.engine.ledger.ledger import Ledger
+    from lakestreams.engine.replay.deciding import Selection
     from lakestreams.engine.replay.ingest import Outlook
-    from lakestreams.engine.replay.requests import Filters, Request, Selection
+    from lakestreams.engine.replay.quarantined import Filters
+    from lakestreams.engine.replay.requests import Request
+    from lakestreams.registry.options import RegistryOptions
     from lakestreams.topology.topology import Topology
 
 _NEWEST = ("topic", "partition", "offset", "attempt", "code", "node", "rules", "cycle", "state", "message")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the options of the command say about which rows are meant; see `engine.replays.Filters`.
-
-    Attributes:
-        codes, rules, nodes, topics, states: one of these; a topic also by its source's name.
-        partition, from_offset, to_offset, cycle: numbers.
-        place: `TOPIC-PARTITION@OFFSET`.
-        since: a moment (`2026-01-31`, `2026-01-31T12:00:00`, UTC) or how long ago, such as `2h`.
-    """
-
-    codes: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-    states: tuple[str, ...] = ()
-    partition: int | None = None
-    from_offset: int | None = None
-    to_offset: int | None = None
-    cycle: int | None = None
-    place: str | None = None
-    since: str | None = None
-
-    def filters(self, topology: Topology) -> Filters:
-        """The same as the engine takes it.
-
-        Raises:
-            InvalidOption: if an option cannot be read.
-        """
-        from lakestreams.engine.replay.requests import STATES, Filters  # noqa: PLC0415 - needs pyspark
-        from lakestreams.verify.why import at  # noqa: PLC0415 - needs pyspark
-
-        unknown = [state for state in self.states if state not in STATES]
-        if unknown:
-            msg = f"there is no state {unknown[0]!r}"
-            raise InvalidOption(msg, hint=f"--state is one of {', '.join(STATES)}")
-        by_name = {source.name: source.topic for source in topology.sources}
-        topics = tuple(by_name.get(topic, topic) for topic in self.topics)
-        found = Filters(
-            self.codes, self.rules, self.nodes, topics, self.partition, self.from_offset, self.to_offset, self.cycle,
-            None if self.since is None else moment_ms(self.since, datetime.now(UTC)),
-            tuple(state for state in STATES if state in self.states),
-        )  # fmt: skip
-        if self.place is None:
-            return found
-        topic, partition, offset = at(self.place)
-        return replace(found, topics=(topic,), partition=partition, from_offset=offset, to_offset=offset)
 
 
 @dataclass(frozen=True)
@@ -86,31 +42,12 @@ class Opened:
     spark: SparkSession
     ledger: Ledger
     topology: Topology
+    registry: RegistryOptions | None
     filters: Filters
 
 
-def moment_ms(text: str, now: datetime) -> int:
-    """A moment, or how long ago it is, as ms since 1970.
-
-    Raises:
-        InvalidOption: if it is neither.
-    """
-    from lakestreams.errors import InvalidDuration  # noqa: PLC0415 - beside its use
-    from lakestreams.topology.durations import to_ms  # noqa: PLC0415 - as the others
-
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            return int(now.timestamp() * 1_000) - to_ms(text, "--since")
-        except InvalidDuration as error:
-            msg = f"--since {text}: neither a moment nor a duration"
-            raise InvalidOption(msg, hint="--since 2h, --since 2026-01-31 or --since 2026-01-31T12:00:00") from error
-    return int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1_000)
-
-
-def _open(screen: Screen, options: RunOptions, wanted: Wanted) -> Opened:
-    lake, (pipeline,) = open_lake(options), load(options)
+def _open(screen: Screen, options: PipelineOptions, wanted: Wanted) -> Opened:
+    lake, (pipeline,) = open_lake(options.lake), load(options.files)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, lake=lake, progress=screen.say)
     from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
@@ -120,24 +57,24 @@ def _open(screen: Screen, options: RunOptions, wanted: Wanted) -> Opened:
     if not (ledger.table.exists(spark) and quarantine.table(ledger).exists(spark)):
         message = f"pipeline {ledger.pipeline} has never run in {lake.catalog or lake.root}"
         raise NotInQuarantine(message, hint="run the pipeline first, or name its lake with --root or --catalog")
-    return Opened(spark, ledger, pipeline.topology, wanted.filters(pipeline.topology))
+    return Opened(spark, ledger, pipeline.topology, pipeline.registry, wanted.filters(pipeline.topology))
 
 
 # --- list ------------------------------------------------------------------------------------------------------------
 
 
-def show_list(screen: Screen, options: RunOptions, wanted: Wanted, limit: int) -> int:
+def show_list(screen: Screen, options: PipelineOptions, wanted: Wanted, limit: int) -> int:
     """What is in quarantine: groups by what is wrong, and the newest records without their content."""
     at_hand = _open(screen, options, wanted)
-    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import quarantined  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the quarantine"):
-        rows = replays.standing(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
-        groups = [row.asDict() for row in replays.groups(rows).collect()]
-        newest = [row.asDict() for row in replays.newest(rows, limit).select(*_NEWEST).collect()]
+        rows = quarantined.standing(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
+        groups = [row.asDict() for row in quarantined.groups(rows).collect()]
+        newest = [row.asDict() for row in quarantined.newest(rows, limit).select(*_NEWEST).collect()]
     name = at_hand.ledger.pipeline
     if not groups:
-        screen.say(f"{name}: nothing of that is in quarantine")
+        screen.say(f"{name}: no such record is in quarantine")
     else:
         columns = ("code", "node", "rule", "records", "open", "first seen", "last seen")
         lines = [
@@ -157,25 +94,25 @@ def show_list(screen: Screen, options: RunOptions, wanted: Wanted, limit: int) -
     return failure.OK
 
 
-def _line(row: Mapping[str, Any]) -> tuple[object, ...]:
+def _line(row: Mapping[str, Any]) -> list[object]:
     said = str(row["message"]).partition("\n")[0]
-    return _record(row), row["code"], row["node"], row["cycle"], row["state"], said
+    return [_record(row), row["code"], row["node"], row["cycle"], row["state"], said]
 
 
 # --- show ------------------------------------------------------------------------------------------------------------
 
 
-def show_records(screen: Screen, options: RunOptions, wanted: Wanted, limit: int, *, lines: bool) -> int:
+def show_records(screen: Screen, options: PipelineOptions, wanted: Wanted, limit: int, *, lines: bool) -> int:
     """Records whole; or as lines that `replay --repair` reads."""
     at_hand = _open(screen, options, wanted)
     from lakestreams.engine.replay import edits as repairs  # noqa: PLC0415 - needs pyspark
-    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import quarantined  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the quarantine"):
-        rows = replays.standing(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
-        found = [row.asDict(recursive=True) for row in replays.newest(rows, limit).collect()]
+        rows = quarantined.standing(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
+        found = [row.asDict(recursive=True) for row in quarantined.newest(rows, limit).collect()]
     if not found:
-        message = f"none of that is in the quarantine of {at_hand.ledger.pipeline}"
+        message = f"no such record is in the quarantine of {at_hand.ledger.pipeline}"
         raise NotInQuarantine(message)
     if lines:
         told: dict[str, dict[str, Any]] = {}
@@ -228,39 +165,18 @@ def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
 # --- replay, discard -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Decision:
-    """How records are to be decided on.
-
-    Attributes:
-        again: also those that were decided on before.
-        dry_run: only tell.
-        yes: do not ask.
-        reason: why, for whoever looks later.
-        repair: the file of repairs.
-        set_value: the new value of the one record.
-    """
-
-    again: bool = False
-    dry_run: bool = False
-    yes: bool = False
-    reason: str = ""
-    repair: Path | None = None
-    set_value: str | None = None
-
-
-def replay(screen: Screen, options: RunOptions, wanted: Wanted, decision: Decision) -> int:
+def replay(screen: Screen, options: PipelineOptions, wanted: Wanted, edits: Edits, decision: Decision) -> int:
     """Asks for a new attempt at records; the pipeline's next run takes it."""
     at_hand = _open(screen, options, wanted)
+    from lakestreams.engine.replay import deciding  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.replay import ingest as attempts  # noqa: PLC0415 - needs pyspark
-    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
 
     spark, ledger = at_hand.spark, at_hand.ledger
     with screen.working("reading the quarantine"):
-        selection = _selection(at_hand, decision)
-        chosen = replays.chosen(spark, ledger, selection)
-        outlook = attempts.outlook(spark, ledger, at_hand.topology, chosen)
-        left_out = replays.left_out(spark, ledger, selection)
+        selection = _edited(at_hand, deciding.Selection(at_hand.filters, decision.again), edits)
+        chosen = deciding.chosen(spark, ledger, selection)
+        outlook = attempts.outlook(spark, ledger, at_hand.topology, chosen, at_hand.registry)
+        left_out = deciding.left_out(spark, ledger, selection)
         behind = _refused_behind_sources(chosen, at_hand.topology)
     if not outlook:
         raise _nothing_to("replay", ledger, left_out)
@@ -269,8 +185,7 @@ def replay(screen: Screen, options: RunOptions, wanted: Wanted, decision: Decisi
     notes = _notes(left_out)
     if behind:
         notes.append(
-            f"{behind:,} of them were refused by a step, not by a source: whatever other steps have made of them they "
-            "make once more"
+            f"{behind:,} of them were refused by a step, not by a source: other steps will process them a second time"
         )
     _tell(screen, notes)
     facts: dict[str, Any] = {
@@ -278,20 +193,20 @@ def replay(screen: Screen, options: RunOptions, wanted: Wanted, decision: Decisi
         "left_out": left_out, "notes": notes,
     }  # fmt: skip
     return _decided(
-        screen, decision, "replay", facts, lambda: replays.request(spark, ledger, selection, decision.reason)
+        screen, decision, "replay", facts, lambda: deciding.request(spark, ledger, selection, decision.reason)
     )
 
 
-def discard(screen: Screen, options: RunOptions, wanted: Wanted, decision: Decision) -> int:
+def discard(screen: Screen, options: PipelineOptions, wanted: Wanted, decision: Decision) -> int:
     """Notes that records need nothing."""
     at_hand = _open(screen, options, wanted)
-    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import deciding  # noqa: PLC0415 - needs pyspark
 
     spark, ledger = at_hand.spark, at_hand.ledger
     with screen.working("reading the quarantine"):
-        selection = _selection(at_hand, decision)
-        counted = replays.chosen(spark, ledger, selection).groupBy("topic").count().orderBy("topic").collect()
-        left_out = replays.left_out(spark, ledger, selection)
+        selection = deciding.Selection(at_hand.filters, decision.again)
+        counted = deciding.chosen(spark, ledger, selection).groupBy("topic").count().orderBy("topic").collect()
+        left_out = deciding.left_out(spark, ledger, selection)
     if not counted:
         raise _nothing_to("discard", ledger, left_out)
     for row in counted:
@@ -303,7 +218,7 @@ def discard(screen: Screen, options: RunOptions, wanted: Wanted, decision: Decis
         "notes": _notes(left_out),
     }  # fmt: skip
     return _decided(
-        screen, decision, "discard", facts, lambda: replays.discard(spark, ledger, selection, decision.reason)
+        screen, decision, "discard", facts, lambda: deciding.discard(spark, ledger, selection, decision.reason)
     )
 
 
@@ -326,31 +241,31 @@ def _decided(screen: Screen, decision: Decision, action: str, facts: dict[str, A
     return failure.OK
 
 
-def _selection(at_hand: Opened, decision: Decision) -> Selection:
+def _edited(at_hand: Opened, selection: Selection, edits: Edits) -> Selection:
     """The records that are meant, with their repairs.
 
     Raises:
         InvalidOption: if a new value is given, and not for one record.
     """
-    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import deciding  # noqa: PLC0415 - needs pyspark
+    from lakestreams.engine.replay import requests as replays  # noqa: PLC0415 - as the others
     from lakestreams.engine.replay.edits import Repair  # noqa: PLC0415 - as the others
 
-    selection = replays.Selection(at_hand.filters, decision.again)
-    if decision.repair is not None:
-        return replace(selection, repairs=_repairs(decision.repair))
-    if decision.set_value is None:
+    if edits.repair is not None:
+        return replace(selection, repairs=_repairs(edits.repair))
+    if edits.set_value is None:
         return selection
     found = (
-        replays.chosen(at_hand.spark, at_hand.ledger, selection)
+        deciding.chosen(at_hand.spark, at_hand.ledger, selection)
         .select(*replays.RECORD, "of_attempt")
         .limit(2)
         .collect()
     )
     if len(found) != 1:
-        msg = f"--set-value is for one record; {'none' if not found else 'several'} that can be replayed are chosen"
-        raise InvalidOption(msg, hint="--at TOPIC-PARTITION@OFFSET names one; --repair FILE mends several")
+        msg = f"--set-value takes exactly one record; the selection has {'none' if not found else 'several'} to replay"
+        raise InvalidOption(msg, hint="--at TOPIC-PARTITION@OFFSET names one; --repair FILE corrects several")
     topic, partition, offset, attempt = found[0]
-    one = Repair(topic, partition, offset, attempt, {"value": decision.set_value.encode("utf-8")})
+    one = Repair(topic, partition, offset, attempt, {"value": edits.set_value.encode("utf-8")})
     return replace(selection, repairs=(one,))
 
 
@@ -383,15 +298,13 @@ def _told(one: Outlook) -> Text:
     if not one.is_read:
         text.append(", which no source of the pipeline reads any more: they would stay in quarantine", style="yellow")
     elif one.superseded:
-        text.append(
-            f", of which {one.superseded:,} would be superseded: later records are in their place", style="yellow"
-        )
+        text.append(f", of which {one.superseded:,} would be superseded by later records", style="yellow")
     return text
 
 
 def _notes(left_out: Mapping[str, int]) -> list[str]:
     return [
-        f"{count:,} more fit and are {state}: they are left out"
+        f"{count:,} more match but are {state}: they are left out"
         + ("" if state in ("requested", "open") else " without --again")
         for state, count in left_out.items()
     ]
@@ -400,7 +313,7 @@ def _notes(left_out: Mapping[str, int]) -> list[str]:
 def _nothing_to(action: str, ledger: Ledger, left_out: Mapping[str, int]) -> NotInQuarantine:
     fit = ", ".join(f"{count:,} {state}" for state, count in left_out.items())
     message = f"there is nothing to {action} in the quarantine of {ledger.pipeline}: "
-    return NotInQuarantine(message + (f"of those that fit: {fit}" if fit else "nothing fits"))
+    return NotInQuarantine(message + (f"of the records that match: {fit}" if fit else "no record matches"))
 
 
 def _tell(screen: Screen, notes: Sequence[str]) -> None:

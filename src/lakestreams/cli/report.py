@@ -6,12 +6,13 @@ from pathlib import Path
 
 from lakestreams.cli.screen import Screen
 from lakestreams.errors import LocationNotWritable
-from lakestreams.report import model, page
+from lakestreams.report import build, page
 from lakestreams.run.failure import OK
-from lakestreams.run.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run.options import PipelineOptions
+from lakestreams.run.runner import load, open_lake, open_session
 
 
-def run(screen: Screen, options: RunOptions, *, out: Path, cycles: int, values: bool) -> int:
+def run(screen: Screen, options: PipelineOptions, *, out: Path, cycles: int, values: bool) -> int:
     """Writes the page of one pipeline; returns the exit code.
 
     Args:
@@ -25,7 +26,7 @@ def run(screen: Screen, options: RunOptions, *, out: Path, cycles: int, values: 
         LocationNotWritable: if the file cannot be written; known before a session is started.
     """
     page.require()
-    lake, (pipeline,) = open_lake(options), load(options)
+    lake, (pipeline,) = open_lake(options.lake), load(options.files)
     topology = pipeline.topology
     _probe(out)
     with screen.working("starting Spark"):
@@ -36,7 +37,7 @@ def run(screen: Screen, options: RunOptions, *, out: Path, cycles: int, values: 
         events = read_events(spark, lake, topology.name, cycles)
         first = min((event["cycle"] for event in events), default=0)
         quarantine = read_quarantine(spark, lake, topology.name, from_cycle=first, values=values)
-    found = model.build(topology.name, events, quarantine)
+    found = build.build(topology.name, events, quarantine)
     drawing = topology.svg(counts=found.rows_out)
     text = page.render(found, drawing, [node.name for node in topology.nodes])
     _write(out, text)

@@ -16,7 +16,8 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, unfold
 from lakestreams.run import failure
 from lakestreams.run.entry import stop_signal
-from lakestreams.run.runner import Outcome, RunOptions, load, open_session, prepare
+from lakestreams.run.options import RunOptions
+from lakestreams.run.runner import Outcome, load, open_session, prepare
 
 if TYPE_CHECKING:
     from lakestreams.engine.runtime.progress import Event
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 def run(screen: Screen, options: RunOptions) -> int:
     """Runs the pipelines; returns the exit code."""
     progress = Progress(screen)
-    job = prepare(load(options), options, progress.note)
+    job = prepare(load(options.files), options, progress.note)
     with screen.working("starting Spark"):
         spark = open_session(quick=options.quick, progress=screen.say)
-    stop = stop_signal(options.interval_ms)
+    stop = stop_signal(options.timing.interval_ms)
     with progress.shown():
         outcomes = job.run(spark, stop)
     for outcome in outcomes:
@@ -37,6 +38,14 @@ def run(screen: Screen, options: RunOptions) -> int:
         for note in outcome.summary.notes if outcome.summary else ():
             screen.say(Text.assemble(("note", "dim"), f"  {outcome.pipeline}: {note}"))
     screen.show(_summary(outcomes))
+    for outcome in outcomes:
+        stages = "  ".join(
+            f"{stage} {s:.1f}" for stage, s in (outcome.summary.seconds if outcome.summary else {}).items()
+        )
+        if stages:
+            screen.say(
+                Text(f"seconds of {outcome.pipeline} by stage (cycles run during ingest): {stages}", style="dim")
+            )
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     faults = [_with_faults(screen, outcome) for outcome in outcomes]
     screen.result({"ok": not errors, "pipelines": faults})
@@ -59,12 +68,11 @@ def _summary(outcomes: list[Outcome]) -> Table:
             _state(outcome),
             *((s.epoch, s.cycles, s.records, s.bad) if (s := outcome.summary) else (None, None, None, None)),
             f"{outcome.seconds:.1f}",
-            "  ".join(f"{stage} {seconds:.1f}" for stage, seconds in (s.seconds if s else {}).items()),
         )
         for outcome in outcomes
     ]
-    numbers = ("epoch", "cycles", "records", "unreadable", "s")
-    return table("pipeline", "", *numbers, "seconds by stage (cycles run during ingest)", rows=rows, right=numbers)
+    numbers = ("epoch", "cycles", "records", "unreadable", "seconds")
+    return table("pipeline", "", *numbers, rows=rows, right=numbers)
 
 
 def _state(outcome: Outcome) -> Text:

@@ -56,12 +56,20 @@ class Screen:
     def show(self, what: Any) -> None:
         """A table or another renderable for people; nothing with `--json`."""
         if not self.as_json:
+            if isinstance(what, Table):
+                _fold_if_need_be(what, self.console)
             self.console.print(what, soft_wrap=False)
 
     def result(self, value: Any) -> None:
         """The one JSON value on stdout; nothing without `--json`."""
         if self.as_json:
             sys.stdout.write(visible_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)) + "\n")
+
+    def line(self, value: Any) -> None:
+        """A value as one JSON line on stdout, at once; nothing with `--json`."""
+        if not self.as_json:
+            sys.stdout.write(visible_json(json.dumps(value, ensure_ascii=False, default=str)) + "\n")
+            sys.stdout.flush()
 
     @contextlib.contextmanager
     def working(self, what: str) -> Iterator[None]:
@@ -79,9 +87,7 @@ class Screen:
             Its single faults, and the path of the log with the whole trace: written where our own error is not the
             whole story.
         """
-        whole = isinstance(error, LakestreamsError) and error.__cause__ is None
-        log = None if whole else failure.write_log(error)
-        told = failure.told(error, log) if log else _ours(error)
+        told, log = failure.noted(error)
         self.errors.print(error_text(told))
         if log and isinstance(error, LakestreamsError):
             self.errors.print(f"  Log: {log}", markup=False)
@@ -92,14 +98,6 @@ class Screen:
         faults, log = self.failure(error)
         self.result({"ok": False, "faults": [fault.as_dict() for fault in faults], "log": log})
         return failure.exit_code(error)
-
-
-def _ours(error: Exception) -> LakestreamsError:
-    if not isinstance(error, LakestreamsError):
-        msg = "an unexpected error has a log"
-        raise TypeError(msg)
-    failure.redact_error(error)
-    return error
 
 
 def error_text(error: LakestreamsError) -> Text:
@@ -113,8 +111,8 @@ def error_text(error: LakestreamsError) -> Text:
         return error_text(error.faults[0])
     text = Text(str(error))
     text.stylize("bold red", 0, len(f"{error.code} {error.name}"))
-    text.highlight_regex(r"(?m)^  Fix: .*?(?=        docs/errors/)", "green")
-    text.highlight_regex(r"docs/errors/LS\d+\.md", "dim")
+    text.highlight_regex(r"(?m)^  Fix: .*?(?=        lakestreams explain )", "green")
+    text.highlight_regex(r"lakestreams explain LS\d+", "dim")
     return text
 
 
@@ -127,13 +125,34 @@ def table(*columns: str, title: str = "", rows: Iterable[Sequence[object]] = (),
         rows: cells, shown by their `str`; None is a dash.
         right: headings of the columns that are numbers.
     """
-    made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        first = column == columns[0]  # the name of the row: somebody may want to copy it
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=first)
-    for row in rows:
-        made.add_row(*(_cell(value) for value in row))
+    lines = [[_cell(value) for value in row] for row in rows]
+    made = Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for place, column in enumerate(columns):
+        # Numbers stay in one line, and so does the name of the row, which somebody may want to copy; texts fold.
+        short = all(line[place].cell_len <= _NEVER_FOLDED for line in lines)
+        whole = short and (place == 0 or column in right)
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=whole)
+    for line in lines:
+        made.add_row(*line)
     return made
+
+
+_NEVER_FOLDED = 32  # cells
+
+
+def _fold_if_need_be(shown: Table, console: Console) -> None:
+    """Lets all columns fold where those that should not are wider than the screen: else their ends would be cut off."""
+    least = console.measure(shown, options=console.options.update(width=10_000)).minimum
+    if least > console.width:
+        for column in shown.columns:
+            column.no_wrap = False
 
 
 def _cell(value: object) -> Text:

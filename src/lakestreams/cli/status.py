@@ -12,7 +12,8 @@ from rich.text import Text
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError
 from lakestreams.run import failure
-from lakestreams.run.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run.options import PipelineOptions
+from lakestreams.run.runner import load, open_lake, open_session
 from lakestreams.sql import literal
 
 if TYPE_CHECKING:
@@ -87,9 +88,9 @@ class Status:
     notes: list[str] = field(default_factory=list)
 
 
-def run(screen: Screen, options: RunOptions, *, broker: bool) -> int:
+def run(screen: Screen, options: PipelineOptions, *, broker: bool) -> int:
     """Shows where the pipelines stand (all of the lake if none is named); returns the exit code."""
-    lake, pipelines = open_lake(options), load(options)
+    lake, pipelines = open_lake(options.lake), load(options.files)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, lake=lake, progress=screen.say)
     with screen.working("reading the ledger"):
@@ -148,13 +149,13 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
 
 def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], list[str]]:
     from lakestreams.engine.ingest import delta_source  # noqa: PLC0415 - needs pyspark
-    from lakestreams.kafka import cluster  # noqa: PLC0415 - needs pyspark
+    from lakestreams.kafka import cluster, cluster_view  # noqa: PLC0415 - needs pyspark
 
     sources = pipeline.topology.sources
     topics = [source.topic for source in sources if source.delta is None]
     tables, unfit = delta_source.examine(spark, lake, sources)
     notes = [f"{fault.code}: {fault.message}" for fault in unfit]
-    view = cluster.ClusterView({})
+    view = cluster_view.ClusterView({})
     if topics:
         try:
             scratch = lake.checkpoints(pipeline.topology.name)
@@ -279,12 +280,15 @@ def show(screen: Screen, one: Status) -> None:
             headline.append(f", cycle {plan['cycle']} open ({plan['records']:,} records)", style="yellow")
         screen.say(headline)
     if one.partitions:
-        columns = ("topic", "partition", "ingested to", "planned to", "end", "lag", "held", "why")
+        columns = ("topic", "partition", "ingested", "planned", "end", "lag", "held")
         rows = [
-            (p.topic, p.partition, p.ingested_to, p.planned_to, p.end, _lag(p.lag), _held(p.held), p.why or "")
+            (p.topic, p.partition, p.ingested_to, p.planned_to, p.end, _lag(p.lag), _held(p.held))
             for p in one.partitions
         ]
-        screen.show(table(*columns, rows=rows, right=columns[1:7]))
+        screen.show(table(*columns, rows=rows, right=columns[1:]))
+        for p in one.partitions:
+            if p.why:
+                screen.say(Text(f"held of {p.topic}-{p.partition}: {p.why}", style="yellow"))
     for title, counts in (
         ("rows in bronze", one.bronze_rows),
         ("unreadable", one.unreadable),

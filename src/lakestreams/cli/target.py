@@ -12,9 +12,10 @@ import typer
 from rich.text import Text
 
 from lakestreams.cli.screen import Screen, table
-from lakestreams.deploy import dbx, fields, files, rules, topics, workspace
+from lakestreams.deploy import dbx, deployed, fields, files, rules, topics, workspace
 from lakestreams.deploy.read import Bundle, User, load
-from lakestreams.errors import LakestreamsError, TopicMissing, WorkspaceLacks
+from lakestreams.deploy.validated import Validated, validated
+from lakestreams.errors import BundleInvalid, LakestreamsError, TopicMissing, WorkspaceLacks
 from lakestreams.run import failure
 
 if TYPE_CHECKING:
@@ -79,40 +80,74 @@ def variables_of(given: Sequence[str], environment: Mapping[str, str] = os.envir
     return found
 
 
-def check(
-    screen: Screen, root: Path, target: str, variables: Mapping[str, str], *, ask: bool = True, broker: bool = True
-) -> TargetReport:
+@dataclass(frozen=True)
+class Target:
+    """A target of a bundle: the folder of databricks.yml, the target's name, the bundle's variables."""
+
+    root: Path
+    name: str
+    variables: Mapping[str, str]
+
+    @classmethod
+    def of(cls, root: Path, name: str, given: Sequence[str] | None) -> Target:
+        """The target with the variables of the options and of the environment.
+
+        Raises:
+            typer.BadParameter: for a variable without a value.
+        """
+        return cls(root, name, variables_of(given or ()))
+
+    def load(self, user: User | None = None, answers: Mapping[str, Any] | None = None) -> Bundle:
+        """The bundle as this target has it.
+
+        Raises:
+            ConfigUnreadable, BundleInvalid: if it cannot be read, or has no such target.
+        """
+        return load(self.root, self.name, self.variables, user, answers)
+
+
+def check(screen: Screen, target: Target, *, ask: bool = True, broker: bool = True) -> TargetReport:
     """Checks a target and tells what is wrong and what is lacking, each with its fix.
 
     Args:
         screen: where to tell it.
-        root: the folder of databricks.yml.
-        variables: of the bundle.
+        target: the target.
         ask: whether anybody is asked: the workspace, and Kafka.
         broker: whether Kafka is.
 
     Raises:
         ConfigUnreadable, BundleInvalid: if the bundle cannot be read, or has no such target.
     """
-    found = TargetReport(target)
-    bundle = load(root, target, variables)
+    found = TargetReport(target.name)
+    resolved = _validated(screen, target) if ask else Validated()
+    bundle = target.load(answers=resolved.answers)
     pipelines, unusable = files.pipelines(bundle)
     found.faults = [*rules.faults(bundle), *unusable]
+    if resolved.refused:
+        message = f"databricks bundle validate: {resolved.refused}"
+        found.faults.append(BundleInvalid(message, "what the CLI says of it", f"target {target.name}"))
+    found.unchecked += rules.unchecked(bundle)
+    if found.unchecked and resolved.silent:
+        found.unchecked.append(f"what `databricks bundle validate` says: {resolved.silent}")
     for fault in found.faults:
         screen.failure(fault)
-    differing = None if found.faults else dbx.drift(root)
+    differing = None if found.faults else dbx.drift(target.root)
     if not fields.known():
         found.unchecked.append("names and types of the jobs' fields: pip install 'lakestreams[databricks]'")
     if not ask:
         found.unchecked.append("the workspace, topics and their partition counts: --no-workspace")
     elif found.faults:
-        found.unchecked.append("the workspace, topics and their partition counts: mend the bundle first")
+        found.unchecked.append("the workspace, topics and their partition counts: correct the bundle first")
     else:
-        _look(screen, found, bundle, variables, pipelines)
+        _look(screen, found, bundle, target, pipelines, resolved.answers)
         if broker:
             _look_at_topics(screen, found, bundle, pipelines)
         else:
             found.unchecked.append("topics and their partition counts: --no-broker")
+    if tables := files.delta_tables(pipelines):
+        found.unchecked.append(
+            f"Delta tables that are read: {', '.join(tables)}; they must be there, and the jobs' principal needs SELECT on them"
+        )
     if differing is not None:  # which keeps nobody from looking at the workspace
         screen.failure(differing)
         found.faults.append(differing)
@@ -120,12 +155,22 @@ def check(
     return found
 
 
+def _validated(screen: Screen, target: Target) -> Validated:
+    with screen.working("asking the Databricks CLI"):
+        return validated(target.root, target.name, target.variables)
+
+
 def _look(
-    screen: Screen, found: TargetReport, bundle: Bundle, variables: Mapping[str, str], pipelines: list[Pipeline]
+    screen: Screen,
+    found: TargetReport,
+    bundle: Bundle,
+    target: Target,
+    pipelines: list[Pipeline],
+    answers: Mapping[str, Any],
 ) -> None:
     try:
         with screen.working("asking the workspace"):
-            client, bundle = _connected(bundle, variables)
+            client, bundle = _connected(bundle, target, answers)
             secrets, credentials = files.secrets(bundle, pipelines), files.credentials(pipelines)
             found.findings = workspace.examine(client, bundle, secrets, credentials)
     except LakestreamsError as error:
@@ -152,12 +197,14 @@ def _look_at_topics(screen: Screen, found: TargetReport, bundle: Bundle, pipelin
     found.unchecked += told.unchecked
 
 
-def _connected(bundle: Bundle, variables: Mapping[str, str]) -> tuple[WorkspaceClient, Bundle]:
+def _connected(
+    bundle: Bundle, target: Target, answers: Mapping[str, Any] | None = None
+) -> tuple[WorkspaceClient, Bundle]:
     """A client of the target's workspace, and the bundle once more, now that it is known who deploys."""
     place: Mapping[str, Any] = bundle.config["workspace"]
     client = workspace.connect(place.get("host"), place.get("profile"))
     user = User(client.current_user.me().user_name or User.name)
-    return client, load(bundle.root, bundle.target, variables, user)
+    return client, target.load(user, answers)
 
 
 def _show(screen: Screen, found: TargetReport, bundle: Bundle) -> None:
@@ -181,12 +228,12 @@ def _show(screen: Screen, found: TargetReport, bundle: Bundle) -> None:
         screen.say(Text.assemble(("ok", "bold green"), f"  target {found.target}: {there}"))
 
 
-def status(screen: Screen, root: Path, target: str, variables: Mapping[str, str]) -> int:
+def status(screen: Screen, target: Target) -> int:
     """Shows the target's jobs as they are deployed, their last runs, and its dashboards; returns the exit code."""
     with screen.working("asking the workspace"):
-        client, bundle = _connected(load(root, target, variables), variables)
-        jobs = workspace.deployed(client, bundle)
-        dashboards = workspace.shown(client, bundle)
+        client, bundle = _connected(target.load(), target)
+        jobs = deployed.deployed(client, bundle)
+        dashboards = deployed.shown(client, bundle)
     rows = [
         (
             one.name,
@@ -198,7 +245,7 @@ def status(screen: Screen, root: Path, target: str, variables: Mapping[str, str]
         )
         for one in jobs
     ]
-    title = f"target {target} as {bundle.user.name}"
+    title = f"target {target.name} as {bundle.user.name}"
     screen.show(table("job", "id", "starts", "last run", "began", "took", title=title, rows=rows))
     if dashboards:
         places = [
@@ -212,13 +259,13 @@ def status(screen: Screen, root: Path, target: str, variables: Mapping[str, str]
         ]
         screen.show(table("dashboard", "id", "published", "in the workspace", rows=places))
     if any(one.job_id is None for one in jobs) or any(one.dashboard_id is None for one in dashboards):
-        screen.say(f"what is not deployed: databricks bundle deploy -t {target}")
+        screen.say(f"what is not deployed: databricks bundle deploy -t {target.name}")
     told = {"jobs": [asdict(one) for one in jobs], "dashboards": [asdict(one) for one in dashboards]}
-    screen.result({"target": target, "user": bundle.user.name} | told)
+    screen.result({"target": target.name, "user": bundle.user.name} | told)
     return failure.OK
 
 
-def _result(one: workspace.Deployed) -> Text | str | None:
+def _result(one: deployed.Deployed) -> Text | str | None:
     if one.job_id is None:
         return Text("not deployed", style="yellow")
     if one.result is None:

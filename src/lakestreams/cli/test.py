@@ -14,7 +14,8 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.config.python import importing_from
 from lakestreams.errors import ConfigInvalid, LakestreamsError
 from lakestreams.run import failure
-from lakestreams.run.runner import locate, open_session
+from lakestreams.run.locating import locate
+from lakestreams.run.runner import open_session
 from lakestreams.testing.case_files import find, load
 from lakestreams.testing.case_runs import Outcome, run
 from lakestreams.testing.cases import Suite

@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
-from lakestreams.cli.screen import Screen, table
+from lakestreams.cli.shown import Screen, Text, table
 from lakestreams.run import failure
-from lakestreams.run.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run.options import PipelineOptions, VerifyOptions
+from lakestreams.run.runner import load, open_lake, open_session
 
 if TYPE_CHECKING:
     from lakestreams.verify.comparison import Finding
     from lakestreams.verify.verify import Verdict
 
 
-def run(
-    screen: Screen, options: RunOptions, from_cycle: int | None, to_cycle: int | None, *, ask_second: bool = True
-) -> int:
+def run(screen: Screen, options: PipelineOptions, wanted: VerifyOptions) -> int:
     """Verifies the pipelines; returns the exit code: 1 if anything differs."""
-    lake, pipelines = open_lake(options), load(options)
+    lake, pipelines = open_lake(options.lake), load(options.files)
     with screen.working("starting Spark"):
         spark = open_session(lake=lake, progress=screen.say)
     from lakestreams.engine.ledger import fingerprint  # noqa: PLC0415 - as the engine's other rooms
@@ -30,7 +27,8 @@ def run(
     for pipeline in pipelines:
         with screen.working(f"verifying {pipeline.topology.name}"):
             found = verify(
-                spark, lake, pipeline.topology, from_cycle=from_cycle, to_cycle=to_cycle, ask_second=ask_second,
+                spark, lake, pipeline.topology,
+                from_cycle=wanted.from_cycle, to_cycle=wanted.to_cycle, ask_second=wanted.ask_second,
                 configuration=fingerprint.of(pipeline.topology, pipeline.text, pipeline.meaning),
             )  # fmt: skip
             verdicts.append(found)

@@ -10,24 +10,30 @@ from rich.text import Text
 from lakestreams.cli.screen import Screen
 from lakestreams.errors import InvalidOption
 from lakestreams.run import failure
-from lakestreams.run.runner import RunOptions, load, open_lake, open_session
+from lakestreams.run.options import PipelineOptions
+from lakestreams.run.runner import load, open_lake, open_session
+from lakestreams.times import both, readable
 from lakestreams.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakestreams.verify.why import Fate
+    from lakestreams.verify.fate import Fate
 
 
-def run(screen: Screen, options: RunOptions, key: str | None, place: str | None) -> int:
+_FIRST_MS = 100_000_000_000  # in 1973: what is less is a duration
+
+
+def run(screen: Screen, options: PipelineOptions, key: str | None, place: str | None) -> int:
     """Tells what became of the records; returns the exit code."""
     if (key is None) == (place is None):
         msg = "why needs a key or a place" if key is None else "a key and a place are both given"
         raise InvalidOption(msg, hint="--key alice, or --at PageViews-0@17")
-    lake, pipelines = open_lake(options), load(options)
+    lake, pipelines = open_lake(options.lake), load(options.files)
     with screen.working("starting Spark"):
         spark = open_session(quick=True, lake=lake, progress=screen.say)
-    from lakestreams.verify.why import at, why  # noqa: PLC0415 - needs pyspark
+    from lakestreams.verify.fate import at  # noqa: PLC0415 - needs pyspark
+    from lakestreams.verify.why import why  # noqa: PLC0415 - needs pyspark
 
     wanted = at(place) if place is not None else None
     fates = why(spark, lake, pipelines[0].topology, key=key, place=wanted)
@@ -45,11 +51,18 @@ def show(screen: Screen, fates: Iterable[Fate]) -> None:
         screen.say(
             Text.assemble(
                 (head, "bold"),
-                f"  {visible(str(fate.key))} -> {visible(str(fate.value))}  at {fate.event_time_ms}{cycle}",
+                f"  {visible(str(fate.key))} -> {visible(str(fate.value))}  at {both(fate.event_time_ms)}{cycle}",
             )
         )
         for sentence in fate.told:
-            screen.say(Text(f"  {visible(sentence)}", style="green" if sentence.startswith("gave ") else "yellow"))
+            screen.say(
+                Text(f"  {visible(readable(sentence))}", style="green" if sentence.startswith("gave ") else "yellow")
+            )
         for row in fate.results:
-            shown = ", ".join(f"{name}={value}" for name, value in row.items() if name not in ("output", "_lineage"))
+            columns = {name: value for name, value in row.items() if name not in ("output", "_lineage")}
+            shown = ", ".join(f"{name}={_shown(name, value)}" for name, value in columns.items())
             screen.say(Text(f"    {row['output']}  {visible(shown)}", style="dim"))
+
+
+def _shown(name: str, value: object) -> str:
+    return both(value) if name.endswith("_ms") and isinstance(value, int) and value > _FIRST_MS else str(value)

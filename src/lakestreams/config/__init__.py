@@ -1,4 +1,4 @@
-"""Configuration files: `conf/sources.yml` and one file a pipeline, compiled to the same nodes as Python topologies."""
+"""Configuration files: `conf/sources.yml` and a file per pipeline, compiled to the same nodes as Python topologies."""
 
 from lakestreams.config.compile import Pipeline, Settings, load_pipeline
 from lakestreams.expressions.parse import Expression, compile_expression

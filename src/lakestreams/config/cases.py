@@ -84,6 +84,6 @@ class CasesFile(Model):
     def _one_way(self) -> CasesFile:
         exactly_one(self, ("pipeline", "topology"), "a file of cases")
         if self.sources is not None and self.pipeline is None:
-            msg = "sources stands beside pipeline; a topology of Python has none"
+            msg = "sources belongs to pipeline; a topology in Python has no sources file"
             raise ValueError(msg)
         return self

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.api.builder import StreamsBuilder
-from lakestreams.config import models
-from lakestreams.config.load import Document, KeyPath, read, validate
+from lakestreams.config import models, schema_files
+from lakestreams.config.load import Document, KeyPath, read
+from lakestreams.config.outputs import declare_output
 from lakestreams.config.python import topology_of
 from lakestreams.config.references import check_references, ordered, used_sources, without_sources_names
+from lakestreams.config.registry import AS_WRITTEN, registry_of, without_registry
 from lakestreams.config.scope import AnyHandle
-from lakestreams.config.steps import declare_output, declare_step
+from lakestreams.config.steps import declare_step
 from lakestreams.config.topics import declare_topic
+from lakestreams.config.validate import validate
 from lakestreams.config.wording import placed
 from lakestreams.errors import ConfigInvalid, KafkaOptionRefused, LakestreamsError, NoOutput, TopologyInvalid
+from lakestreams.errors.places import FilePlace
 from lakestreams.expressions.environment import References
-from lakestreams.kafka import options as kafka
+from lakestreams.kafka import option_faults
 from lakestreams.kafka.options import KafkaOptions
+from lakestreams.registry.options import RegistryOptions
 from lakestreams.topology.durations import to_ms
 from lakestreams.topology.topology import Topology
 
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
 
 _SETTINGS: Final = models.SettingsSpec()
 _EXPECTED: Final = frozenset(("expect", "expect_or_drop", "expect_or_fail"))
-_KEPT: Final[frozenset[KeyPath]] = frozenset({("kafka", "options")})
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Pipeline:
     Attributes:
         topology: equal to that of the same declarations in Python, but for the functions in it.
         kafka: how Kafka is reached; holds references to secrets, never a secret.
+        registry: how the schema registry is reached, likewise; None: there is none.
         settings: how much a cycle takes in, and when it stops.
         text: canonical text of both files, for the ledger: no comments or spacing, keys in the order of the files, which
             is that of the nodes (`recorded.topology` compiles it again); environment references resolved, but for SQL
@@ -81,6 +85,7 @@ class Pipeline:
     path: Path
     sources_path: Path
     references: References = field(default_factory=References, repr=False, compare=False)
+    registry: RegistryOptions | None = None
 
 
 def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> Pipeline:
@@ -104,6 +109,8 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
     faults.extend(_kafka_faults(sources))
     settings = _settings(pipeline_file.settings, pipeline) if pipeline_file is not None else Settings()
     faults.extend(_without_kafka(topology, sources))
+    faults.extend(without_registry(topology, sources))
+    registry = registry_of(sources_file.registry if sources_file is not None else None, sources)
     faults = _in_order([*faults, *sources.faults, *pipeline.faults])
     name = str(pipeline.data.get("pipeline") or "")
     if faults or topology is None or sources_file is None or pipeline_file is None:
@@ -117,6 +124,7 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
         path=path,
         sources_path=sources_path,
         references=_references(sources, pipeline),
+        registry=registry,
     )
 
 
@@ -146,10 +154,12 @@ def _settings(spec: models.SettingsSpec, document: Document) -> Settings:
 
 def _read(path: Path, faults: list[LakestreamsError]) -> Document | None:
     try:
-        return read(path, keep=_KEPT, is_sql=is_sql)
+        document = read(path, keep=AS_WRITTEN, is_sql=is_sql)
     except LakestreamsError as fault:
         faults.append(fault)
         return None
+    schema_files.put_in(document)
+    return document
 
 
 def is_sql(path: KeyPath) -> bool:
@@ -172,9 +182,8 @@ def _in_order(faults: list[LakestreamsError]) -> list[LakestreamsError]:
     """By file and line, each once."""
 
     def place(fault: LakestreamsError) -> tuple[str, int]:
-        file, _, rest = (fault.where or "").partition(":")
-        line = re.match(r"\d+", rest)
-        return file, int(line[0]) if line else 0
+        where = fault.where
+        return (where.file, where.line) if isinstance(where, FilePlace) else (where or "", 0)
 
     unique = {(type(fault), fault.message, fault.where): fault for fault in faults}
     return sorted(unique.values(), key=place)
@@ -185,6 +194,8 @@ def _canonical(sources: Document, pipeline: Document) -> str:
         "pipeline": pipeline.data,
         "sources": {**sources.data, "kafka": sources.written.get("kafka")},
     }
+    if "registry" in sources.written:
+        content["sources"]["registry"] = sources.written["registry"]
     return _with_digests(content, _references(sources, pipeline), pipeline)
 
 
@@ -243,15 +254,17 @@ def _kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
     given = section if isinstance(section, Mapping) else {}
     servers = given.get("bootstrap_servers")
     if isinstance(servers, str) and "${" not in servers:
-        yield from _placed(kafka.server_faults(servers), sources, ("kafka", "bootstrap_servers"))
+        yield from _placed(option_faults.server_faults(servers), sources, ("kafka", "bootstrap_servers"))
     name, scope = (given.get(key) for key in ("service_credential", "service_credential_scope"))
     # what is no text, or not in the environment, is a fault that is told already
     if all(one is None or (isinstance(one, str) and "${" not in one) for one in (name, scope)):
-        for key, fault in kafka.credential_faults(name, scope):
+        for key, fault in option_faults.credential_faults(name, scope):
             yield from _placed([fault], sources, ("kafka", key))
     options = _options(sources.data)
-    alone = [(option, fault) for option, value in options.items() for fault in kafka.option_faults(option, value)]
-    for option, fault in alone or kafka.together_faults(options, name):
+    alone = [
+        (option, fault) for option, value in options.items() for fault in option_faults.option_faults(option, value)
+    ]
+    for option, fault in alone or option_faults.together_faults(options, name):
         yield from _placed([fault], sources, ("kafka", "options", option))
 
 
@@ -267,7 +280,7 @@ def _without_kafka(topology: Topology | None, sources: Document) -> Iterator[Lak
 def _placed(faults: list[LakestreamsError], document: Document, path: KeyPath) -> Iterator[LakestreamsError]:
     for fault in faults:
         # the option's name is part of the message already
-        yield KafkaOptionRefused(fault.message, hint=fault.hint, where=document.where(path).split("  ")[0])
+        yield KafkaOptionRefused(fault.message, hint=fault.hint, where=document.where(path).line_alone)
 
 
 # --- the topology --------------------------------------------------------------------------------------------------
@@ -342,13 +355,13 @@ class _Compiler:
 
     def _place(self, fault: LakestreamsError) -> None:
         """Notes a fault that names a node, in the file that the node comes from."""
-        name = re.search(r'"([^"]+)"', fault.where or "")
+        node = fault.node
         parts = [(self._sources, "topics"), (self._pipeline, "steps"), (self._pipeline, "outputs")]
-        if (fault.where or "").startswith(("to_delta", "to_kafka")):  # its name may be a source's, too
+        if node is not None and node.word in ("to_delta", "to_kafka"):  # its name may be a source's, too
             parts.reverse()
         for document, part in parts:
-            if name is not None and (part, name[1]) in document.lines:
-                document.faults.append(placed(fault, document, (part, name[1])))
+            if node is not None and (part, node.name) in document.lines:
+                document.faults.append(placed(fault, document, (part, node.name)))
                 return
         self._pipeline.faults.append(placed(fault, self._pipeline, ()))
 

@@ -23,24 +23,24 @@ InvariantName: TypeAlias = Literal[
 
 
 class InvariantSpec(Model):
-    """What an invariant bounds, and what happens where it is violated; each kind has some of the options."""
+    """The bounds of an invariant, and what a violation does; each kind has some of the options."""
 
     action: InvariantAction = Field(
         default="warn",
-        description="warn counts and tells; fail ends the run before anything of the cycle is published.",
+        description="warn counts and reports; fail ends the run before anything of the cycle is published.",
     )
     at_most: int | float | Duration | None = Field(
         default=None, description="Of fan_out a count, of skew a share, of lateness and time_skew a duration."
     )
     at_least: float | None = Field(default=None, description="Of match_rate: a share.")
-    over: Duration | None = Field(default=None, description="Of match_rate: the span of stream time that is looked at.")
+    over: Duration | None = Field(default=None, description="Of match_rate: the span of stream time that it covers.")
     records: int | None = Field(
-        default=None, description="Of match_rate and skew: with fewer results or records nothing is judged."
+        default=None, description="Of match_rate and skew: it judges nothing with fewer results or records."
     )
     columns: tuple[Name, ...] | None = Field(default=None, description="Of unique_key: columns of the output.")
     within: Duration | None = Field(
         default=None,
-        description="Of unique_key: how far apart in event time equal keys are looked for; 1 day by default.",
+        description="Of unique_key: the span of event time in which keys must differ; 1 day by default.",
     )
     partitioner: Partitioner | None = Field(default=None, description="Of key_on_home_partition; murmur2 by default.")
     look_back: int | None = Field(
@@ -49,10 +49,10 @@ class InvariantSpec(Model):
 
 
 class Expecting(Model):
-    """What is expected of rows: conditions by name, and invariants."""
+    """Expectations of rows: conditions by name, and invariants."""
 
     expect: Select | None = Field(
-        default=None, description="Names with SQL conditions that each row is to fulfil; rows that do not are counted."
+        default=None, description="Names with SQL conditions for each row; rows that violate one are counted."
     )
     expect_or_drop: Select | None = Field(
         default=None, description="The same; a row that violates one goes to quarantine and no further."
@@ -61,7 +61,7 @@ class Expecting(Model):
         default=None, description="The same; a row that violates one ends the run before its cycle is published."
     )
     invariants: dict[InvariantName, InvariantSpec] | None = Field(
-        default=None, description="What is to hold of many rows together, by name (docs/expectations.md)."
+        default=None, description="Rules about many rows, by name (docs/expectations.md)."
     )
 
 

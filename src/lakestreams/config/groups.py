@@ -13,10 +13,12 @@ from lakestreams.errors import InvalidOption
 
 # The keys that groups of the one kind have and those of the other do not, each with what to do instead.
 _OF_TABLES: Final = {
-    "empty": "records only enter a group, so that none becomes empty: leave it out",
+    "empty": "leave it out: records only enter a group, so no group becomes empty",
     "value": "write the expressions into columns, such as {sum: amount * 2}",
 }
-_OF_STREAMS: Final = {"windows": "only a stream's records have a time to be grouped by; to_stream makes one of a table"}
+_OF_STREAMS: Final = {
+    "windows": "only a stream's records have a time to group by; to_stream turns a table into a stream"
+}
 
 
 def declare_groups(spec: CountSpec, scope: Scope, name: str) -> Any:

@@ -15,13 +15,14 @@ _MAPPED: Final = {"left_on": "left", "right_on": "right"}
 _PLAIN: Final = tuple(name for name in JoinSpec.model_fields if name not in {"left", "right", *_MAPPED})
 
 
-def declare_join(spec: JoinSpec, select: Mapping[str, str] | None, scope: Scope, name: str) -> Any:
+def declare_join(spec: JoinSpec, scope: Scope, name: str, select: Mapping[str, str] | None) -> Any:
     """The handle of a join; None if the scope is not sound.
 
     Args:
         spec: its sides and options.
-        select: the columns of its result, if any are given.
         scope: the step.
+        name: of the step.
+        select: the columns of its result, if any are given.
     """
     left, right = scope.handle("left", spec.left, STREAM_OR_TABLE), scope.handle("right", spec.right, ANY)
     options: dict[str, Any] = {option: getattr(spec, option) for option in _PLAIN}

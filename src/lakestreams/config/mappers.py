@@ -5,7 +5,7 @@ Equal expressions make equal functions, so that a file that is loaded twice give
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,18 @@ class Aggregation:
             make = getattr(agg, kind)
             made[name] = make() if of is None else make(values[name])
         return made
+
+
+def expressions_of(function: object) -> Iterator[Expression]:
+    """The expressions that such a function is made of; none of any other function."""
+    if isinstance(function, Projection):
+        yield from (one for _, one in function.columns)
+    elif isinstance(function, Computed):
+        yield function.expression
+    elif isinstance(function, Pair):
+        yield from (*expressions_of(function.key), *expressions_of(function.value))
+    elif isinstance(function, Aggregation):
+        yield from (one for _, _, one in function.columns if one is not None)
 
 
 def _columns(

@@ -6,7 +6,6 @@ editors are generated from here (`python -m lakestreams.config.schema`). What a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -20,22 +19,9 @@ from pydantic import (
 )
 
 from lakestreams.config.expected import Expecting
-from lakestreams.config.parts import Duration, Model, Name, Size, Sql, exactly_one
-from lakestreams.config.verbs import StepSpec
-from lakestreams.formats import (
-    ConnectJson,
-    DebeziumJson,
-    Int,
-    Json,
-    JsonScalar,
-    Long,
-    RegistryJson,
-    Short,
-    TableColumns,
-    Text,
-    Uuid,
-)
-from lakestreams.formats.base import Format
+from lakestreams.config.formats import FormatSpec
+from lakestreams.config.parts import Duration, Model, Name, Size, Sql
+from lakestreams.config.steps import STEP
 from lakestreams.topology.endpoints import Source
 from lakestreams.topology.kinds import (
     ExpectationAction,
@@ -48,95 +34,6 @@ from lakestreams.topology.kinds import (
 )
 
 
-class FormatSpec(Model):
-    """How bytes are read: exactly one of the formats."""
-
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(_one_format()))
-
-    text: Name | None = Field(default=None, description="UTF-8 text as one string column of this name.")
-    long: Name | None = Field(default=None, description="Kafka's eight-byte long as one bigint column of this name.")
-    int_: Name | None = Field(
-        default=None,
-        alias="int",
-        description="Four bytes, as Kafka's IntegerSerializer writes them, as one int column.",
-    )
-    short: Name | None = Field(
-        default=None, description="Two bytes, as its ShortSerializer does, as one smallint column."
-    )
-    uuid: Name | None = Field(default=None, description="A UUID's sixteen bytes as one string column.")
-    json_scalar: Sql | None = Field(
-        default=None, description="A JSON text or whole number without an object, such as 'id bigint'."
-    )
-    json_: Sql | None = Field(
-        default=None, alias="json", description="A JSON object with these columns, such as 'ms bigint, page string'."
-    )
-    registry_json: Sql | None = Field(default=None, description="The same behind a schema registry's five-byte prefix.")
-    connect_json: Sql | None = Field(
-        default=None, description="The same in the wrapper of Connect's JsonConverter: schema and payload."
-    )
-    debezium_json: Sql | None = Field(
-        default=None,
-        description="Of a table's value: the row of a Debezium change event, with or without that wrapper.",
-    )
-    columns: Sql | None = Field(
-        default=None, description="Of a Delta table: its columns, such as 'id bigint'; may stand without this key."
-    )
-
-    fields: dict[Name, str | tuple[str, ...]] | None = Field(
-        default=None,
-        description="Of the formats of JSON: column to the name of its field, where that is another one; a list of names leads "
-        "to a field inside objects.",
-    )
-
-    @model_validator(mode="after")
-    def _one(self) -> FormatSpec:
-        exactly_one(self, tuple(_FORMATS), "a format")
-        if self.fields is not None and not any(getattr(self, name) is not None for name in _OF_JSON):
-            msg = f"fields: only {', '.join(_alias(name) for name in _OF_JSON)} have them"
-            raise ValueError(msg)
-        return self
-
-    def build(self) -> Format:
-        """The format itself.
-
-        Raises:
-            InvalidFormat: if the column name or the schema cannot be used.
-        """
-        name = next(name for name in _FORMATS if getattr(self, name) is not None)
-        schema = getattr(self, name)
-        fmt = _FORMATS[name](schema) if self.fields is None else _OF_JSON[name](schema, self.fields)
-        fmt.fields  # noqa: B018 - a name that tables cannot carry is refused here, where its place is known
-        return fmt
-
-
-_OF_JSON: Final[dict[str, Callable[..., Format]]] = {
-    "json_": Json,
-    "registry_json": RegistryJson,
-    "connect_json": ConnectJson,
-    "debezium_json": DebeziumJson,
-}
-_FORMATS: Final[dict[str, Callable[[str], Format]]] = {
-    "text": Text,
-    "long": Long,
-    "int_": Int,
-    "short": Short,
-    "uuid": Uuid,
-    "json_scalar": JsonScalar,
-    **_OF_JSON,
-    "columns": TableColumns,
-}
-
-
-def _alias(name: str) -> str:
-    """The key of a format in the file."""
-    return FormatSpec.model_fields[name].alias or name
-
-
-def _one_format() -> dict[str, Any]:
-    """What a JSON Schema says of a format: exactly one of its names."""
-    return {"oneOf": [{"required": [_alias(name)]} for name in _FORMATS]}
-
-
 class EventTimeSpec(Model):
     """Where the event time comes from."""
 
@@ -144,7 +41,7 @@ class EventTimeSpec(Model):
         description="A column of the value: bigint (ms since the epoch) or timestamp; other units as timestamp_s or timestamp_us."
     )
     fallback: bool = Field(
-        default=True, description="Whether the record's own timestamp stands in where the field is unusable."
+        default=True, description="Whether the record's own timestamp is used if the field is unusable."
     )
 
 
@@ -153,7 +50,7 @@ def _event_time(given: object) -> object:
 
 
 class ExpectationsSpec(Model):
-    """What is expected of a stream's records, and what happens to those that differ."""
+    """Expectations of a stream's records, and what happens to records that violate them."""
 
     keys_not_null: ExpectationAction = Field(
         default=Source.keys_not_null, description="What happens to records without a key."
@@ -164,43 +61,42 @@ class TopicSpec(Expecting):
     """A topic, or a Delta table, as a stream, as a table or as a global table."""
 
     kind: SourceKind = Field(
-        description="stream: records are points; table: records are versions of their key; global_table: the same, held "
-        "whole by every task."
+        description="stream: records are events; table: records are rows of their keys; global_table: a table that every "
+        "task holds whole."
     )
     topic: Name | None = Field(default=None, description="The Kafka topic; by default the source's name.")
     delta: Sql | None = Field(
         default=None,
-        description="A Delta table in place of a topic: catalog.schema.table, schema.table, or a path.",
+        description="A Delta table instead of a topic: catalog.schema.table, schema.table, or a path.",
     )
     bronze: Name | None = Field(
         default=None,
-        description="What its bronze table is called behind the pipeline's name; by default as the topic.",
+        description="The name of its bronze table after the pipeline's name; by default the topic's.",
     )
     changes: TableChanges | None = Field(
         default=None,
-        description="How the changes of a Delta table that is read as a table are found: cdf (its change data feed, the "
-        "default) or snapshot (by comparing it with what was read before).",
+        description="Of a Delta table read as a table, how its changes are found: cdf (its change data feed, the default) "
+        "or snapshot (comparison with what was read before).",
     )
     ignore_changes: bool | None = Field(
         default=None,
-        description="Whether updates and deletes of a Delta table that is read as a stream are passed over; by default "
-        "they end the run.",
+        description="Of a Delta table read as a stream: whether updates and deletes are ignored; by default they end the run.",
     )
-    key: FormatSpec = Field(description="How the key's bytes are read; of a Delta table its columns, as 'id bigint'.")
-    value: FormatSpec = Field(description="How the value's bytes are read; of a Delta table its columns.")
+    key: FormatSpec = Field(description="How the key's bytes are read; for a Delta table its columns, as 'id bigint'.")
+    value: FormatSpec = Field(description="How the value's bytes are read; for a Delta table its columns.")
     event_time: (
         Annotated[EventTimeSpec, BeforeValidator(_event_time, json_schema_input_type=str | EventTimeSpec)] | None
     ) = Field(
         default=None,
-        description="A column of the value, with the record's own timestamp (of a Delta table its commit's) as fallback; "
-        "by default the latter alone.",
+        description="A column of the value. The fallback, and the default, is the record's own timestamp, or the commit's "
+        "for a Delta table.",
     )
     max_future: Duration = Field(
-        default="1 day", description="Records dated further past their ingest are quarantined."
+        default="1 day", description="Records dated further past their ingest go to quarantine."
     )
     history: Duration | None = Field(
         default=None,
-        description="How far back a table's rows are kept: then it is versioned, and streams meet the row that was valid "
+        description="How long a table's earlier rows are kept. It is then versioned: streams meet the row that was valid "
         "at their own time.",
     )
     null_values: NullValues | None = Field(
@@ -263,32 +159,46 @@ class KafkaSpec(Model):
     )
     service_credential: str | None = Field(
         default=None,
-        description="On Databricks: the Unity Catalog service credential to sign in with, in place of security.protocol "
+        description="On Databricks: the Unity Catalog service credential to sign in with, instead of security.protocol "
         "and sasl.* options.",
     )
     service_credential_scope: str | None = Field(
-        default=None, description="The OAuth scope that it asks for, where Databricks cannot infer it."
+        default=None, description="The OAuth scope that it asks for, if Databricks cannot infer it."
+    )
+
+
+class RegistrySpec(Model):
+    """How the schema registry is reached."""
+
+    url: str = Field(
+        description="http(s)://host:port, with the path of its Confluent-compatible interface if it has one."
+    )
+    options: dict[str, str | int] = Field(
+        default_factory=dict,
+        description="Options by the names of Confluent's clients; secrets as secret://scope/key or ${NAME} (docs/formats.md).",
     )
 
 
 class SourcesFile(Model):
-    """conf/sources.yml: Kafka and its topics, and Delta tables that are read, once for all pipelines."""
+    """conf/sources.yml: Kafka, its topics, and Delta tables to read, once for all pipelines."""
 
-    kafka: KafkaSpec | None = Field(
-        default=None, description="How Kafka is reached; not needed where no topic is read."
+    kafka: KafkaSpec | None = Field(default=None, description="How Kafka is reached; not needed if no topic is read.")
+    registry: RegistrySpec | None = Field(
+        default=None,
+        description="How the schema registry is reached; needed by registry_avro, json_schema and registry_protobuf only.",
     )
     topics: Annotated[dict[Name, TopicSpec], Field(min_length=1)]
 
 
 class SettingsSpec(Model):
-    """How much a cycle takes in, when it stops, and how long bronze keeps what it took."""
+    """How much a cycle takes in, when it stops, and how long bronze keeps records."""
 
     max_offsets_per_trigger: int = Field(
         default=1_000_000, ge=1, description="Records that one ingest takes from Kafka at most."
     )
     max_bytes_per_batch: Size = Field(
         default=256 << 20,
-        description="Bytes that one ingest takes from Kafka, about, such as 256 MB (the default): fewer records where they are large.",
+        description="About how many bytes one ingest takes from Kafka, such as 256 MB (the default): fewer records if they are large.",
     )
     max_bad_share: float = Field(
         default=0.05, ge=0, le=1, description="The share of unreadable records of a source at which a run stops."
@@ -296,17 +206,17 @@ class SettingsSpec(Model):
     snapshot_every: int = Field(default=16, ge=1, description="Cycles between two snapshots of a table's state.")
     settling: Settling = Field(
         default="caught_up",
-        description="How far a cycle reads: caught_up: a partition holds the others back until it is read to its end; "
-        "event_time: always, and what lies behind the slowest one waits for the next run.",
+        description="How far a cycle reads. caught_up: a partition holds the others back until it is read to its end. "
+        "event_time: it always does, and newer records wait for the next run.",
     )
     idle_timeout: Duration | None = Field(
         default=None,
-        description="How long an input must have been silent for its clock to go on by itself, so that what waits comes out.",
+        description="How long an input must be idle before its clock moves without records, so that waiting rows come out.",
     )
     bronze_retention: Duration | None = Field(
         default=None,
-        description="How long bronze keeps records after they were ingested; `lakestreams maintain` trims older ones. By "
-        "default for ever.",
+        description="How long bronze keeps records after their ingest; `lakestreams maintain` trims older ones. Forever "
+        "by default.",
     )
 
 
@@ -325,13 +235,13 @@ class OutputSpec(Expecting):
     )
     key: FormatSpec | None = Field(
         default=None,
-        description="Of a topic: how the key's bytes are written, text, long or json; by default JSON of all columns.",
+        description="Of a topic: how the key's bytes are written: text, long or json; by default JSON of all columns.",
     )
     value: FormatSpec | None = Field(default=None, description="Of a topic: the same of the value.")
     mode: SinkMode | None = Field(
         default=None,
-        description="Of a stream append (the default) or, behind a join with amend, merge (one row a record: the last of its "
-        "results); of a table merge (its rows, kept up to date by key: the default) or changes (its change log).",
+        description="Of a stream: append (the default) or, after a join with amend, merge (one row per record, its last "
+        "result). Of a table: merge (one row per key, the default) or changes (its changelog).",
     )
     change_feed: bool = Field(default=False, description="Of a table: whether Delta keeps a change data feed.")
     cluster_by: tuple[Name, ...] = Field(default=(), description="Columns for liquid clustering.")
@@ -359,12 +269,17 @@ class PipelineFile(Model):
 
     pipeline: Name = Field(description="Its name, in tables and in the ledger.")
     settings: SettingsSpec = SettingsSpec()
-    steps: dict[Name, StepSpec] | None = Field(default=None, description="Step names with what they do, in any order.")
+    steps: dict[Name, STEP] | None = Field(  # type: ignore[valid-type]
+        default=None, description="Step names with what they do, in any order."
+    )
     outputs: dict[Name, OutputSpec] | None = Field(
         default=None, description="Names of tables and topics with the stream or table that is written to them."
     )
     topology: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")] | None = (
-        Field(default=None, description="module:function of a Python topology, instead of steps and outputs.")
+        Field(
+            default=None,
+            description="module:function of a Python topology, instead of steps and outputs; found in the folder of this file, or installed.",
+        )
     )
 
     @model_validator(mode="after")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,12 +20,19 @@ from lakestreams.topology.topology import Topology
 def topology_of(reference: str, document: Document, path: KeyPath, pipeline: str | None = None) -> Topology | None:
     """The topology that a function declares; None if a fault is in the way, which is noted in the document.
 
+    Its module is found beside the file that names it, in the working directory, and among what is installed.
+
     Args:
         reference: `module:function`. The function returns a Topology or a StreamsBuilder, or takes a StreamsBuilder.
         document: the file that names it.
         path: where it does.
         pipeline: the name that the topology must have; any if not given.
     """
+    with importing_from(Path.cwd()), importing_from(document.path.parent):
+        return _topology_of(reference, document, path, pipeline)
+
+
+def _topology_of(reference: str, document: Document, path: KeyPath, pipeline: str | None) -> Topology | None:
     function = _function(reference, document, path)
     if function is None:
         return None
@@ -39,7 +48,7 @@ def topology_of(reference: str, document: Document, path: KeyPath, pipeline: str
             document.faults.append(fault)
         return None
     except Exception as error:  # noqa: BLE001 - the user's own code may raise anything
-        message = f"{reference} raised {type(error).__name__}: {error}"
+        message = f"{reference} raised {type(error).__name__}: {error}{_line_of(error)}"
         document.faults.append(ConfigInvalid(message, hint="mend the function", where=document.where(path)))
         return None
     if not isinstance(made, Topology):
@@ -59,16 +68,31 @@ def _function(reference: str, document: Document, path: KeyPath) -> Callable[...
     try:
         function = getattr(importlib.import_module(module_name), name, None)
     except Exception as error:  # noqa: BLE001 - importing runs the user's own code
-        message = f"{module_name} cannot be imported: {type(error).__name__}: {error}"
-        hint = "install its package, or put its folder on PYTHONPATH"
+        absent = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
+        what = "there is no such module" if absent else f"{type(error).__name__}: {error}{_line_of(error)}"
+        message = f"{module_name} cannot be imported: {what}"
+        hint = f"put it next to {document.path.name} or into the working directory, or install its package"
+        hint = hint if absent else "mend the module"
         document.faults.append(UnknownReference(message, hint=hint, where=document.where(path)))
         return None
     if not callable(function):
         message = f"{module_name} has no function {name!r}"
-        document.faults.append(UnknownReference(message, hint="name it module:function", where=document.where(path)))
+        known = [key for key, one in vars(sys.modules[module_name]).items() if inspect.isfunction(one)]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {module_name}:{near[0]}?" if near else "name it module:function"
+        document.faults.append(UnknownReference(message, hint=hint, where=document.where(path)))
         return None
     found: Callable[..., object] = function
     return found
+
+
+def _line_of(error: Exception) -> str:
+    """Where the user's own code raised it: the last line that is none of Python's import."""
+    if isinstance(error, SyntaxError):
+        return ""  # it says so itself
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if "importlib" not in one.filename]
+    own = [one for one in frames if Path(one.filename) != Path(__file__)]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.models import OutputSpec
-from lakestreams.config.verbs import StepSpec
+from lakestreams.config.steps import StepSpec
 from lakestreams.errors import ConfigInvalid, DuplicateName, UnknownReference
 
 

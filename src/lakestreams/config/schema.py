@@ -16,7 +16,8 @@ from pydantic_core import core_schema
 
 from lakestreams.config import cases, models, reference
 from lakestreams.expressions import functions
-from lakestreams.kafka import options as kafka
+from lakestreams.kafka import jaas
+from lakestreams.kafka.allowed_options import CALLBACK_HANDLERS, DEFAULTS, LOGIN_MODULES, OPTIONS
 
 SCHEMAS: Final[dict[str, type[BaseModel]]] = {
     "sources": models.SourcesFile,
@@ -62,15 +63,13 @@ def expressions_part() -> str:
 def kafka_part() -> str:
     """The options of the allow-list, as a table."""
     lines = ["| Option | Takes | Secret |", "| --- | --- | --- |"]
-    for name, option in sorted(kafka.OPTIONS.items()):
-        default = f" (default `{kafka.DEFAULTS[name]}`)" if name in kafka.DEFAULTS else ""
+    for name, option in sorted(OPTIONS.items()):
+        default = f" (default `{DEFAULTS[name]}`)" if name in DEFAULTS else ""
         lines.append(f"| `{name}` | {option.what}{default} | {'by reference only' if option.secret else ''} |")
     lines += ["", "Login modules that `sasl.jaas.config` may name, and what an entry of each may set:", ""]
-    lines += [
-        f"- `{module}`: {', '.join(f'`{name}`' for name in kafka.jaas_names(module))}" for module in kafka.LOGIN_MODULES
-    ]
+    lines += [f"- `{module}`: {', '.join(f'`{name}`' for name in jaas.names_of(module))}" for module in LOGIN_MODULES]
     lines += ["", "Handlers that `sasl.login.callback.handler.class` may name:", ""]
-    lines += [f"- `{handler}`" for handler in kafka.CALLBACK_HANDLERS]
+    lines += [f"- `{handler}`" for handler in CALLBACK_HANDLERS]
     return "\n".join(lines) + "\n"
 
 

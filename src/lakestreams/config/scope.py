@@ -86,7 +86,7 @@ class Scope:
 
     def expression(self, text: str, path: KeyPath) -> Expression | None:
         """A checked expression; None if it is refused."""
-        place = f"{self.document.where(path)}  {'.'.join(map(str, path[2:]))}"
+        place = self.document.where(path).below(".".join(map(str, path[2:])))
         try:
             return compile_expression(Written(text, self.document.references), place)
         except LakestreamsError as fault:

@@ -1,34 +1,96 @@
-"""Declares the steps and outputs of a file with the handles that a Python topology uses."""
+"""The steps of a file: what each verb says, and how it is declared with the handles that a Python topology uses.
+
+`VERBS` is the list of all steps: a further one is a line of it, next to its class in `verbs` and its method of a handle.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, get_args
+from dataclasses import dataclass
+from typing import Any, Final
 
-from lakestreams.api.streams import KStream
-from lakestreams.config.expected import declare_expectations
+from pydantic import ConfigDict, Field, create_model, model_validator
+
+from lakestreams.config.expected import Expecting, declare_expectations
 from lakestreams.config.groups import declare_groups
 from lakestreams.config.joins import declare_join
 from lakestreams.config.load import Document
 from lakestreams.config.mappers import Pair
-from lakestreams.config.models import OutputSpec
-from lakestreams.config.scope import ANY, STREAM, STREAM_OR_TABLE, TABLE, AnyHandle, Scope, word_of
+from lakestreams.config.parts import Model, Select, exactly_one
+from lakestreams.config.scope import ANY, STREAM, TABLE, AnyHandle, Scope
 from lakestreams.config.verbs import (
+    AggregateSpec,
+    CountSpec,
     FilterSpec,
     FlatMapValuesSpec,
     FromSpec,
+    JoinSpec,
     MapSpec,
     MergeSpec,
+    References,
     RepartitionSpec,
     SelectSpec,
-    StepSpec,
     SuppressSpec,
 )
 from lakestreams.config.wording import placed
-from lakestreams.errors import InvalidOption, LakestreamsError
-from lakestreams.topology.kinds import StreamMode, TableMode
+from lakestreams.errors import LakestreamsError
 
-_Declares: TypeAlias = "Callable[[Any, Scope, str], Any]"
+
+@dataclass(frozen=True)
+class Verb:
+    """A kind of step.
+
+    Attributes:
+        spec: what stands behind the verb.
+        text: what it does, in a sentence.
+        declare: from that, the scope and the step's name to the handle; None if a fault is in the way.
+        selects: whether a `select` may stand next to the verb, which `declare` then gets as well.
+    """
+
+    spec: type[Model]
+    text: str
+    declare: Callable[..., AnyHandle | None]
+    selects: bool = False
+
+
+def _one_verb(schema: dict[str, Any]) -> None:
+    schema["oneOf"] = [{"required": [verb]} for verb in VERBS]
+    schema["dependentSchemas"] = {"select": {"anyOf": [{"required": [verb]} for verb in _SELECTING]}}
+
+
+class StepSpec(Expecting):
+    """A step: exactly one of the verbs; a join may also have a `select`."""
+
+    model_config = ConfigDict(json_schema_extra=_one_verb)
+
+    select: Select | None = Field(
+        default=None, description="Of a join: the columns of its result; by default all of both sides."
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> StepSpec:
+        exactly_one(self, tuple(VERBS), "a step")
+        if self.select is not None and not VERBS[self.verb].selects:
+            inside = [verb for verb, kind in VERBS.items() if kind.spec is SelectSpec]
+            msg = f"select goes next to {', '.join(_SELECTING)}; in {' and '.join(inside)} it goes inside"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def verb(self) -> str:
+        """Which step it is."""
+        return next(verb for verb in VERBS if getattr(self, verb) is not None)
+
+    @property
+    def part(self) -> Any:
+        """What stands behind the verb."""
+        return getattr(self, self.verb)
+
+    @property
+    def inputs(self) -> References:
+        """The names it refers to, each with the path to it inside the step."""
+        references: References = self.part.inputs
+        return tuple((f"{self.verb}.{key}", name) for key, name in references)
 
 
 def declare_step(name: str, spec: StepSpec, document: Document, handles: Mapping[str, AnyHandle]) -> AnyHandle | None:
@@ -38,64 +100,15 @@ def declare_step(name: str, spec: StepSpec, document: Document, handles: Mapping
         spec: what the file says of it.
         handles: sources and steps that are declared already, by name.
     """
-    scope = Scope(document, handles, ("steps", name), spec.verb)
+    scope, kind = Scope(document, handles, ("steps", name), spec.verb), VERBS[spec.verb]
     made: AnyHandle | None = None
     try:
-        if spec.verb in _OF_ONE:
-            made = _OF_ONE[spec.verb](spec.part, scope, name)
-        else:
-            made = declare_join(spec.part, spec.select, scope, name)
+        made = kind.declare(spec.part, scope, name, *([spec.select] if kind.selects else []))
     except LakestreamsError as fault:
         document.faults.append(placed(fault, document, scope.at()))
     if made is not None:
         declare_expectations(made, spec, document, ("steps", name))
     return made
-
-
-def declare_output(name: str, spec: OutputSpec, document: Document, handles: Mapping[str, AnyHandle]) -> None:
-    """Declares an output; faults are noted in the document.
-
-    Args:
-        name: the name of the Delta table or topic.
-        spec, document, handles: as for `declare_step`.
-    """
-    scope = Scope(document, handles, ("outputs", name))
-    handle = scope.handle("from", spec.from_, STREAM_OR_TABLE)
-    if scope.sound and spec.to == "kafka":
-        _declare_topic(name, spec, scope, handle)
-    elif scope.sound:
-        _declare_table(name, spec, scope, handle)
-
-
-def _declare_topic(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> None:
-    formats = {}
-    for side, given in (("key", spec.key), ("value", spec.value)):
-        if given is not None:
-            try:
-                formats[side] = given.build()
-            except LakestreamsError as fault:
-                scope.fault(type(fault), fault.message, scope.at(side), hint=fault.hint)
-    if scope.sound:
-        declare_expectations(handle.to_kafka(name, **formats), spec, scope.document, ("outputs", name))
-
-
-def _declare_table(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> None:
-    modes = get_args(StreamMode if isinstance(handle, KStream) else TableMode)
-    mode = spec.mode or modes[0]
-    what = f"{spec.from_}, a {word_of(handle)}"
-    if mode not in modes:
-        hint = f"it takes {', '.join(modes)}"
-        scope.fault(InvalidOption, f"mode {mode} does not fit {what}", scope.at("mode"), hint=hint)
-    if spec.change_feed and isinstance(handle, KStream):
-        hint = "it is an option of tables: leave it out"
-        scope.fault(InvalidOption, f"change_feed does not fit {what}", scope.at("change_feed"), hint=hint)
-    if scope.sound:
-        feed = {"change_feed": True} if spec.change_feed else {}
-        output = handle.to_delta(name, mode=mode, cluster_by=spec.cluster_by, partition_by=spec.partition_by, **feed)
-        declare_expectations(output, spec, scope.document, ("outputs", name))
-
-
-# --- steps of one input, and merge -----------------------------------------------------------------------------------
 
 
 def _filter(spec: FilterSpec, scope: Scope, name: str) -> Any:
@@ -148,7 +161,7 @@ def _suppress(spec: SuppressSpec, scope: Scope, name: str) -> Any:
     return handle.suppress(spec.until, name=name, **given) if scope.sound else None
 
 
-def _plain(takes: tuple[type[AnyHandle], ...]) -> _Declares:
+def _plain(takes: tuple[type[AnyHandle], ...]) -> Callable[[FromSpec, Scope, str], Any]:
     """A step that takes nothing but its input."""
 
     def declare(spec: FromSpec, scope: Scope, name: str) -> Any:
@@ -158,18 +171,35 @@ def _plain(takes: tuple[type[AnyHandle], ...]) -> _Declares:
     return declare
 
 
-_OF_ONE: Final[dict[str, _Declares]] = {
-    "filter": _filter,
-    "map_values": _map_values,
-    "select_key": _select_key,
-    "map": _map,
-    "flat_map_values": _flat_map_values,
-    "merge": _merge,
-    "repartition": _repartition,
-    "to_table": _plain(STREAM),
-    "to_stream": _plain(TABLE),
-    "drop_absent_deletes": _plain(TABLE),
-    "count": declare_groups,
-    "aggregate": declare_groups,
-    "suppress": _suppress,
+VERBS: Final[dict[str, Verb]] = {
+    "join": Verb(
+        JoinSpec, "Records or rows with a partner on the other side; others give no result.", declare_join, selects=True
+    ),
+    "left_join": Verb(JoinSpec, "All of the left side, with nulls if there is no partner.", declare_join, selects=True),
+    "outer_join": Verb(JoinSpec, "All of both sides, with nulls if there is no partner.", declare_join, selects=True),
+    "filter": Verb(FilterSpec, "Records or rows for which an expression is true.", _filter),
+    "map_values": Verb(SelectSpec, "New values; key, time and order stay.", _map_values),
+    "select_key": Verb(SelectSpec, "Of a stream: a new key instead of the old one; value and time stay.", _select_key),
+    "map": Verb(MapSpec, "Of a stream: a new key and a new value.", _map),
+    "flat_map_values": Verb(FlatMapValuesSpec, "Of a stream: none, one or several records for each.", _flat_map_values),
+    "merge": Verb(MergeSpec, "The records of two streams as one stream.", _merge),
+    "repartition": Verb(RepartitionSpec, "Of a stream: the number of tasks for the following steps.", _repartition),
+    "to_table": Verb(FromSpec, "A stream read as a table: the newest record of a key.", _plain(STREAM)),
+    "to_stream": Verb(FromSpec, "A table's changes as a stream.", _plain(TABLE)),
+    "drop_absent_deletes": Verb(FromSpec, "A table without the deletions of keys that have no row.", _plain(TABLE)),
+    "count": Verb(CountSpec, "A table of the number of records or rows in each group.", declare_groups),
+    "aggregate": Verb(AggregateSpec, "A table of aggregates of each group, such as sums.", declare_groups),
+    "suppress": Verb(SuppressSpec, "A table of which only the last update within a time comes out.", _suppress),
 }
+_SELECTING: Final = tuple(verb for verb, kind in VERBS.items() if kind.selects)
+
+
+def step_spec() -> type[StepSpec]:
+    """`StepSpec` with a key for each verb."""
+    keys: dict[str, Any] = {
+        verb: (kind.spec | None, Field(default=None, description=kind.text)) for verb, kind in VERBS.items()
+    }
+    return create_model("StepSpec", __base__=StepSpec, __doc__=StepSpec.__doc__, **keys)
+
+
+STEP: Final = step_spec()

@@ -39,8 +39,7 @@ def _declare(
         try:
             formats[side] = given.build()
         except LakestreamsError as fault:
-            fault.where = document.where((*path, side))
-            document.faults.append(fault)
+            document.faults.append(placed(fault, document, (*path, side)))
     try:
         to_ms(spec.max_future, "max_future")
         if len(formats) < 2:

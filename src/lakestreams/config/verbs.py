@@ -6,11 +6,10 @@ when the step is declared.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from lakestreams.config.expected import EXPECTING, Expecting
 from lakestreams.config.parts import Columns, Duration, Model, Name, Select, Sql, exactly_one
 from lakestreams.topology.kinds import Changes, CoPartitioning, Emission, EmptyGroup, Rules, WhenFull
 
@@ -42,28 +41,31 @@ class JoinSpec(_TwoSides):
     """Two sides. Their kinds, and `left_on` or `right_on`, decide which join it is and what else it takes."""
 
     within: Duration | None = Field(
-        default=None, description="Stream with stream: how far apart the times of the two may lie, either way."
+        default=None,
+        description="Stream with stream: how far apart the times of both records may be, in either direction.",
     )
     before: Duration | None = Field(
-        default=None, description="Stream with stream: how far the right one may lie before the left one; else 0."
+        default=None,
+        description="Stream with stream: how far the right record may be before the left one; 0 by default.",
     )
     after: Duration | None = Field(
-        default=None, description="Stream with stream: how far the right one may lie after the left one; else 0."
+        default=None,
+        description="Stream with stream: how far the right record may be after the left one; 0 by default.",
     )
     wait: Duration | None = Field(
         default=None,
-        description="Stream with table: how long a record without a row waits for one, before it comes out without (left_join) "
+        description="Stream with table: how long a record waits for its row, before it comes out without one (left_join) "
         "or is refused (join).",
     )
     amend: Duration | None = Field(
         default=None,
-        description="left_join of a stream with a table: how long after its time a record that came out without a row is put "
-        "right by one that comes.",
+        description="left_join of a stream with a table: how long after a record's time a row may still come and correct "
+        "its result.",
     )
     grace: Duration | None = Field(
         default=None,
-        description="Stream with stream: how long a window takes records that come late. Stream with a versioned table: "
-        "how long records wait for rows that come late.",
+        description="Stream with stream: how long a window accepts late records. Stream with a versioned table: how long "
+        "records wait for late rows.",
     )
     emit_unmatched: Emission | None = Field(
         default=None,
@@ -71,21 +73,21 @@ class JoinSpec(_TwoSides):
         "default.",
     )
     rules: Rules | None = Field(
-        default=None, description="Stream with stream: strict (one fate a record, the default) or kafka (parity)."
+        default=None, description="Stream with stream: strict (one outcome per record, the default) or kafka (parity)."
     )
     left_on: Columns | None = Field(
         default=None,
-        description="Stream with a global table; table with table by foreign key: what of the left side is the right "
-        "side's key, in its order.",
+        description="Stream with a global table; table with table by foreign key: the columns of the left side that hold "
+        "the right side's key, in its order.",
     )
     right_on: Columns | None = Field(
         default=None,
-        description="Stream with table by foreign key (KIP-955): what of the table's rows is the stream's key.",
+        description="Stream with table by foreign key (KIP-955): the columns of the table that hold the stream's key.",
     )
     co_partitioning: CoPartitioning | None = Field(
         default=None,
-        description="Joins by the key of both sides: what unequal partition counts of the topics mean; require (refused) "
-        "by default.",
+        description="Joins by the key of both sides: require (the default) refuses unequal partition counts of the topics; "
+        "warn and off accept them.",
     )
 
 
@@ -112,7 +114,7 @@ class FlatMapValuesSpec(FromSpec):
     """Several values for each record."""
 
     each: Sql = Field(
-        description="A SQL expression of type `array<struct<...>>`: one record an element, whose members are the columns."
+        description="A SQL expression of type `array<struct<...>>`: one record per element, with its members as columns."
     )
 
 
@@ -121,9 +123,9 @@ class MergeSpec(_TwoSides):
 
 
 class RepartitionSpec(FromSpec):
-    """A count of tasks for what follows."""
+    """The number of tasks for the following steps."""
 
-    partitions: int = Field(description="The count, 1 or more; no topic is made.")
+    partitions: int = Field(description="The number, 1 or more; no topic is created.")
 
 
 class WindowsSpec(Model):
@@ -131,25 +133,26 @@ class WindowsSpec(Model):
 
     size: Duration = Field(description="How long a window is.")
     advance: Duration | None = Field(
-        default=None, description="How far apart windows start; by default the size, less makes them overlap."
+        default=None,
+        description="The time between the starts of windows; by default the size. A smaller one makes them overlap.",
     )
     grace: Duration | None = Field(
-        default=None, description="How long after its end a window takes records that come late; 0 by default."
+        default=None, description="How long after its end a window accepts late records; 0 by default."
     )
 
 
 class AggregatorSpec(Model):
-    """What is made of a group's values: exactly one of these, of a SQL expression over the columns of the input."""
+    """The aggregate of a column: exactly one of these, over a SQL expression."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    count: Sql | None = Field(default=None, description="How many values are not null; of `*`, how many there are.")
-    sum: Sql | None = Field(default=None, description="The sum of a number; 0 where there is none.")
-    avg: Sql | None = Field(default=None, description="The mean of a number; null where there is none.")
+    count: Sql | None = Field(default=None, description="The number of values that are not null; `*` counts all.")
+    sum: Sql | None = Field(default=None, description="The sum of a number; 0 if there is no value.")
+    avg: Sql | None = Field(default=None, description="The mean of a number; null if there is no value.")
     min: Sql | None = Field(default=None, description="The smallest value.")
     max: Sql | None = Field(default=None, description="The greatest value.")
-    last: Sql | None = Field(default=None, description="The value that came last, null perhaps.")
-    collect: Sql | None = Field(default=None, description="All values, in the order in which they came.")
+    last: Sql | None = Field(default=None, description="The value that came last; it may be null.")
+    collect: Sql | None = Field(default=None, description="All values, in order.")
 
     @model_validator(mode="after")
     def _one(self) -> AggregatorSpec:
@@ -183,10 +186,10 @@ def _aggregator(given: object) -> object:
 
 
 class CountSpec(FromSpec):
-    """Groups, and how many records or rows each has: one column, `count`."""
+    """Groups with the number of their records or rows: one column, `count`."""
 
     group_by: Columns | None = Field(
-        default=None, description="What makes the group's key; of a stream, by default the key that its records have."
+        default=None, description="The group's key; for a stream, by default the key of its records."
     )
     windows: WindowsSpec | None = Field(default=None, description="Of a stream: time windows within each group.")
     emit: Changes | None = Field(
@@ -194,15 +197,15 @@ class CountSpec(FromSpec):
     )
     empty: EmptyGroup | None = Field(
         default=None,
-        description="Of a table: what a group is whose rows have all gone, a row of zeros (keep, the default) or none.",
+        description="Of a table: what remains of a group without rows: a row of zeros (keep, the default) or none (delete).",
     )
 
 
 class AggregateSpec(CountSpec):
-    """Groups, and what is made of the values of each."""
+    """Groups with aggregates of their values."""
 
     value: Select | None = Field(
-        default=None, description="Of a table: the columns that are aggregated; by default the row's value."
+        default=None, description="Of a table: the columns to aggregate; by default the row's value."
     )
     columns: Annotated[
         dict[
@@ -214,82 +217,13 @@ class AggregateSpec(CountSpec):
 
 
 class SuppressSpec(FromSpec):
-    """A table whose updates wait, so that only the last one of a while is told."""
+    """A table whose updates wait, so that only the last one within a time comes out."""
 
     until: Duration = Field(description="How long the first update of a key waits; or window_closes.")
     max_records: int | None = Field(
         default=None, description="How many keys may wait in each task; any number by default."
     )
     when_full: WhenFull | None = Field(
-        default=None, description="What happens then: the oldest come out early (emit, the default), or the run stops."
+        default=None,
+        description="What happens at that limit: the oldest come out early (emit, the default), or the run stops (shutdown).",
     )
-
-
-_JOINS: Final = ("join", "left_join", "outer_join")
-
-
-def _one_verb(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": [verb]} for verb in VERBS]
-    schema["dependentSchemas"] = {"select": {"anyOf": [{"required": [verb]} for verb in _JOINS]}}
-
-
-class StepSpec(Expecting):
-    """A step: exactly one of the verbs; a join may have a `select` beside it."""
-
-    model_config = ConfigDict(json_schema_extra=_one_verb)
-
-    join: JoinSpec | None = Field(default=None, description="What meets on both sides; the rest gives no result.")
-    left_join: JoinSpec | None = Field(
-        default=None, description="All of the left side, with nulls where nothing meets."
-    )
-    outer_join: JoinSpec | None = Field(default=None, description="All of both sides, with nulls where nothing meets.")
-    filter: FilterSpec | None = Field(default=None, description="Records or rows for which an expression is true.")
-    map_values: SelectSpec | None = Field(default=None, description="New values; key, time and order stay.")
-    select_key: SelectSpec | None = Field(default=None, description="Of a stream: a new key; value and time stay.")
-    map: MapSpec | None = Field(default=None, description="Of a stream: a new key and a new value.")
-    flat_map_values: FlatMapValuesSpec | None = Field(
-        default=None, description="Of a stream: none, one or several records for each."
-    )
-    merge: MergeSpec | None = Field(default=None, description="The records of two streams as one stream.")
-    repartition: RepartitionSpec | None = Field(
-        default=None, description="Of a stream: how many tasks work on it from here on."
-    )
-    to_table: FromSpec | None = Field(default=None, description="A stream read as a table: the newest record of a key.")
-    to_stream: FromSpec | None = Field(default=None, description="A table's changes as a stream.")
-    drop_absent_deletes: FromSpec | None = Field(
-        default=None, description="A table without the deletions of keys that have no row."
-    )
-    count: CountSpec | None = Field(default=None, description="A table of how many records or rows each group has.")
-    aggregate: AggregateSpec | None = Field(default=None, description="A table of sums and the like of each group.")
-    suppress: SuppressSpec | None = Field(default=None, description="A table that tells only the last of its updates.")
-    select: Select | None = Field(
-        default=None, description="The columns of a join's result; by default all of both sides."
-    )
-
-    @model_validator(mode="after")
-    def _one(self) -> StepSpec:
-        exactly_one(self, VERBS, "a step")
-        if self.select is not None and self.verb not in _JOINS:
-            inside = [verb for verb in VERBS if StepSpec.model_fields[verb].annotation == SelectSpec | None]
-            msg = f"select stands beside {', '.join(_JOINS)}; {' and '.join(inside)} have it inside"
-            raise ValueError(msg)
-        return self
-
-    @property
-    def verb(self) -> str:
-        """Which step it is."""
-        return next(verb for verb in VERBS if getattr(self, verb) is not None)
-
-    @property
-    def part(self) -> Any:
-        """What stands behind the verb."""
-        return getattr(self, self.verb)
-
-    @property
-    def inputs(self) -> References:
-        """The names it refers to, each with the path to it inside the step."""
-        references: References = self.part.inputs
-        return tuple((f"{self.verb}.{key}", name) for key, name in references)
-
-
-VERBS: Final = tuple(name for name in StepSpec.model_fields if name not in ("select", *EXPECTING))

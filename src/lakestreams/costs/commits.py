@@ -21,9 +21,8 @@ from lakestreams.topology.graph import (
     sources_of,
     triggers_of,
 )
-from lakestreams.topology.node import Join
+from lakestreams.topology.joins import Join
 from lakestreams.topology.old_values import quiet_filters, remembers_rows
-from lakestreams.topology.steps import Repartition
 
 if TYPE_CHECKING:
     from lakestreams.engine.runtime.lake import Lake
@@ -158,7 +157,7 @@ def _cannot_tell(node: Node, topology: Topology, *, raw: bool) -> bool:
 
 
 def _refuses_null_keys(node: Node, topology: Topology, *, raw: bool) -> bool:
-    if isinstance(node, Repartition):
+    if node.refuses_unused_null_keys:
         return not keeps_null_keys(node, topology.nodes)
     return node.refuses_null_keys(raw=raw)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.costs import commits
 from lakestreams.engine.state import policy as pace
-from lakestreams.topology.derived import Aggregate
 from lakestreams.topology.endpoints import Source
 from lakestreams.topology.graph import only_looks_up, sources_of, spans_of
 
@@ -151,7 +150,7 @@ def _held(topology: Topology, load: Load, per_ms: Mapping[str, float]) -> dict[t
         elif frame == "points":
             rows = 0.0  # those that wait: as many as find no row
         else:
-            rows = _table_rows(node if isinstance(node, Aggregate) and frame == "groups" else parent, load)
+            rows = _table_rows(node if frame == "groups" else parent, load)
         found[name, frame] = rows
     return found
 

@@ -1,1 +1,1 @@
-"""Databricks bundles: read and resolved, checked without a workspace, rendered from a template, compared with a workspace."""
+"""Databricks bundles: read, checked without a workspace, rendered from a template, compared with a workspace."""

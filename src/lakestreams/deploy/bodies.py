@@ -27,6 +27,11 @@ def job_bodies(bundle: Bundle) -> dict[str, dict[str, Any]]:
     return {key: _body(bundle, key, job) for key, job in bundle.jobs.items()}
 
 
+def metadata_path(bundle: Bundle) -> str:
+    """The file in the workspace that tells a deployment from others; its jobs name it."""
+    return f"{bundle.config['workspace']['state_path']}/metadata.json"
+
+
 def dashboard_calls(bundle: Bundle) -> dict[str, dict[str, dict[str, Any]]]:
     """Key to the two calls that make a dashboard: what `create` takes as `body` and as `query`, and what `publish` takes.
 
@@ -88,7 +93,7 @@ def _body(bundle: Bundle, key: str, job: Mapping[str, Any]) -> dict[str, Any]:
     folder, paths = bundle.files[f"jobs.{key}"].parent, bundle.config["workspace"]
     body = {name: copy.deepcopy(part) for name, part in job.items() if name not in _NOT_SENT}
     body |= {
-        "deployment": {"kind": "BUNDLE", "metadata_file_path": f"{paths['state_path']}/metadata.json"},
+        "deployment": {"kind": "BUNDLE", "metadata_file_path": metadata_path(bundle)},
         "edit_mode": "UI_LOCKED",
         "format": "MULTI_TASK",
     }

@@ -91,7 +91,7 @@ def mistakes(text: str) -> list[str]:
 def _mistakes(board: Mapping[str, Any]) -> Iterator[str]:
     known = datasets(board)
     for name in _twice(one.name for one in known):
-        yield f"the dataset {name} stands twice"
+        yield f"the dataset {name} appears twice"
     columns: dict[str, list[str] | None] = {}
     for dataset in known:
         columns[dataset.name], wrong = _columns(dataset)
@@ -106,7 +106,7 @@ def _mistakes(board: Mapping[str, Any]) -> Iterator[str]:
             for what in _Widget(one["widget"], columns, parameters).mistakes():
                 yield f"widget {names[-1]}: {what}"
     for name in _twice(names):
-        yield f"the widget {name} stands twice"
+        yield f"the widget {name} appears twice"
 
 
 # --- datasets --------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class _Widget:
             return
         kind, version = spec.get("widgetType"), spec.get("version")
         if VERSIONS.get(kind, version) != version:
-            yield f"a {kind} of version {version}, which is not drawn: it has to be {VERSIONS[kind]}"
+            yield f"a {kind} of version {version}, which Databricks does not draw: use {VERSIONS[kind]}"
         offered: dict[str, set[str]] = {}  # by query: what encodings may name
         for one in self.widget.get("queries", []):
             query = one["query"]
@@ -199,10 +199,10 @@ def _places(page: Mapping[str, Any]) -> Iterator[str]:
     wide = COLUMNS if page.get("layoutVersion") == "GRID_V1" else COLUMNS // 2
     for name, at in places:
         if at["x"] < 0 or at["y"] < 0 or min(at["width"], at["height"]) < 1 or at["x"] + at["width"] > wide:
-            yield f"widget {name}: it does not lie within the {wide} columns of the page {page['name']}"
+            yield f"widget {name}: it is outside the {wide} columns of the page {page['name']}"
     for (one, a), (other, b) in combinations(places, 2):
         if _overlap(a, b, "x", "width") and _overlap(a, b, "y", "height"):
-            yield f"widgets {one} and {other} lie upon each other"
+            yield f"widgets {one} and {other} overlap"
 
 
 def _overlap(a: Mapping[str, int], b: Mapping[str, int], start: str, length: str) -> bool:

@@ -17,17 +17,19 @@ from typing import Any, Final
 
 import yaml
 
-from lakestreams.deploy.bodies import is_local
-from lakestreams.deploy.read import FILE, Bundle, load, read_yaml, targets
+from lakestreams.deploy.bodies import is_local, wheel_file
+from lakestreams.deploy.read import FILE, Bundle, User, load, read_yaml, targets
 from lakestreams.errors import BundleInvalid, ProjectExists
 
 PLACE: Final = "conf/deployment.yml"
 _MADE: Final = "made from databricks.yml"
+_NOBODY: Final = User("dbx@example.com")
 _HEAD: Final = """\
 # The same jobs for dbx, for teams that still deploy with it; made from databricks.yml, so do not edit it here:
 # `lakestreams dbx` writes it anew, `lakestreams check --target` says when that is due. Without dbx it may be deleted.
 # dbx has no serverless compute, so here every task runs on a job cluster; and no schemas: resources/storage.yml says
-# which ones must be there. dbx uploads a file of conf/ where a parameter begins with file:fuse://, so those stand alone.
+# which ones must be there. Nor does dbx know who deploys: where the bundle has a developer's name, there is `dbx` here.
+# dbx uploads a file of conf/ where a parameter begins with file:fuse://, so those stand alone.
 """
 # What the bundle's variables say of job clusters; a bundle without such clusters need not have them.
 _CLUSTER: Final = {
@@ -35,7 +37,7 @@ _CLUSTER: Final = {
     "node_type_id": ("node_type", "i3.xlarge"),
     "num_workers": ("workers", 2),
 }
-_DROPPED: Final = ("environments", "lifecycle", "permissions", "queue", "run_as")
+_DROPPED: Final = ("environments", "lifecycle", "performance_target", "permissions", "queue", "run_as")
 _TASK_DROPPED: Final = ("environment_key", "libraries", "disable_auto_optimization", "python_wheel_task")
 
 
@@ -49,7 +51,7 @@ def deployment(root: Path, build: str | None) -> dict[str, Any]:
     made: dict[str, Any] = {"build": {"commands": [build]}} if build else {"build": {"no_build": True}}
     environments = {}
     for target in targets(root):
-        bundle = load(root, target)
+        bundle = load(root, target, user=_NOBODY)
         environments[target] = {"workflows": [_workflow(bundle, key) for key in bundle.jobs]}
     return made | {"environments": environments}
 
@@ -180,7 +182,9 @@ def _libraries(bundle: Bundle, key: str) -> dict[str, Any]:
         if not is_local(reference):
             libraries.append(library)
         elif not built:  # else dbx adds the wheel that it builds
-            path = os.path.relpath(folder / reference, bundle.root)
+            file = wheel_file(bundle, folder, reference)  # dbx knows no patterns
+            place = folder / reference if file is None else (folder / reference).with_name(file)
+            path = os.path.relpath(place, bundle.root)
             libraries.append({"whl": f"file://{Path(path).as_posix()}"})
     each_once = [one for index, one in enumerate(libraries) if one not in libraries[:index]]
     made: dict[str, Any] = {} if built else {"deployment_config": {"no_package": True}}

@@ -44,13 +44,20 @@ def pipelines(bundle: Bundle) -> tuple[list[Pipeline], list[LakestreamsError]]:
 def secrets(bundle: Bundle, used: list[Pipeline]) -> list[tuple[str, str]]:
     """Scope and key of every secret that the pipelines refer to, in the scope in which the jobs look it up."""
     scopes = {named["secret-scope"] for named in _parameters(bundle) if named.get("secret-scope")}
-    found = [secret for pipeline in used for secret in pipeline.kafka.secrets()]
+    reached = [options for one in used for options in (one.kafka, one.registry) if options is not None]
+    found = [secret for options in reached for secret in options.secrets()]
     return list(dict.fromkeys((scope, key) for own, key in found for scope in (scopes or {own})))
 
 
 def credentials(used: list[Pipeline]) -> list[str]:
     """The service credentials that the pipelines sign in to Kafka with, each once."""
     found = [pipeline.kafka.service_credential for pipeline in used if pipeline.kafka.bootstrap_servers is not None]
+    return list(dict.fromkeys(one for one in found if one is not None))
+
+
+def delta_tables(used: list[Pipeline]) -> list[str]:
+    """The Delta tables that the pipelines read, as their files name them, each once."""
+    found = [source.delta for pipeline in used for source in pipeline.topology.sources]
     return list(dict.fromkeys(one for one in found if one is not None))
 
 

@@ -8,6 +8,7 @@ CLI 1.13: `${bundle...}`, `${workspace...}` and `${var...}` first, then the targ
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,11 @@ _KEYED: Final = {
     "environments": "environment_key",
     "parameters": "name",
 }
+# What only the workspace, git or the Databricks CLI know: accepted, and told as not checked.
+_ELSEWHERE: Final = re.compile(
+    r"bundle\.git\.(branch|actual_branch|commit|origin_url|bundle_root_path)|bundle\.(deployment|uuid)(\..+)?"
+    r"|workspace\.(host|profile|workspace_id|account_id|auth_type|current_user\.\w+(\..+)?)"
+)
 # What only a deployment knows of a resource.
 _COMPUTED: Final = {"dashboards": ("id",), "jobs": ("id",), "schemas": ("id",), "volumes": ("id", "volume_path")}
 
@@ -59,6 +65,7 @@ class Bundle:
         dangling: references that lead nowhere.
         unmatched: patterns of `include` and `sync.exclude` that match no file.
         doubled: resources that two files declare.
+        unknown: references whose values are known elsewhere only: to git, to the workspace.
     """
 
     root: Path
@@ -71,6 +78,7 @@ class Bundle:
     dangling: tuple[str, ...]
     unmatched: tuple[str, ...]
     doubled: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
 
     @property
     def jobs(self) -> Mapping[str, Any]:
@@ -93,10 +101,31 @@ def targets(root: Path) -> list[str]:
     Raises:
         ConfigUnreadable: if there is no bundle.
     """
-    return list(_mapping(read_yaml(root / FILE).get("targets"), "targets"))
+    return list(_mapping(whole(root).get("targets"), "targets"))
 
 
-def load(root: Path, target: str, variables: Mapping[str, str] | None = None, user: User | None = None) -> Bundle:
+def whole(root: Path) -> dict[str, Any]:
+    """What databricks.yml and the files that it includes say together, resources apart.
+
+    Raises:
+        ConfigUnreadable: if a file is missing or no YAML.
+    """
+    config = read_yaml(root / FILE)
+    for pattern in config.get("include") or []:
+        for file in sorted(root.glob(pattern)):
+            _merge(
+                config, {name: part for name, part in read_yaml(file).items() if name not in ("resources", "include")}
+            )
+    return config
+
+
+def load(
+    root: Path,
+    target: str,
+    variables: Mapping[str, str] | None = None,
+    user: User | None = None,
+    answers: Mapping[str, Any] | None = None,
+) -> Bundle:
     """The bundle of a target.
 
     Args:
@@ -104,48 +133,50 @@ def load(root: Path, target: str, variables: Mapping[str, str] | None = None, us
         target: one of its targets.
         variables: what `--var` or `BUNDLE_VAR_<name>` would give.
         user: who deploys; a name that belongs to nobody by default.
+        answers: values of references that are known elsewhere only, as the Databricks CLI tells them.
 
     Raises:
         ConfigUnreadable: if a file is missing or no YAML, or has a key twice.
         BundleInvalid: if there is no such target.
     """
-    config, user = read_yaml(root / FILE), user or User()
+    config, user = whole(root), user or User()
     known_targets = _mapping(config.get("targets"), "targets")
     if target not in known_targets:
         msg = f"{FILE} has no target {target!r}"
         raise BundleInvalid(msg, hint=f"name one of: {', '.join(known_targets)}", where=FILE)
     chosen = known_targets[target] or {}
     raw, files, doubled, unmatched = _resources(root, config)
-    _merge(raw, chosen.get("resources", {}))
-    whole = {name: part for name, part in config.items() if name not in ("targets", "resources", "variables")}
-    _merge(whole, {name: part for name, part in chosen.items() if name not in ("resources", "variables")})
-    unmatched += [f"sync.exclude: {one}" for one in whole.get("sync", {}).get("exclude", []) if not _any(root, one)]
+    own = chosen.get("resources") or {}
+    _merge(raw, own)
+    for kind, items in own.items():  # what a target alone has
+        files = {f"{kind}.{key}": root / FILE for key in items} | files
+    rest = {name: part for name, part in config.items() if name not in ("targets", "resources", "variables")}
+    _merge(rest, {name: part for name, part in chosen.items() if name not in ("resources", "variables")})
+    unmatched += _unmatched_excludes(root, rest)
 
-    resolver = _Resolver({"bundle.name": config["bundle"]["name"], "bundle.target": target})
-    given = _variables(config, chosen, variables or {}, target, resolver)
-    resolver.known |= {
-        "workspace.current_user.userName": user.name,
-        "workspace.current_user.short_name": user.short_name,
-        "workspace.current_user.domain_friendly_name": user.short_name,
-    }
+    resolver = _Resolver(_names_of_the_bundle(rest, target), answers or {})
+    given = _variables(config, chosen, _overrides(root, target) | dict(variables or {}), target, resolver)
+    resolver.known |= _names_of_the_user(user)
     resolver.known |= {f"var.{name}": value for name, value in given.items() if value is not None}
-    whole["workspace"] = resolver.resolved(_workspace(whole.get("workspace") or {}))
-    resolver.known |= {f"workspace.{name}": value for name, value in whole["workspace"].items()}
-    whole = resolver.resolved(whole)
-    raw = apply_presets(resolver.resolved(raw), whole, user.short_name)
+    rest["workspace"] = resolver.resolved(_workspace(rest.get("workspace") or {}))
+    resolver.known |= {f"workspace.{name}": value for name, value in rest["workspace"].items()}
+    rest = resolver.resolved(rest)
+    raw = apply_presets(resolver.resolved(raw), rest, user.short_name)
     resolver.later = False
+    resolver.declared = {f"resources.{kind}.{key}" for kind, items in raw.items() for key in items}
     resolver.known |= dict(_resource_fields(raw))
     return Bundle(
         root=root,
         target=target,
         user=user,
-        config=resolver.resolved(whole),
+        config=resolver.resolved(rest),
         variables={name: resolver.resolved(value) for name, value in given.items()},
         resources=resolver.resolved(raw),
         files=files,
         dangling=tuple(dict.fromkeys(resolver.dangling)),
         unmatched=tuple(unmatched),
         doubled=tuple(doubled),
+        unknown=tuple(dict.fromkeys(resolver.unknown)),
     )
 
 
@@ -159,7 +190,7 @@ class _Strict(yaml.SafeLoader):
         keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
         twice = sorted({str(key) for key in keys if keys.count(key) > 1})
         if twice:
-            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]} stands twice", node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]} appears twice", node.start_mark)
         return super().construct_mapping(node, deep)
 
 
@@ -209,8 +240,9 @@ def _resources(
     return resources, files, doubled, unmatched
 
 
-def _any(root: Path, pattern: str) -> bool:
-    return any(True for _ in root.glob(pattern))
+def _unmatched_excludes(root: Path, config: Mapping[str, Any]) -> list[str]:
+    patterns = (config.get("sync") or {}).get("exclude") or []
+    return [f"sync.exclude: {one}" for one in patterns if not any(root.glob(one))]
 
 
 def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
@@ -241,19 +273,51 @@ def _merged_lists(there: list[Any], more: list[Any], key: str | None) -> list[An
 def _variables(
     config: Mapping[str, Any], chosen: Mapping[str, Any], given: Mapping[str, str], target: str, resolver: _Resolver
 ) -> dict[str, Any]:
-    values = {name: (spec or {}).get("default") for name, spec in (config.get("variables") or {}).items()}
+    specs = config.get("variables") or {}
+    values = {name: _default(name, spec, resolver) for name, spec in specs.items()}
     own = chosen.get("variables") or {}
+    for name, value in own.items():  # a target says the value, or how it is found
+        if isinstance(value, Mapping) and value.keys() & {"default", "lookup"} and value.keys() <= _OF_A_VARIABLE:
+            own = own | {name: _default(name, value, resolver)}
     resolver.dangling += [f"targets.{target}.variables.{name}" for name in own if name not in values]
     resolver.dangling += [f"var.{name}" for name in given if name not in values]
     return values | own | dict(given)
 
 
+def _names_of_the_bundle(config: Mapping[str, Any], target: str) -> dict[str, Any]:
+    named = {f"bundle.{name}": value for name, value in config["bundle"].items() if not isinstance(value, dict | list)}
+    return named | {"bundle.target": target, "bundle.environment": target, "bundle.mode": config.get("mode", "")}
+
+
+def _names_of_the_user(user: User) -> dict[str, Any]:
+    names = {"userName": user.name, "short_name": user.short_name, "domain_friendly_name": user.short_name}
+    return {f"workspace.current_user.{name}": value for name, value in names.items()}
+
+
+_OF_A_VARIABLE: Final = frozenset({"default", "description", "lookup", "type"})
+
+
+def _default(name: str, spec: Mapping[str, Any] | None, resolver: _Resolver) -> Any:
+    """A variable's value as it is declared; of a lookup, which asks the workspace, a reference to itself."""
+    if spec and "lookup" in spec:
+        resolver.looked_up.add(f"var.{name}")
+        return None
+    resolver.looked_up.discard(f"var.{name}")
+    return (spec or {}).get("default")
+
+
+def _overrides(root: Path, target: str) -> dict[str, Any]:
+    """Values of variables that one machine has for itself."""
+    file = root / ".databricks" / "bundle" / target / "variable-overrides.json"
+    return _mapping(json.loads(file.read_text(encoding="utf-8")), file.name) if file.is_file() else {}
+
+
 def _workspace(given: Mapping[str, Any]) -> dict[str, Any]:
-    root = given.get(
-        "root_path", "/Workspace/Users/${workspace.current_user.userName}/.bundle/${bundle.name}/${bundle.target}"
-    )
+    home = "/Workspace/Users/${workspace.current_user.userName}"
+    root = str(given.get("root_path", f"{home}/.bundle/${{bundle.name}}/${{bundle.target}}"))
+    root = home + root[1:] if root.startswith("~/") else root
     below = {f"{name}_path": f"{root}/{folder}" for name, folder in _FOLDERS.items()}
-    return {"root_path": root} | below | dict(given)
+    return below | dict(given) | {"root_path": root}
 
 
 _FOLDERS: Final = {"file": "files", "artifact": "artifacts", "state": "state", "resource": "resources"}
@@ -277,8 +341,12 @@ class _Resolver:
     """Replaces references; `later` leaves those to resources for a second pass."""
 
     known: dict[str, Any]
+    answers: Mapping[str, Any]
     later: bool = True
     dangling: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    looked_up: set[str] = field(default_factory=set)
+    declared: set[str] = field(default_factory=set)
 
     def resolved(self, part: Any, within: tuple[str, ...] = ()) -> Any:
         if isinstance(part, dict):
@@ -296,10 +364,21 @@ class _Resolver:
         if self.later and name.startswith("resources."):
             return f"${{{name}}}"
         value, found = _looked_up(self.known, name)
+        if not found and self._elsewhere(name):
+            if name in self.answers:
+                return self.answers[name]
+            self.unknown.append(name)
+            return f"${{{name}}}"
         if not found or name in within:
             self.dangling.append(name)
             return f"${{{name}}}"
         return self.resolved(value, (*within, name))
+
+    def _elsewhere(self, name: str) -> bool:
+        """Whether git, the workspace or a deployment has a value for it."""
+        kind, _, rest = name.removeprefix("resources.").partition(".")
+        deployed = f"resources.{kind}.{rest.partition('.')[0]}" in self.declared and kind not in _COMPUTED
+        return bool(_ELSEWHERE.fullmatch(name)) or name in self.looked_up or deployed
 
 
 def _looked_up(known: Mapping[str, Any], name: str) -> tuple[Any, bool]:

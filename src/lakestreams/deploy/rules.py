@@ -20,14 +20,14 @@ from typing import Any, Final, TypeAlias
 from lakestreams.deploy import dashboards, fields, quartz
 from lakestreams.deploy.bodies import dashboard_file, is_local, wheel_file
 from lakestreams.deploy.presets import TRIGGERS
-from lakestreams.deploy.read import FILE, Bundle, read_yaml
+from lakestreams.deploy.read import Bundle, read_yaml, whole
 from lakestreams.errors import BundleInvalid
 from lakestreams.run.arguments import PACKAGE, READERS, parsers
 
 COMPUTE: Final = ("environment_key", "existing_cluster_id", "job_cluster_key", "new_cluster")
 _CODE: Final = ("python_wheel_task", "spark_python_task")
 _MODES: Final = ("development", "production")
-_ENVIRONMENT_VERSIONS: Final = ("1", "2", "3", "4", "5")
+_LATER: Final = "${"  # of a reference whose value is known elsewhere
 _NOTEBOOK: Final = "# Databricks notebook source"
 _DASHBOARD_KEYS: Final = frozenset(
     [
@@ -78,6 +78,36 @@ def faults(bundle: Bundle, wheels: Wheels | None = None) -> list[BundleInvalid]:
     return found
 
 
+def unchecked(bundle: Bundle, wheels: Wheels | None = None) -> list[str]:
+    """What the rules cannot judge, since it is not in the bundle's files."""
+    found = [
+        f"what ${{{name}}} stands for: it is known where the Databricks CLI resolves it" for name in bundle.unknown
+    ]
+    if (bundle.config.get("python") or {}).get("resources"):
+        found.append("resources that are declared in Python")
+    known = wheels or known_wheels(bundle.root)
+    for key, job in bundle.jobs.items():
+        for task in job.get("tasks") or [] if isinstance(job, Mapping) else []:
+            package = (task.get("python_wheel_task") or {}).get("package_name") if isinstance(task, Mapping) else None
+            if package and package not in known and other_wheels(job, task):
+                found.append(f"jobs.{key}: what the wheel of {package} accepts")
+    return found
+
+
+def other_wheels(job: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
+    """Whether a task installs something that may bring other packages than ours."""
+    environments = [
+        one for one in job.get("environments") or [] if one.get("environment_key") == task.get("environment_key")
+    ]
+    specs = [one.get("spec") or {} for one in environments]
+    installed = [str(one) for spec in specs for one in spec.get("dependencies") or []]
+    installed += [str(one) for library in task.get("libraries") or [] for one in library.values()]
+    ours = ("dist/*.whl", "wheels/*.whl")
+    return any(not one.endswith(ours) and PACKAGE not in one for one in installed) or any(
+        "base_environment" in spec for spec in specs
+    )
+
+
 # --- the bundle as a whole -------------------------------------------------------------------------------------------
 
 
@@ -89,7 +119,7 @@ def _whole_faults(bundle: Bundle) -> Iterator[BundleInvalid]:
         yield BundleInvalid(f"{what} matches no file", "correct the pattern, or remove it", "databricks.yml")
     for name in bundle.doubled:
         yield BundleInvalid(
-            f"{name} stands in two files", "rename one: the later one silently wins", bundle.where(name)
+            f"{name} is declared in two files", "rename one: the later one silently wins", bundle.where(name)
         )
     config = bundle.config
     mode, paused = config.get("mode"), (config.get("presets") or {}).get("trigger_pause_status")
@@ -97,7 +127,7 @@ def _whole_faults(bundle: Bundle) -> Iterator[BundleInvalid]:
     if mode not in (None, *_MODES):
         yield BundleInvalid(f"the mode is {mode!r}", f"one of {', '.join(_MODES)}, or none", here)
     if mode == "production" and written is None:
-        hint = "/Workspace/Users/${workspace.current_user.userName}/.bundle/${bundle.name}/${bundle.target}"
+        hint = "/Workspace/Users/${var.runner}/.bundle/${bundle.name}/${bundle.target}"
         yield BundleInvalid("mode production without workspace.root_path", hint, here)
     if mode == "development" and paused == "UNPAUSED":
         yield BundleInvalid("mode development with triggers that are not paused", "remove the preset", here)
@@ -111,7 +141,7 @@ def _whole_faults(bundle: Bundle) -> Iterator[BundleInvalid]:
 
 def _written_root(bundle: Bundle) -> str | None:
     """What the files say; the resolved bundle has a path anyway."""
-    config = read_yaml(bundle.root / FILE)
+    config = whole(bundle.root)
     places = [config.get("workspace"), (config["targets"][bundle.target] or {}).get("workspace")]
     paths = [place["root_path"] for place in places if place and "root_path" in place]
     return str(paths[-1]) if paths else None
@@ -133,7 +163,7 @@ def _dashboard_faults(bundle: Bundle, key: str) -> Iterator[BundleInvalid]:
     warehouse = dashboard.get("warehouse_id")
     if not warehouse:
         yield BundleInvalid(
-            "no warehouse_id: nothing would ask its queries", "warehouse_id: ${var.warehouse_id}", where
+            "no warehouse_id: nothing would run its queries", "warehouse_id: ${var.warehouse_id}", where
         )
     elif not isinstance(warehouse, str):
         yield BundleInvalid(f"the warehouse_id is {warehouse!r} and no text", f'quote it: "{warehouse}"', where)
@@ -147,10 +177,10 @@ def _dashboard_faults(bundle: Bundle, key: str) -> Iterator[BundleInvalid]:
     if not file.is_file():
         reference = dashboard.get("file_path")
         told = f"there is no dashboard {reference}" if reference else "no file_path"
-        yield BundleInvalid(told, "the path of a .lvdash.json; it starts at the file it stands in", where)
+        yield BundleInvalid(told, "the path of a .lvdash.json, relative to the file that names it", where)
         return
     for what in dashboards.mistakes(file.read_text(encoding="utf-8")):
-        yield BundleInvalid(f"{file.name}: {what}", "mend the file, or export the dashboard once more", where)
+        yield BundleInvalid(f"{file.name}: {what}", "correct the file, or export the dashboard again", where)
 
 
 # --- a job -----------------------------------------------------------------------------------------------------------
@@ -193,27 +223,31 @@ class _Job:
                 )
         schedule = self.job.get("schedule") or {}
         expression = schedule.get("quartz_cron_expression")
-        wrong = quartz.fault(str(expression)) if "schedule" in self.job else None
+        known = "schedule" in self.job and _LATER not in str(expression)
+        wrong = quartz.fault(str(expression)) if known else None
         if wrong:
             yield self._fault(f"the schedule {expression!r} is no Quartz expression: {wrong}", "such as 0 0/15 * * * ?")
         zone = schedule.get("timezone_id")
-        if "schedule" in self.job and zone not in zoneinfo.available_timezones():
+        if "schedule" in self.job and _LATER not in str(zone) and zone not in zoneinfo.available_timezones():
             yield self._fault(f"the schedule's timezone_id is {zone!r}", "such as UTC or Europe/Berlin")
 
     def _shape(self) -> Iterator[BundleInvalid]:
         keys = [task.get("task_key") for task in self.tasks]
         for name in sorted({str(name) for name in keys if keys.count(name) > 1}):
-            yield self._fault(f"task_key {name} stands twice, and the later task silently wins", "give it another name")
+            yield self._fault(
+                f"task_key {name} appears twice, and the later task silently wins", "give it another name"
+            )
         if not self.tasks:
             yield self._fault("it has no tasks", "add one")
         for task in _in_circles(self.tasks):
-            yield self._fault(f"task {task} waits for itself, by way of others", "break the circle of depends_on")
+            yield self._fault(f"task {task} depends on itself through others", "break the circle of depends_on")
         for name, spec in self.environments.items():
-            version = spec.get("environment_version")
-            if version not in _ENVIRONMENT_VERSIONS:
+            version = spec.get("environment_version", spec.get("client"))
+            if version is None and "base_environment" not in spec:
+                yield self._fault(f"environment {name} has no environment_version", 'a text, such as "4"')
+            elif version is not None and not (isinstance(version, str) and (version.isdigit() or _LATER in version)):
                 yield self._fault(
-                    f"environment {name} has the environment_version {version!r}",
-                    f"a text, one of {', '.join(_ENVIRONMENT_VERSIONS)}",
+                    f"environment {name} has the environment_version {version!r}", 'a number as text, such as "4"'
                 )
             for one in spec.get("dependencies", []):
                 yield from self._wheel_there(f"environment {name}", one)
@@ -250,20 +284,34 @@ class _Job:
     def _notebook(self, name: str, notebook: str) -> Iterator[BundleInvalid]:
         file = self.folder / notebook
         if not file.is_file():
-            yield self._fault(f"{name}: there is no notebook {notebook}", "paths start at the file they stand in")
+            yield self._fault(
+                f"{name}: there is no notebook {notebook}", "paths are relative to the file that has them"
+            )
         elif file.suffix == ".py" and not file.read_text(encoding="utf-8").startswith(_NOTEBOOK):
             yield self._fault(f"{name}: {notebook} is a file and no notebook", f"its first line is {_NOTEBOOK!r}")
 
     def _wheel_there(self, name: str, reference: str) -> Iterator[BundleInvalid]:
-        if is_local(reference) and wheel_file(self.bundle, self.folder, reference) is None:
+        if _LATER not in reference and is_local(reference) and wheel_file(self.bundle, self.folder, reference) is None:
             yield self._fault(
-                f"{name}: {reference} leads to no wheel",
-                "paths start at the file they stand in; put the wheel there, or declare the artifact that builds it",
+                f"{name}: there is no wheel {reference}",
+                "paths are relative to the file that has them; put the wheel there, or declare the artifact that builds it",
+            )
+        there = (
+            []
+            if self.bundle.config.get("artifacts")
+            else sorted(self.folder.glob(reference) if is_local(reference) else ())
+        )
+        if len(there) > 1:
+            yield self._fault(
+                f"{name}: {reference} is {' and '.join(one.name for one in there)}",
+                "keep the one that the jobs should run",
             )
 
     def _wheel_task(self, name: str, task: Mapping[str, Any]) -> Iterator[BundleInvalid]:
         wheel = task["python_wheel_task"]
         package, entry = wheel.get("package_name"), wheel.get("entry_point")
+        if package not in self.wheels and other_wheels(self.job, task):
+            return  # told as not checked
         if package not in self.wheels:
             known = ", ".join(self.wheels)
             yield self._fault(f"{name}: no wheel of the bundle is the package {package}", f"one of: {known}")
@@ -271,7 +319,7 @@ class _Job:
         entries = self.wheels[package]
         if entry not in entries:
             known = ", ".join(sorted(entries))
-            yield self._fault(f"{name}: entry point {entry} is none of the wheel's", f"one of: {known}")
+            yield self._fault(f"{name}: the wheel has no entry point {entry}", f"one of: {known}")
             return
         listed, named = wheel.get("parameters"), wheel.get("named_parameters")
         if listed is not None and named is not None:
@@ -290,6 +338,7 @@ class _Job:
     def _arguments(
         self, name: str, task: Mapping[str, Any], parser: ArgumentParser, tokens: list[str]
     ) -> Iterator[BundleInvalid]:
+        tokens = [token for token in tokens if _LATER not in token or token.startswith("--pipeline=")]  # required
         told = io.StringIO()
         try:
             with contextlib.redirect_stderr(told):
@@ -304,16 +353,18 @@ class _Job:
         for file in self._files(tokens):
             if not (self.bundle.root / file).is_file():
                 yield self._fault(
-                    f"{name}: it reads {file}, which the bundle does not have", "paths start at databricks.yml"
+                    f"{name}: it reads {file}, which the bundle does not have", "paths are relative to databricks.yml"
                 )
         interval = getattr(given, "interval", None)
         if "environment_key" in task and interval not in (None, "none", "once"):
             yield self._fault(
-                f"{name}: an interval on serverless compute, which ends what does not end by itself",
+                f"{name}: an interval on serverless compute, which ends tasks that do not end by themselves",
                 "a schedule without interval, or a job cluster",
             )
         if "continuous" in self.job and parser.prog in READERS and interval in (None, "none", "once"):
-            yield self._fault(f"{name}: a continuous job that runs once and is started over", "interval: 30s")
+            yield self._fault(
+                f"{name}: a continuous job whose task ends at once, so that it starts over and over", "interval: 30s"
+            )
 
     def _files(self, tokens: list[str]) -> list[str]:
         synced = f"{self.bundle.config['workspace']['file_path']}/"
@@ -323,7 +374,8 @@ class _Job:
 
 def _raw(bundle: Bundle, key: str) -> Mapping[str, Any]:
     """The job as its file says it, before mode and presets."""
-    job = read_yaml(bundle.files[f"jobs.{key}"])["resources"]["jobs"][key]
+    resources = read_yaml(bundle.files[f"jobs.{key}"]).get("resources") or {}
+    job = (resources.get("jobs") or {}).get(key)  # not there, if a target alone has it
     return job if isinstance(job, Mapping) else {}
 
 

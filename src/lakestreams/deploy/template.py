@@ -3,7 +3,7 @@
 This repository's own databricks.yml, resources/, dashboards/ and conf/deployment.yml are the same template rendered with `OWN`; a
 test compares them, and `scripts/bundle_files.py` writes them anew. A template file is plain text with two marks:
 `@{name}` is a value, which on a line of its own may have several lines; the lines from `@{if name}` to `@{end}` are kept
-if the name is one of the project's jobs, `built` or `dbx`. `${...}` is the bundle's own and stays.
+if the name is one of the project's jobs, `built`, `dbx` or `clusters`. `${...}` is the bundle's own and stays.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import lakestreams
+from lakestreams.config.schema import SCHEMAS, schema_text
 from lakestreams.deploy import dbx
 from lakestreams.errors import InvalidName, InvalidOption, ProjectExists
 
@@ -26,7 +28,10 @@ JOBS: Final = ("enrichment", "correlation", "fk_join")
 _PACKAGE: Final = Path(lakestreams.__file__).parent
 _TEMPLATE: Final = Path(__file__).with_name("template")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
+_HOST: Final = re.compile(r"https?://[A-Za-z0-9.:-]+/?")
 _DASHBOARD: Final = "dashboards/quality.lvdash.json"
+_CLUSTERS: Final = {"aws": "i3.xlarge", "azure": "Standard_D4ds_v5", "gcp": "n2-highmem-4"}
+CLOUDS: Final = tuple(_CLUSTERS)
 _MARK: Final = re.compile(r"@\{(\w+)\}")
 
 
@@ -41,6 +46,9 @@ class Project:
         build: the command that builds the wheel, if the bundle's own folder is what it is built from.
         exclude: folders that no job reads.
         dbx: whether it has the same jobs for dbx, too.
+        cloud: of the workspace, one of `CLOUDS`; it decides the machine of job clusters.
+        host: the workspace's address; empty leaves a line to fill in.
+        uuid: of the bundle; by default one that the name decides.
     """
 
     name: str
@@ -49,6 +57,9 @@ class Project:
     build: str | None = None
     exclude: tuple[str, ...] = ("tests",)
     dbx: bool = False
+    cloud: str = "aws"
+    host: str = ""
+    uuid: str = ""
 
     def __post_init__(self) -> None:
         """Refuses a name that folders, scopes or bundles cannot carry, and jobs that there are none of.
@@ -63,6 +74,12 @@ class Project:
         if unknown or not self.jobs:
             msg = f"there is no job {', '.join(unknown)}" if unknown else "a bundle without jobs"
             raise InvalidOption(msg, hint=f"one or more of {', '.join(JOBS)}")
+        if self.cloud not in CLOUDS:
+            msg = f"there is no cloud {self.cloud}"
+            raise InvalidOption(msg, hint=f"one of {', '.join(CLOUDS)}")
+        if self.host and not _HOST.fullmatch(self.host):
+            msg = f"the workspace's address {self.host!r}"
+            raise InvalidOption(msg, hint="such as https://adb-1.azuredatabricks.net, without a path")
 
     @property
     def wheel_name(self) -> str:
@@ -71,25 +88,17 @@ class Project:
 
     @property
     def wheel(self) -> str:
-        """The wheel as files in resources/ refer to it."""
-        return "../dist/*.whl" if self.build else f"../wheels/{self.wheel_name}"
-
-    @property
-    def notebook_wheel(self) -> str:
-        """The wheel as notebooks install it, seen from their folder.
-
-        A wheel that is built is in no folder of the bundle: the deployment uploads it beside the files, into artifacts.
-        """
-        folder = "../../artifacts/.internal" if self.build else "../wheels"
-        return f"{folder}/{self.wheel_name}"
+        """The wheel as files in resources/ and notebooks/ refer to it: the one of its folder, whatever its version."""
+        return "../dist/*.whl" if self.build else "../wheels/*.whl"
 
 
 OWN: Final = Project(
     "lakestreams",
     title="lakestreams' jobs",
-    build="python3 -m build --wheel",
+    build="uv build --wheel || python3 -m build --wheel",
     exclude=("tests", "bench", "docs", "requirements"),
     dbx=True,
+    uuid="6f0c1f5e-3c0b-4f0a-9d53-2a7a3b1c9e44",
 )
 """This repository's own bundle."""
 
@@ -102,7 +111,9 @@ def render(project: Project) -> dict[str, str]:
     if not project.dbx:
         return texts
     with tempfile.TemporaryDirectory() as folder:  # the jobs for dbx are those of the bundle, so it is read
-        _write(Path(folder), texts | {f"{part}/.keep": "" for part in project.exclude})
+        beside = [f"{part}/.keep" for part in project.exclude]
+        beside += [] if project.build else [f"wheels/{project.wheel_name}"]
+        _write(Path(folder), texts | dict.fromkeys(beside, ""))
         texts["conf/deployment.yml"] = dbx.deployment_text(Path(folder), project.build)
     return texts
 
@@ -116,14 +127,21 @@ def whole(project: Project) -> dict[str, str]:
         for name, file in pages.items()
     }
     for job in project.jobs:
-        made[f"conf/{job}.yml"] = _without_schema(shipped(f"conf/{job}.yml"))
-        made[f"tests/cases/{job}.yml"] = _without_schema(shipped(f"tests/cases/{job}.yml"))
+        made[f"conf/{job}.yml"] = shipped(f"conf/{job}.yml")
+        made[f"tests/cases/{job}.yml"] = shipped(f"tests/cases/{job}.yml")
+    made |= {f"conf/schema/{name}.json": schema_text(name) for name in SCHEMAS}
     for name in ("tutorial_joins", *(f"explore_{job}" for job in project.jobs)):
         text = shipped(f"notebooks/{name}.py")
-        made[f"notebooks/{name}.py"] = text.replace(OWN.notebook_wheel, project.notebook_wheel)
+        made[f"notebooks/{name}.py"] = text.replace(OWN.wheel, project.wheel)
     pipelines = "\n".join(made[f"conf/{job}.yml"] for job in project.jobs)
-    made["conf/sources.yml"] = only_used(_without_schema(shipped("conf/sources.yml")), pipelines)
+    made["conf/sources.yml"] = only_used(shipped("conf/sources.yml"), pipelines)
     return made | render(project)
+
+
+def job_text(pipeline: str) -> str:
+    """The text of a job that runs one pipeline of a user's project: resources/<pipeline>.job.yml."""
+    text = (_TEMPLATE / "resources" / "pipeline.job.yml").read_text(encoding="utf-8")
+    return rendered(text, _values(Project("any")) | {"pipeline": pipeline}, frozenset())
 
 
 def init(folder: Path, project: Project, wheel: Path | None = None) -> list[Path]:
@@ -181,7 +199,12 @@ def rendered(text: str, values: Mapping[str, str], kept: frozenset[str]) -> str:
 
 
 def _kept(project: Project) -> frozenset[str]:
-    return frozenset({*project.jobs, *(["built"] if project.build else []), *(["dbx"] if project.dbx else [])})
+    others = {
+        "built": project.build,
+        "dbx": project.dbx,
+        "clusters": project.dbx or "correlation" in project.jobs,
+    }
+    return frozenset({*project.jobs, *(name for name, kept in others.items() if kept)})
 
 
 def _resource_files(project: Project) -> Iterator[str]:
@@ -199,6 +222,11 @@ def _values(project: Project) -> dict[str, str]:
         "wheel": project.wheel,
         "wheel_name": project.wheel_name,
         "pipelines": pipelines,
+        "uuid": project.uuid or str(uuid.uuid5(uuid.NAMESPACE_DNS, project.name)),
+        "host": _host(project),
+        "host_of_dev": _host(project, "    workspace:\n"),
+        "node_type": _CLUSTERS[project.cloud],
+        "viewers": _viewers(project),
         "storing": _STORING,
         "reading": _READING,
         "grants": _GRANTS,
@@ -210,6 +238,25 @@ def _values(project: Project) -> dict[str, str]:
     }
 
 
+def _host(project: Project, before: str = "") -> str:
+    """The workspace of a target; as a comment where it is not known, with what else would be empty without it."""
+    if project.host:
+        return f"{before}      host: {project.host.rstrip('/')}"
+    known = f"{before}      host: https://<workspace> # put yours here; else the deployer's profile decides"
+    return "\n".join(f"{line[:4]}# {line[4:]}" for line in known.splitlines())
+
+
+def _viewers(project: Project) -> str:
+    """Who sees each job: written once, referred to by the others."""
+    first, *others = (*project.jobs, "maintenance", "verify")
+    return "\n".join([_VIEWERS.format(job=first), *(f"        {job}: *seen" for job in others)])
+
+
+_VIEWERS: Final = """\
+        {job}: &seen
+          permissions:
+            - group_name: ${{var.viewers}}
+              level: CAN_VIEW"""
 _SCHEMAS: Final = ",".join(f"{room}=${{resources.schemas.{room}.name}}" for room in ("bronze", "silver", "control"))
 _STORING: Final = f"""\
               sources: ${{workspace.file_path}}/conf/sources.yml
@@ -219,7 +266,7 @@ _STORING: Final = f"""\
 _READING: Final = f"""\
 {_STORING}
               bootstrap-servers: ${{var.kafka_bootstrap}}
-              secret-scope: ${{var.secret_scope}}"""
+              secret-scope: ${{resources.secret_scopes.kafka.name}}"""
 _GRANTS: Final = """\
       grants:
         - principal: ${var.runner}
@@ -271,11 +318,6 @@ def only_used(sources: str, pipelines: str) -> str:
     blocks = [match[0] for match in re.finditer(r"(?m)^(?:(?:  #.*)?\n)*  \w+:\n(?:    .*\n)+", body)]
     used = [text.strip("\n") for name, text in zip(topics, blocks, strict=True) if re.search(rf"\b{name}\b", said)]
     return head + mark + "\n".join(used) + "\n"
-
-
-def _without_schema(text: str) -> str:
-    """Without the line for editors, whose schema is this repository's."""
-    return re.sub(r"\A# yaml-language-server:.*\n", "", text)
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:

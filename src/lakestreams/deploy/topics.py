@@ -1,6 +1,6 @@
 """Whether the topics that a bundle's jobs read and write are there, with partition counts that fit, asked without Spark.
 
-Only where an admin client understands what the jobs' clients are told (`engine.cluster`); else it is said why not.
+Only where an admin client understands what the jobs' clients are told (`kafka.cluster`); else it is said why not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from lakestreams.deploy.workspace import Finding
 from lakestreams.errors import LakestreamsError, TopicMissing
 from lakestreams.kafka import cluster
-from lakestreams.run.runner import locate
+from lakestreams.kafka.admin_cluster import AdminCluster
+from lakestreams.run.locating import locate
 from lakestreams.topology.partitions import co_partitioning
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _fitting(topology: Topology, topic: str, counts: Mapping[str, int]) -> int |
 
 def _why_not(kafka: KafkaOptions) -> str | None:
     if kafka.service_credential is not None:
-        return f"the service credential {kafka.service_credential} is known on Databricks only"
+        return f"the service credential {kafka.service_credential} exists on Databricks only"
     others = cluster.signs_in(f"kafka.{name}" for name in kafka.options)
     if not others:
         return None
@@ -119,7 +120,7 @@ def _why_not(kafka: KafkaOptions) -> str | None:
 def _asked(servers: str) -> Mapping[str, int] | str:
     """Topic to partition count, of all that are there; or why they are not known."""
     try:
-        return cluster.AdminCluster(servers).partitions(_TIMEOUT_S)
+        return AdminCluster(servers).partitions(_TIMEOUT_S)
     except ModuleNotFoundError:
         return "confluent-kafka is not installed: pip install confluent-kafka"
     except LakestreamsError as error:

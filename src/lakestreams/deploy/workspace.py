@@ -1,4 +1,4 @@
-"""What a workspace has of what a bundle needs, and what is deployed there. The one place that uses databricks-sdk.
+"""What a workspace has of what a bundle needs, asked through databricks-sdk.
 
 Nothing here changes anything. What is lacking comes with the command that brings it.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import lakestreams
-from lakestreams.deploy.presets import TRIGGERS
 from lakestreams.deploy.read import Bundle
 from lakestreams.errors import LocalPartsMissing, WorkspaceUnreachable
 from lakestreams.sql import quoted
@@ -32,6 +30,7 @@ VOLUME_RIGHTS: Final = ("READ_VOLUME", "WRITE_VOLUME")
 CREDENTIAL_RIGHTS: Final = ("ACCESS",)
 _SQL_KINDS: Final = {"credential": "SERVICE CREDENTIAL"}
 """What GRANT calls a kind of securable, where that is not the API's word in capitals."""
+_UNNAMED: Final = "its name is known where the Databricks CLI resolves it"
 _RETRY_S: Final = 20
 _CALL_S: Final = 30
 
@@ -51,50 +50,6 @@ class Finding:
     state: State
     note: str = ""
     fix: str = ""
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A dashboard of the bundle in the workspace.
-
-    Attributes:
-        key, name: in the bundle, and in the workspace.
-        dashboard_id: None if it is not deployed.
-        path: where it lies in the workspace.
-        published_at: when it was last published (as the workspace tells it), or None.
-    """
-
-    key: str
-    name: str
-    path: str
-    dashboard_id: str | None = None
-    published_at: str | None = None
-
-
-@dataclass(frozen=True)
-class Deployed:
-    """A job of the bundle in the workspace.
-
-    Attributes:
-        key, name: in the bundle, and in the workspace.
-        job_id: None if it is not deployed.
-        starts: what starts it, such as `0 0/15 * * * ? UTC`; None where nothing does.
-        paused: whether that is paused.
-        result: of the last run: SUCCESS, FAILED, ..., or its state while it goes on; None if there was none.
-        started_at: of the last run (UTC), or None.
-        seconds: how long it took, or None while it goes on.
-        url: its page, or None.
-    """
-
-    key: str
-    name: str
-    job_id: int | None = None
-    starts: str | None = None
-    paused: bool = False
-    result: str | None = None
-    started_at: str | None = None
-    seconds: float | None = None
-    url: str | None = None
 
 
 def connect(host: str | None = None, profile: str | None = None) -> WorkspaceClient:
@@ -142,7 +97,8 @@ def examine(
         secrets: what the pipelines' files refer to, scopes as they will be looked up.
         credentials: the Unity Catalog service credentials that they sign in to Kafka with.
     """
-    return list(_Examination(client, bundle).findings(secrets, credentials))
+    found = _Examination(client, bundle).findings(secrets, credentials)
+    return [replace(one, state="unknown", note=_UNNAMED) if "${" in one.what else one for one in found]
 
 
 @dataclass
@@ -158,6 +114,7 @@ class _Examination:
 
     def findings(self, secrets: Sequence[Secret], credentials: Sequence[str]) -> Iterator[Finding]:
         yield from self._runner()
+        yield from self._groups()
         yield from self._catalogs()
         for item in self.bundle.resources.get("schemas", {}).values():
             name = f"{item['catalog_name']}.{item['name']}"
@@ -176,6 +133,15 @@ class _Examination:
         asked = self._ask(lambda: list(self.client.service_principals.list(filter=f'applicationId eq "{self.runner}"')))
         fix = f"databricks service-principals list; then --var runner=<application id>, or in {self.bundle.target}'s variables"
         yield _finding(f"service principal {self.runner}", asked, there=bool(asked.value), fix=fix)
+
+    def _groups(self) -> Iterator[Finding]:
+        """The groups that the bundle gives permissions to."""
+        held = [self.bundle.config, *(item for items in self.bundle.resources.values() for item in items.values())]
+        given = [one for part in held for one in part.get("permissions") or [] if isinstance(one, Mapping)]
+        for name in dict.fromkeys(one["group_name"] for one in given if "group_name" in one):
+            asked = self._ask(partial(_groups, self.client, name))
+            fix = f"databricks groups create --display-name {name}; or name another one in databricks.yml"
+            yield _finding(f"group {name}", asked, there=bool(asked.value), fix=fix)
 
     def _catalogs(self) -> Iterator[Finding]:
         items = [item for kind in ("schemas", "volumes") for item in self.bundle.resources.get(kind, {}).values()]
@@ -221,9 +187,11 @@ class _Examination:
         if not secrets:
             return
         asked = self._ask(lambda: [one.name for one in self.client.secrets.list_scopes()])
+        own = [one["name"] for one in self.bundle.resources.get("secret_scopes", {}).values()]
         for scope in dict.fromkeys(scope for scope, _ in secrets):
             there = scope in (asked.value or [])
-            yield _finding(f"secret scope {scope}", asked, there=there, fix=f"databricks secrets create-scope {scope}")
+            making = self.deploy if scope in own else f"databricks secrets create-scope {scope}"
+            yield _finding(f"secret scope {scope}", asked, there=there, fix=making)
             keys = self._ask(partial(_keys, self.client, scope))
             for key in dict.fromkeys(key for one, key in secrets if one == scope):
                 fix = f"databricks secrets put-secret {scope} {key}"
@@ -231,7 +199,7 @@ class _Examination:
             if there:
                 acls = self._ask(partial(_readers, self.client, scope))
                 readable = any(one in (self.runner, "users") for one in acls.value or [])
-                fix = f"databricks secrets put-acl {scope} {self.runner} READ"
+                fix = self.deploy if scope in own else f"databricks secrets put-acl {scope} {self.runner} READ"
                 yield _finding(f"{self.runner} on secret scope {scope}: READ", acls, there=readable, fix=fix)
 
     def _credentials(self, names: Sequence[str]) -> Iterator[Finding]:
@@ -258,10 +226,11 @@ class _Examination:
             return
         versions = self._ask(lambda: [one.key for one in self.client.clusters.spark_versions().versions or []])
         nodes = self._ask(lambda: [one.node_type_id for one in self.client.clusters.list_node_types().node_types or []])
-        for name in dict.fromkeys(one["spark_version"] for one in made):
+        # a policy may say the runtime, and an instance pool has its own machines
+        for name in dict.fromkeys(one["spark_version"] for one in made if "spark_version" in one):
             fix = "databricks clusters spark-versions; then the variable runtime"
             yield _finding(f"runtime {name}", versions, there=name in (versions.value or []), fix=fix)
-        for name in dict.fromkeys(one["node_type_id"] for one in made):
+        for name in dict.fromkeys(one["node_type_id"] for one in made if "node_type_id" in one):
             fix = "databricks clusters list-node-types; then the variable node_type"
             yield _finding(f"node type {name}", nodes, there=name in (nodes.value or []), fix=fix)
 
@@ -294,6 +263,10 @@ def _keys(client: WorkspaceClient, scope: str) -> list[str | None]:
     return [one.key for one in client.secrets.list_secrets(scope)]
 
 
+def _groups(client: WorkspaceClient, name: str) -> list[str | None]:
+    return [one.display_name for one in client.groups.list(filter=f'displayName eq "{name}"')]
+
+
 def _readers(client: WorkspaceClient, scope: str) -> list[str | None]:
     return [one.principal for one in client.secrets.list_acls(scope)]  # every level of a scope contains READ
 
@@ -310,94 +283,3 @@ def _finding(what: str, asked: _Asked, *, fix: str, there: bool | None = None, n
     if asked.value is not None if there is None else there:
         return Finding(what, "there")
     return Finding(what, "lacking", note, fix)
-
-
-# --- what is deployed ------------------------------------------------------------------------------------------------
-
-
-def deployed(client: WorkspaceClient, bundle: Bundle) -> list[Deployed]:
-    """The bundle's jobs as the workspace has them, each with its last run.
-
-    Raises:
-        WorkspaceUnreachable: if the workspace does not tell.
-    """
-    from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - an optional part
-
-    try:
-        return [_deployed(client, key, job["name"]) for key, job in bundle.jobs.items()]
-    except (DatabricksError, TimeoutError, OSError) as error:
-        msg = f"the workspace does not tell of its jobs: {error}"
-        raise WorkspaceUnreachable(msg) from error
-
-
-def shown(client: WorkspaceClient, bundle: Bundle) -> list[Shown]:
-    """The bundle's dashboards as the workspace has them.
-
-    Raises:
-        WorkspaceUnreachable: if the workspace does not tell.
-    """
-    from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - an optional part
-
-    try:
-        return [_shown(client, key, one) for key, one in bundle.dashboards.items()]
-    except (DatabricksError, TimeoutError, OSError) as error:
-        msg = f"the workspace does not tell of its dashboards: {error}"
-        raise WorkspaceUnreachable(msg) from error
-
-
-def _shown(client: WorkspaceClient, key: str, dashboard: Mapping[str, Any]) -> Shown:
-    from databricks.sdk.errors import NotFound  # noqa: PLC0415 - an optional part
-
-    name = dashboard["display_name"]
-    path = f"{dashboard['parent_path']}/{name}.lvdash.json"
-    try:
-        dashboard_id = client.workspace.get_status(path).resource_id
-    except NotFound:
-        return Shown(key, name, path)
-    try:
-        published_at = client.lakeview.get_published(str(dashboard_id)).revision_create_time
-    except NotFound:
-        published_at = None
-    return Shown(key, name, path, dashboard_id, published_at)
-
-
-def _deployed(client: WorkspaceClient, key: str, name: str) -> Deployed:
-    found = next(iter(client.jobs.list(name=name)), None)
-    if found is None or found.job_id is None:
-        return Deployed(key, name)
-    settings = found.settings.as_dict() if found.settings else {}
-    starts, paused = _starts(settings)
-    run = next(iter(client.jobs.list_runs(job_id=found.job_id, limit=1)), None)
-    if run is None:
-        return Deployed(key, name, found.job_id, starts, paused)
-    state = run.state.as_dict() if run.state else {}
-    milliseconds = run.run_duration or (run.end_time - run.start_time if run.end_time and run.start_time else None)
-    began = (
-        datetime.fromtimestamp(run.start_time / 1_000, UTC).isoformat(timespec="seconds") if run.start_time else None
-    )
-    return Deployed(
-        key,
-        name,
-        found.job_id,
-        starts,
-        paused,
-        state.get("result_state") or state.get("life_cycle_state"),
-        began,
-        milliseconds / 1_000 if milliseconds else None,
-        run.run_page_url,
-    )
-
-
-def _starts(settings: Mapping[str, Any]) -> tuple[str | None, bool]:
-    name = next((name for name in TRIGGERS if name in settings), None)
-    if name is None:
-        return None, False
-    start = settings[name]
-    paused = start.get("pause_status") == "PAUSED"
-    if name == "schedule":
-        return f"{start.get('quartz_cron_expression')} {start.get('timezone_id')}", paused
-    return name if name == "continuous" else f"{name} {', '.join(_kinds(start))}", paused
-
-
-def _kinds(start: Mapping[str, Any]) -> Iterable[str]:
-    return (key for key in start if key != "pause_status")

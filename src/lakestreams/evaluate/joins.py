@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -16,7 +16,7 @@ from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
 from lakestreams.operators.records import KEY, VALUE
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
-from lakestreams.operators.stream_stream import kernel as stream_stream
+from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
 from lakestreams.operators.stream_table_wait import kernel as race
@@ -33,16 +33,10 @@ from lakestreams.topology.graph import (
     overlap_of,
     sources_of,
 )
-from lakestreams.topology.joins import (
-    ForeignKeyJoin,
-    ForeignKeyStreamJoin,
-    StreamGlobalJoin,
-    StreamTableJoin,
-    TableTableJoin,
-    WindowedJoin,
-)
+from lakestreams.topology.joins import ForeignKeyJoin, Join, TableTableJoin, WindowedJoin
 from lakestreams.topology.kinds import STREAM
-from lakestreams.topology.node import Join, Node
+from lakestreams.topology.lookups import ForeignKeyStreamJoin, StreamGlobalJoin, StreamTableJoin
+from lakestreams.topology.node import Node
 from lakestreams.topology.old_values import remembers_rows
 from lakestreams.topology.steps import DropAbsentDeletes, Repartition
 
@@ -57,19 +51,17 @@ _MANY_RETAINED = 200_000
 # Changes of a table in one call. Below this many a point is compared with each of its key at worst, which costs it about
 # as much as being sorted would.
 _BUSY = 100
+Joins: TypeAlias = Callable[..., "DataFrame"]
 
 
-def explain(node: Join) -> str:
+def explain_windowed(node: WindowedJoin) -> str:
     """A join's plan in words: what its kernel exchanges and sorts."""
-    return _EXPLAIN[type(node)](node)
-
-
-def _explain_windowed(node: WindowedJoin) -> str:
     times = (node.before_ms, node.after_ms, node.grace_ms)
     return stream_stream.explain(Windowed(node.how, *times, emit=node.emit_unmatched, rules=node.rules))
 
 
-def _explain_stream_table(node: StreamTableJoin) -> str:
+def explain_stream_table(node: StreamTableJoin) -> str:
+    """A join's plan in words, by which of three kernels it has."""
     if node.races:
         return race.explain(node.how, node.wait_ms, node.amend_ms)
     if node.right.history_ms is None:
@@ -77,31 +69,23 @@ def _explain_stream_table(node: StreamTableJoin) -> str:
     return stream_versioned_table.explain(node.how, node.right.history_ms, node.grace_ms)
 
 
-_EXPLAIN: dict[type[Join], Callable[[Any], str]] = {
-    WindowedJoin: _explain_windowed,
-    StreamTableJoin: _explain_stream_table,
-    StreamGlobalJoin: lambda node: stream_global.explain(node.how),
-    TableTableJoin: lambda node: table_table.explain(node.how),
-    ForeignKeyJoin: lambda node: fk_table_table.explain(node.how),
-    ForeignKeyStreamJoin: lambda node: fk_stream_table.explain(node.how),
-}
-
-
 @dataclass
 class Shapes(Sides):
     """Calls the kernels."""
 
-    def joined(self, node: Join, left: DataFrame | TableSide, right: DataFrame | TableSide, *, old: bool) -> DataFrame:
+    def joined(
+        self, call: Joins, node: Join, left: DataFrame | TableSide, right: DataFrame | TableSide, *, old: bool
+    ) -> DataFrame:
         """The kernel's rows: records columns, `rk`, `rv`; with `old` what a table's result was before.
 
         Args:
+            call: the method below that calls the node's kernel.
             left, right: its sides, new rows only except for tables that bring their state.
             old: whether a table's readers need the value before.
         """
         first, second = ((stream_side if one == STREAM else table_side) for one in node.sides)
         told = {"old": old} if node.is_table else {}
-        rows = self._KERNELS[type(node)](self, node, first(left), second(right), **told)
-        return self._unscoped(rows)
+        return self._unscoped(call(self, node, first(left), second(right), **told))
 
     def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
         """A table without deletions of keys that have no row; the rows that it has are remembered as a join's are."""
@@ -123,7 +107,8 @@ class Shapes(Sides):
 
     # --- one method a shape ------------------------------------------------------------------------------------------
 
-    def _windowed(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> DataFrame:
+    def windowed(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> DataFrame:
+        """Two streams."""
         self.require_equal_keys(node, types(left, KEY), types(right, KEY))
         outer = {"inner": (), "left": (node.left,), "outer": (node.left, node.right)}[node.how]
         for side, rows in {node.left.name: left, node.right.name: right}.items():
@@ -141,18 +126,21 @@ class Shapes(Sides):
             plural=is_plural(node.left) or is_plural(node.right),
             interleaved=is_interleaved(node),
             realm=self._realm(node),
+            together=node.rules == "kafka",
             ascending=self._ascending(node),
         )
-        both = stream_stream.clocked(mine, other, join, self.since, self.hold)
-        if node.rules == "strict":
+        strict = node.rules == "strict"
+        both = stream_stream.clocked(mine, other, join, self.since, self.hold) if strict or self.keeps else None
+        if strict:
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
         if self.keeps:
             kept = stream_stream.retain(mine, other, join, both)
             self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
-        few = node.rules == "strict" and join.ascending and self._few_beside_past(node)
-        return stream_stream.execute(mine, other, join, self.since, few=few, both=both)
+        few = strict and join.ascending and self._few_beside_past(node)
+        return stream_stream.execute(mine, other, join, self.since, few=few, shares=self._shares(node), both=both)
 
-    def _stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
+    def stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        """A stream with a table, by one of three kernels."""
         self.require_equal_keys(node, types(points, KEY), types(table.all(), KEY))
         points = self._with_values(node, points)
         if node.how == "inner":  # it has no use for a null key (semantics section 4)
@@ -205,7 +193,8 @@ class Shapes(Sides):
         counts = race.counts(join, self.since, self.wanted)
         return race.execute(*given, lambda found: self.counted(node.name, found, counts))
 
-    def _stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
+    def stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        """A stream with a global table."""
         points = self._with_values(node, points)
         points = self._with_key_of(node, points, node.left.name, node.left_on, key_names(table), MAPPED)
         self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
@@ -213,7 +202,8 @@ class Shapes(Sides):
         mine = self._scoped(points, MAPPED)
         return stream_global.execute(mine, table, node.how, self.since, busy=self._busy(node.right))
 
-    def _table_table(self, node: TableTableJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
+    def table_table(self, node: TableTableJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
+        """Two tables."""
         self.require_equal_keys(node, types(left.all(), KEY), types(right.all(), KEY))
         return table_table.execute(
             self._changes(node, "left", node.left, left),
@@ -226,7 +216,8 @@ class Shapes(Sides):
             with_old=old,
         )
 
-    def _foreign_key(self, node: ForeignKeyJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
+    def foreign_key(self, node: ForeignKeyJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
+        """Two tables, by a key that the left rows name."""
         key = key_names(right)
         left = self._changes(node, "left", node.left, left)
         left = left.each(lambda rows: self._with_key_of(node, rows, node.left.name, node.left_on, key, FOREIGN_KEY))
@@ -244,7 +235,8 @@ class Shapes(Sides):
             with_old=old,
         )
 
-    def _foreign_key_stream(self, node: ForeignKeyStreamJoin, points: DataFrame, table: TableSide) -> DataFrame:
+    def foreign_key_stream(self, node: ForeignKeyStreamJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        """A stream with the table rows that name its key."""
         points = self._with_values(node, points)
         if node.how == "inner":
             self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
@@ -261,15 +253,6 @@ class Shapes(Sides):
             overlap=overlap_of(node, self.topology.nodes),
             plural=is_plural(node.left),
         )
-
-    _KERNELS: ClassVar[dict[type[Join], Callable[..., DataFrame]]] = {
-        WindowedJoin: _windowed,
-        StreamTableJoin: _stream_table,
-        StreamGlobalJoin: _stream_global,
-        TableTableJoin: _table_table,
-        ForeignKeyJoin: _foreign_key,
-        ForeignKeyStreamJoin: _foreign_key_stream,
-    }
 
     def _times(self, node: WindowedJoin) -> tuple[int | PerTask, int | PerTask, int | PerTask]:
         own = self.scopes.times.get(node.name) if self.scopes is not None else None
@@ -322,4 +305,4 @@ def table_side(side: DataFrame | TableSide) -> TableSide:
     return side
 
 
-__all__ = ["Rejected", "Scopes", "Shapes", "explain", "stream_side", "table_side"]
+__all__ = ["Rejected", "Scopes", "Shapes", "explain_stream_table", "explain_windowed", "stream_side", "table_side"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -35,10 +36,18 @@ from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_table_as_of import store as versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOCK, MOVES, PerTask
+from lakestreams.operators.workers import ROWS_OF_A_WORKER
 from lakestreams.partitioning.kafka_default import partition_of
-from lakestreams.topology.graph import follows_partitions, held_before_ms, key_source, lets_out_before, sources_of
-from lakestreams.topology.joins import StreamTableJoin, WindowedJoin
-from lakestreams.topology.node import Join, Node
+from lakestreams.topology.graph import (
+    follows_partitions,
+    held_before_ms,
+    key_source,
+    lets_out_before,
+    multiplies,
+    sources_of,
+)
+from lakestreams.topology.joins import Join
+from lakestreams.topology.node import Node
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
@@ -49,6 +58,8 @@ if TYPE_CHECKING:
 
 DETAIL, RULES, ROW = "detail", "rules", "row"
 EXPECTATION = "EXPECTATION"
+# How many rows a record is taken for whose steps may make any number of it.
+_MULTIPLIED = 10
 _SCOPE = "_scope"
 _HASHED = "_hashed"
 
@@ -114,7 +125,7 @@ class Sides:
         wanted: the first cycle whose rejected records are wanted.
         ticks: stream to what moves the clocks of its tasks although no record comes: `ts, o`.
         retained_rows: about how many rows are retained, of all joins.
-        counted: counts a node's rows on their way (see `walk.Inputs`).
+        counted: counts a node's rows on their way (see `inputs.Inputs`).
         hold: keeps a frame that is read several times.
     """
 
@@ -214,7 +225,7 @@ class Sides:
         keyed = rows.withColumn(_HASHED, F.when(F.col(KEY).isNotNull(), key))
         return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, self._tasks_then(node))).drop(_HASHED))
 
-    def _clocked(self, node: WindowedJoin | StreamTableJoin, parent: Node, rows: DataFrame) -> DataFrame:
+    def _clocked(self, node: Join, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows with their task and what they move its clock to.
 
         A source's record brings the stream time of its own partition along (DESIGN section 2), except under the rules
@@ -239,7 +250,7 @@ class Sides:
                 rows = rows.unionByName(order.ticks(moves, rows))
         return rows
 
-    def _ascending(self, node: WindowedJoin | StreamTableJoin) -> bool:
+    def _ascending(self, node: Join) -> bool:
         """Whether the records of both sides bring clocks that ascend with the order."""
         return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
 
@@ -271,6 +282,12 @@ class Sides:
         if self.scopes is not None:
             return self.scopes.stride
         return max([self._tasks(node), *(self.partitions.get(source.topic, 1) for source in sources_of(node))])
+
+    def _shares(self, node: Node) -> int:
+        """How many Python workers a kernel's rows need, as far as they are counted."""
+        rows = sum(self.counts.get(source.name, 0) for source in sources_of(node)) + self.retained_rows
+        times = _MULTIPLIED if any(map(multiplies, node.parents)) else 1
+        return max(1, ceil(rows * times / ROWS_OF_A_WORKER))
 
     def _history(self, node: Node) -> int | Column | None:
         own = node.history_ms
@@ -324,7 +341,7 @@ class Sides:
         return rows
 
 
-def _follows_partitions(node: WindowedJoin | StreamTableJoin, parent: Node) -> bool:
+def _follows_partitions(node: Join, parent: Node) -> bool:
     """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
     return node.follows_strictly and follows_partitions(parent)
 

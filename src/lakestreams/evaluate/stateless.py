@@ -12,16 +12,17 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError
+from lakestreams.errors.places import NodePlace
 from lakestreams.operators.records import KEY, OLD, ORDER, PLACE, RECORD_COLUMNS, VALUE, is_new, renumber
 from lakestreams.operators.versions import TableSide
 from lakestreams.sql import NAME_HINT, name_fault, quoted
 from lakestreams.topology.fields import Fields
 from lakestreams.topology.graph import is_plural, overlap_of
-from lakestreams.topology.node import Node
-from lakestreams.topology.steps import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, SelectKey
+from lakestreams.topology.node import Node, PerRow
+from lakestreams.topology.steps import FlatMap, FlatMapValues, Map, MapValues, Merge, SelectKey
 
 if TYPE_CHECKING:
-    from lakestreams.topology.kinds import Projection
+    from lakestreams.topology.kinds import Predicate, Projection
 
 _ITEM = "item"
 
@@ -33,17 +34,21 @@ class Steps:
         self._nodes = nodes
         self._faults = faults
 
-    def per_record(self, node: MapValues | Filter, frame: DataFrame, *, table: bool) -> DataFrame:
-        """`map_values` and `filter`, of streams and of tables; a table's value before goes the same way."""
-        for value in (VALUE, OLD) if OLD in frame.columns else (VALUE,):
-            fields = self.fields(node.parent.name, frame, node, value=value)
-            there = F.col(value).isNotNull()
-            if isinstance(node, MapValues):
-                frame = frame.withColumn(value, F.when(there, self.struct(node, node.mapper(fields))))
-            elif table:  # what does not fulfil it is deleted, which needs a version of its own
-                frame = frame.withColumn(value, F.when(there & node.predicate(fields), F.col(value)))
+    def map_values(self, node: MapValues, frame: DataFrame) -> DataFrame:
+        """Another value, of streams and of tables; a table's value before goes the same way."""
+        for value in _values(frame):
+            made = self.struct(node, node.mapper(self.fields(node.parent.name, frame, node, value=value)))
+            frame = frame.withColumn(value, F.when(F.col(value).isNotNull(), made))
+        return frame
+
+    def kept(self, node: PerRow, frame: DataFrame, predicate: Predicate, *, table: bool) -> DataFrame:
+        """The rows that fulfil a predicate, of streams and of tables; a table's value before goes the same way."""
+        for value in _values(frame):
+            fulfilled = predicate(self.fields(node.parent.name, frame, node, value=value))
+            if table:  # what does not fulfil it is deleted, which needs a version of its own
+                frame = frame.withColumn(value, F.when(F.col(value).isNotNull() & fulfilled, F.col(value)))
             else:
-                frame = frame.where(node.predicate(fields))
+                frame = frame.where(fulfilled)
         return frame
 
     def select_key(self, node: SelectKey, frame: DataFrame) -> DataFrame:
@@ -140,6 +145,11 @@ class Steps:
         return rows.withColumns(dict(columns)).select(*RECORD_COLUMNS)
 
 
+def _values(frame: DataFrame) -> tuple[str, ...]:
+    """The columns with values: what a row is, and of tables what it was before, if somebody reads that."""
+    return (VALUE, OLD) if OLD in frame.columns else (VALUE,)
+
+
 def require_names(names: Iterable[object], node: Node) -> None:
     """Refuses names of columns that tables cannot carry.
 
@@ -188,9 +198,9 @@ def kinds(frame: DataFrame, key: str, value: str) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in fields}
 
 
-def where(node: Node) -> str:
+def where(node: Node) -> NodePlace:
     """The place of a node, for messages."""
-    return f'{node.word} "{node.name}"'
+    return node.where
 
 
 __all__ = ["Steps", "column", "kinds", "names", "names_within", "paths", "require_names", "where"]

@@ -19,7 +19,7 @@ from lakestreams.operators.aggregate.columns import Part
 from lakestreams.operators.aggregate.kernel import Grouping
 from lakestreams.operators.nullability import nullable
 from lakestreams.operators.records import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
-from lakestreams.operators.suppress import kernel as suppress
+from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold
 from lakestreams.operators.table_table.kernel import SEEN_TIME
 from lakestreams.operators.versions import TableSide
@@ -47,10 +47,13 @@ _GIVEN, _COUNT, _THERE = "given", "count", "_there"
 _FEW = 100_000
 
 
-def explain(node: Aggregate | Suppress) -> str:
-    """A step's plan in words: what its kernel exchanges and sorts."""
-    if isinstance(node, Suppress):
-        return suppress.explain(_hold(node))
+def explain_suppress(node: Suppress) -> str:
+    """A buffer's plan in words: what its kernel exchanges and sorts."""
+    return suppress.explain(_hold(node))
+
+
+def explain_aggregate(node: Aggregate) -> str:
+    """An aggregation's plan in words: what its kernel exchanges and sorts."""
     parts = (Part("value", "fold"),) if node.verb == "reduce" else ()
     told = aggregations.explain(Grouping(parts, of_table=node.group is not None))
     if node.windows is None:
@@ -97,11 +100,12 @@ class Derived(Sides):
         # a window is no part of what decides on the task
         updates = self._tasked(node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS)
         past = self.retained.get(node.name, {})
-        buffered, clocks = past.get("buffer"), past.get("clocks")
+        buffered, clocks, shares = past.get("buffer"), past.get("clocks"), self._shares(node)
         if self.keeps:
-            waits = suppress.retain(updates, buffered, clocks, hold)
+            waits = suppress.retain(updates, buffered, clocks, hold, shares=shares)
             self._keep(node, buffer=waits, clocks=suppress.last_clocks(updates, clocks))
-        return TableSide(None, self._unscoped(suppress.execute(updates, buffered, clocks, hold, self.since)))
+        out = suppress.execute(updates, buffered, clocks, hold, self.since, shares=shares)
+        return TableSide(None, self._unscoped(out))
 
     # --- aggregations ------------------------------------------------------------------------------------------------
 
@@ -251,7 +255,7 @@ class Derived(Sides):
         made = dict(given) if isinstance(given, Mapping) else {}
         for name, one in made.items():
             if isinstance(one, Aggregator) and isinstance(one.of, str):
-                message = f"{name}: agg.{one.kind}({one.of!r}) is of a text, not of a column"
+                message = f"{name}: agg.{one.kind}({one.of!r}) takes a column, not a text"
                 raise InvalidExpression(message, hint=f"agg.{one.kind}(row.{one.of})", where=where(node))
         if not made or not all(isinstance(one, Aggregator) for one in made.values()):
             message = f"the function returned {given!r}, not a dict of name to aggregator"

@@ -1,22 +1,26 @@
 """Evaluates a topology over frames: the same walk checks it on empty frames and runs it on a cycle's records.
 
-Pure: frames in, frames out; no Kafka, no tables. Steps on one record at a time are in `steps`, joins in `shapes`.
+Pure: frames in, frames out; no Kafka, no tables. Steps on one record at a time are in `stateless`, joins in `joins`, what tables get in `outputs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+from pyspark.sql.types import StructType
 
-from lakestreams.errors import InvalidExpression, InvalidName, InvalidOption, LakestreamsError
-from lakestreams.evaluate.encode import encoded
-from lakestreams.evaluate.joins import Rejected, Scopes, Shapes, stream_side, table_side
-from lakestreams.evaluate.sides import EXPECTATION, ROW, RULES, Counter, uncounted
+from lakestreams.errors import InvalidExpression, LakestreamsError
+from lakestreams.evaluate import outputs
+from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.evaluate.joins import Rejected, Shapes, stream_side
+from lakestreams.evaluate.registry import OPERATORS, Calls
+from lakestreams.evaluate.sides import EXPECTATION, ROW, RULES
 from lakestreams.evaluate.stateless import Steps, kinds, names, names_within, paths, require_names, where
 from lakestreams.evaluate.tables import Derived
 from lakestreams.expectations import judging, outcomes
@@ -43,126 +47,24 @@ from lakestreams.operators.records import (
     UNMATCHED,
     VALUE,
     is_new,
-    lineage,
 )
 from lakestreams.operators.table_table.kernel import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
 from lakestreams.operators.versions import TableSide
 from lakestreams.sql import quoted
-from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
-from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
+from lakestreams.topology.endpoints import Sink, Source
 from lakestreams.topology.expectations import FanOut, ForeignKeyExists, OneOutcomePerLeft, UniqueKey
 from lakestreams.topology.fields import Fields, MaybeFields
 from lakestreams.topology.graph import held_before_ms, sources_of
-from lakestreams.topology.joins import ForeignKeyJoin
-from lakestreams.topology.node import Join, Node, Sink
+from lakestreams.topology.joins import ForeignKeyJoin, Join
+from lakestreams.topology.node import Node
 from lakestreams.topology.old_values import quiet_filters
-from lakestreams.topology.steps import (
-    DropAbsentDeletes,
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Map,
-    MapValues,
-    Merge,
-    Repartition,
-    SelectKey,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
     from lakestreams.topology.topology import Topology
 
-EVENT_TIME, LINEAGE = "event_time_ms", "_lineage"
-RESERVED = (EVENT_TIME, LINEAGE)
 _OUTCOMES = "outcomes"
-
-
-def _as_it_is(rows: DataFrame) -> DataFrame:
-    return rows
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What some cycles bring in.
-
-    Attributes:
-        streams: source name to its records frame, new rows only.
-        tables: source name to its table side: new rows, and what is known from before unless `retained` has it.
-        cycle: the first new cycle.
-        counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
-        changes: table source to how many of its rows are changes; none told: few.
-        partitions: topic to partition count, which says how many tasks re-keyed records have.
-        fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
-        retained: node to what it kept of the past (`Results.kept` of the cycles before).
-        keeps: whether `Results.kept` is wanted.
-        olds: whether a table's results say what was there before.
-        scopes: set where many histories share the job.
-        raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
-        results_from: the first cycle whose results are wanted, where earlier ones are evaluated only because what is
-            retained is older; by default all.
-        ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
-        clock_ms: the least of all tasks' clocks after these cycles; None: not known.
-        hold: keeps a frame that is read several times.
-        apart: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
-            where one follows the other, the plan grows by that factor with each. For few rows, which cost less than it.
-        retained_rows: about how many rows are retained.
-        counted: counts rows of a node on their way: what becomes of the records of a race is seen there only.
-    """
-
-    streams: Mapping[str, DataFrame]
-    tables: Mapping[str, TableSide]
-    cycle: int
-    counts: Mapping[str, int] = field(default_factory=dict)
-    changes: Mapping[str, int] = field(default_factory=dict)
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
-    keeps: bool = False
-    olds: bool = False
-    scopes: Scopes | None = None
-    raw: bool = False
-    results_from: int | None = None
-    ticks: Mapping[str, DataFrame] = field(default_factory=dict)
-    clock_ms: int | None = None
-    hold: Callable[[DataFrame], DataFrame] = _as_it_is
-    apart: Callable[[DataFrame], DataFrame] | None = None
-    retained_rows: int = 0
-    counted: Counter = uncounted
-    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
-
-    @property
-    def rows(self) -> int:
-        """About how many rows all that is."""
-        return sum(self.counts.values()) + self.retained_rows
-
-    @property
-    def wanted(self) -> int:
-        """The first cycle whose results are wanted."""
-        return self.cycle if self.results_from is None else self.results_from
-
-
-@dataclass
-class Results:
-    """What comes out.
-
-    Attributes:
-        outputs: sink to its rows as its table has them; of a topic `key, value` (bytes), `event_time_ms, _lineage`.
-        records: sink to the records frame it takes them from, new rows only.
-        rejected: records that steps had no use for.
-        kept: node to what it needs of the past next time.
-        nodes: node to its rows, for those who look inside.
-        judged: what is to be judged of steps and outputs, by the node's name.
-        made: node to its rows before a rule dropped some of them, where one does.
-    """
-
-    outputs: dict[str, DataFrame] = field(default_factory=dict)
-    records: dict[str, DataFrame] = field(default_factory=dict)
-    rejected: list[Rejected] = field(default_factory=list)
-    kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
-    nodes: dict[str, DataFrame | TableSide] = field(default_factory=dict)
-    judged: dict[str, Dataset] = field(default_factory=dict)
-    made: dict[str, DataFrame] = field(default_factory=dict)
 
 
 def run(topology: Topology, inputs: Inputs) -> Results:
@@ -273,7 +175,8 @@ class _Walk:
             if not self._checking:
                 raise
             if len(self.faults) == noted:  # else the cause is noted already: an unknown column
-                self.faults.append(InvalidExpression(_first_line(error), where=where(node)))
+                said = InvalidExpression(_first_line(error), where=where(node), given=_fragment(error))
+                self.faults.append(said)
             return None
         return frame if len(self.faults) == noted else None
 
@@ -289,33 +192,14 @@ class _Walk:
             return self._inputs.streams[node.name] if node.kind == "stream" else self._inputs.tables[node.name]
         if isinstance(node, Join):
             return self._join(node)
-        parent = self._frames[node.parents[0].name]
         if isinstance(node, Sink):
-            return self._sink(node, parent)
-        return self._STEPS[type(node)](self, node, parent)
+            return self._sink(node, self._frames[node.parent.name])
+        return self._operated(node)
 
-    def _per_record(self, node: MapValues | Filter, rows: DataFrame | TableSide) -> DataFrame | TableSide:
-        if not isinstance(rows, TableSide):
-            return self._steps.per_record(node, rows, table=False)
-        table = rows.each(lambda frame: self._steps.per_record(node, frame, table=True))
-        return self._shapes.quiet(node, table) if node.name in self._quiet else table
-
-    _STEPS: ClassVar[dict[type[Node], Callable[[Any, Any, Any], DataFrame | TableSide]]] = {
-        MapValues: _per_record,
-        Filter: _per_record,
-        SelectKey: lambda self, node, rows: self._steps.select_key(node, rows),
-        Map: lambda self, node, rows: self._steps.map(node, rows),
-        FlatMapValues: lambda self, node, rows: self._steps.flat_map_values(node, rows),
-        FlatMap: lambda self, node, rows: self._steps.flat_map(node, rows),
-        Merge: lambda self, node, rows: self._steps.merge(node, rows, stream_side(self._frames[node.right.name])),
-        # logical: its tasks are counted where they matter
-        Repartition: lambda self, node, rows: self._shapes.repartition(node, rows),
-        DropAbsentDeletes: lambda self, node, rows: self._shapes.without_absent_deletes(node, table_side(rows)),
-        Aggregate: lambda self, node, rows: self._derived.aggregate(node, rows, old=self._wants_old(node)),
-        Suppress: lambda self, node, rows: self._derived.suppress(node, table_side(rows)),
-        ToTable: lambda self, node, rows: self._derived.to_table(node, stream_side(rows)),
-        ToStream: lambda self, node, rows: self._derived.to_stream(node, table_side(rows)),
-    }
+    def _operated(self, node: Node) -> DataFrame | TableSide:
+        """What a node's operator makes of its inputs."""
+        calls = Calls(self._steps, self._shapes, self._derived, self._quiet, old=self._wants_old(node))
+        return OPERATORS[type(node)].run(calls, node, *(self._frames[parent.name] for parent in node.parents))
 
     # --- expectations ------------------------------------------------------------------------------------------------
 
@@ -386,8 +270,7 @@ class _Walk:
 
     def _join(self, node: Join) -> DataFrame | TableSide:
         with_old = node.is_table and self._wants_old(node)
-        left, right = self._frames[node.left.name], self._frames[node.right.name]
-        rows = self._shapes.joined(node, left, right, old=with_old)
+        rows = stream_side(self._operated(node))
         if isinstance(node, ForeignKeyJoin):
             rows = self._note_orphans(node, rows)
         value = F.when(F.col(KIND) != TOMBSTONE, self._result(node, rows, VALUE, RIGHT_VALUE))
@@ -453,54 +336,9 @@ class _Walk:
         if node.is_table:
             gone = F.col(VALUE).isNull()
             rows = rows.withColumn(KIND, F.when(gone, F.lit(TOMBSTONE)).otherwise(F.col(KIND)))
-        frame = self._OUTPUTS[type(node)](self, node, rows)
+        frame = outputs.OF_SINKS[type(node)](node, rows)
         self._results.outputs[node.name] = frame
         return frame
-
-    def _topic(self, node: KafkaSink, frame: DataFrame) -> DataFrame:
-        rows = encoded(node, frame, EVENT_TIME)
-        return rows.select("key", "value", F.col(TIME).alias(EVENT_TIME), lineage().alias(LINEAGE))
-
-    def _silver(self, node: DeltaSink, frame: DataFrame) -> DataFrame:
-        value = names(frame, VALUE)
-        if node.is_table:
-            # the key says which row it is, also of a deletion
-            own = {name.lower() for name in names(frame, KEY)}
-            value = [name for name in value if name.lower() not in own]
-        else:  # a null value moves clocks on its way, and is written nowhere
-            frame = frame.where(F.col(VALUE).isNotNull())
-        taken = [name for name in (*value, *names(frame, KEY)) if name.lower() in RESERVED]
-        if taken:
-            message = f"column {', '.join(taken)} is reserved for the result's time and lineage"
-            raise InvalidName(message, hint="rename it in a map_values or joiner", where=where(node))
-        lowered = {name.lower() for name in value}
-        key = [F.col(KEY)[name].alias(name) for name in names(frame, KEY) if name.lower() not in lowered]
-        selected = frame.select(
-            *key,
-            *(F.col(VALUE)[name].alias(name) for name in value),
-            F.col(TIME).alias(EVENT_TIME),
-            lineage().alias(LINEAGE),
-        )
-        missing = [name for name in (*node.cluster_by, *node.partition_by) if name not in selected.columns]
-        if missing:
-            message = f"cluster_by or partition_by names {', '.join(missing)}, which the output lacks"
-            raise InvalidName(message, hint=f"it has: {', '.join(selected.columns)}", where=where(node))
-        kinds = {field.name: field.dataType for field in selected.schema.fields}
-        unfit = [name for name in node.partition_by if not is_written_as_text(kinds[name])]
-        if unfit:
-            message = f"partition_by names {', '.join(unfit)}, whose type has no text that gives the value back"
-            raise InvalidOption(message, hint="cluster_by, or another column", where=where(node))
-        return selected
-
-    _OUTPUTS: ClassVar[dict[type[Sink], Callable[[Any, Any, DataFrame], DataFrame]]] = {
-        DeltaSink: _silver,
-        KafkaSink: _topic,
-    }
-
-
-def is_written_as_text(kind: DataType) -> bool:
-    """Whether a partition's value can be of a type: bytes lose what is no text, structs and lists have none."""
-    return not isinstance(kind, BinaryType | StructType | ArrayType | MapType)
 
 
 def _before_stateful(nodes: Sequence[Node]) -> set[str]:
@@ -546,7 +384,15 @@ def _analysed(frame: DataFrame | TableSide) -> StructType:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """What the analyser says, without its codes."""
+    text = re.sub(r"^\[[A-Z0-9_.]+\] | SQLSTATE: \w+;?.*$", "", (str(error).strip().splitlines() or [""])[0])
+    return text or type(error).__name__
 
 
-__all__ = ["Inputs", "Rejected", "Results", "Scopes", "check", "keys", "run"]
+def _fragment(error: Exception) -> str | None:
+    """The part of an expression's SQL that the analyser means, if it names one."""
+    contexts = error.getQueryContext() if isinstance(error, PySparkException) else []
+    return next((one.fragment() for one in contexts if one.contextType().name == "SQL"), None)
+
+
+__all__ = ["check", "keys", "run"]

@@ -1,1 +1,1 @@
-"""What is expected of the data, judged: rules of one row, invariants of many, how both are counted and told."""
+"""Checks expectations of the data: rules of one row, invariants of many rows, and how both are counted and reported."""

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.expectations.judging import KINDS, ROWS
-from lakestreams.topology.endpoints import Source
-from lakestreams.topology.node import Sink
+from lakestreams.topology.endpoints import Sink, Source
 
 if TYPE_CHECKING:
     from lakestreams.topology.node import Node
@@ -106,7 +105,7 @@ class Tally:
     def _carry(self, node: Node, child: Node) -> None:
         """What a node passed on is what the next one got, if that is told."""
         below = self.nodes.get(child.name)
-        one_of_one = child.one_of_one or (isinstance(child, Sink) and getattr(child, "mode", "") != "merge")
+        one_of_one = child.one_of_one and not child.upserts
         if below is None or below.rows is None or not one_of_one or self.of(node.name).rows is not None:
             return
         dropped = below.quarantined.get("EXPECTATION", 0)

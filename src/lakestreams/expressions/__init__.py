@@ -1,1 +1,1 @@
-"""SQL expressions of configuration files: parsed, checked against an allow-list, written anew from the checked tree."""
+"""SQL expressions of configuration files: parsed, checked against an allow-list, and printed from the checked tree."""

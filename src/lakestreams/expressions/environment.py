@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from lakestreams.errors import ExpressionRefused
-from lakestreams.kafka.options import spellings
+from lakestreams.kafka.references import spellings
 from lakestreams.sql import literal
 
 REFERENCE: Final = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")

@@ -2,14 +2,15 @@
 
 An expression is code that somebody else's file brings into the driver, so nothing of its text reaches Spark. It is
 split into tokens, each of them of a known sort, and parsed by sqlglot with all of its function knowledge taken away, so
-that it rewrites nothing (`expression_text`); every node, argument and function must be on the list, and the tree must be
-the one that Spark's own grammar gives, else parentheses are asked for (`expression_sql`); it must hold every name and
+that it rewrites nothing (`text`); every node, argument and function must be on the list, and the tree must be
+the one that Spark's own grammar gives, else parentheses are asked for (`sql`); it must hold every name and
 literal of the text, in order; and only then Spark gets SQL, which is generated from the tree, fully parenthesised, with
 columns that the step's sides know.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,8 @@ from sqlglot import exp
 from lakestreams.errors import ExpressionRefused, InvalidExpression, UnknownColumn
 from lakestreams.expressions import bounds, clock
 from lakestreams.expressions.environment import References, Written, resolved
-from lakestreams.expressions.sql import Parts, Renderer, Resolve, path_of
+from lakestreams.expressions.names import Parts, path_of
+from lakestreams.expressions.sql import Renderer, Resolve
 from lakestreams.expressions.text import leaves_of, parse, short, tokens_of
 from lakestreams.spark import F
 from lakestreams.sql import quoted
@@ -82,7 +84,7 @@ class Expression:
 
         asks = clock.fault(self._tree, found)
         if asks is not None:
-            hint = "beside a time write a column's; if a text is meant, cast(... as string)"
+            hint = "compare or combine a time with a column; if a text is meant, write cast(... as string)"
             raise ExpressionRefused(f"{asks}, in {short(self.text)}", hint=hint, where=self.where or None)
 
 
@@ -158,12 +160,14 @@ def _reference(parts: Parts, sides: Mapping[str, Fields], expression: Expression
             hint = "write " + " or ".join(f"{name}.{column}" for name in owners)
             raise InvalidExpression(msg, hint=hint, where=expression.where or None)
         if not owners and len(sides) > 1:
+            near = difflib.get_close_matches(column, [one for fields in sides.values() for one in fields], n=1)
             have = "; ".join(f"{name} has: {', '.join(fields)}" for name, fields in sides.items())
+            have = f"did you mean {near[0]!r}? {have}" if near else have
             msg = f"neither side has a column {column!r}, in {short(expression.text)}"
             raise UnknownColumn(msg, hint=have, where=expression.where or None)
         owner = owners[0] if owners else next(iter(sides))
     fields = sides[owner]
-    base = fields.sql(column)
+    base = fields.sql(column, expression.where)
     if column not in fields or not members:
         return base
     return f"({base})" + "".join(f".{quoted(member)}" for member in members)

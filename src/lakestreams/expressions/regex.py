@@ -23,6 +23,9 @@ MAX_LOOSE: Final = 3
 MAX_WAYS: Final = 4_096
 """Ways in which the short repetitions and choices of a pattern can be combined, such as two for each `a?` of `a?a?a`."""
 
+MAX_DEPTH: Final = 50
+"""Groups within groups."""
+
 _FEW: Final = 20  # so many lengths are counted as ways; more are an open repetition
 _POINTS: Final = 0x180
 _ALL: Final = frozenset(range(_POINTS + 1))  # the last one stands for whatever lies behind
@@ -78,8 +81,6 @@ def fault(pattern: str) -> str | None:
         found = _Reader(pattern).whole()
     except Refused as refused:
         return str(refused)
-    except RecursionError:
-        return "it is nested too deeply"
     if found.loose > MAX_LOOSE:
         return f"{found.loose} repetitions in it may also take what follows them; {MAX_LOOSE} are the most"
     if found.ways > MAX_WAYS:
@@ -93,6 +94,7 @@ class _Reader:
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self._at = 0
+        self._depth = 0
         self._any_case = re.search(r"\(\?[a-z]*i", pattern) is not None
 
     def whole(self) -> _Node:
@@ -103,9 +105,14 @@ class _Reader:
         return found
 
     def _choice(self) -> _Node:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            msg = f"its groups are nested more than {MAX_DEPTH} deep"
+            raise Refused(msg)
         arms = [self._sequence()]
         while self._next_is("|"):
             arms.append(self._sequence())
+        self._depth -= 1
         if len(arms) == 1:
             return arms[0]
         overlaps = any(
@@ -198,7 +205,7 @@ class _Reader:
                 inner = self._closed(self._choice())
                 return _Node(inner.takes, inner.first, inner.may_be_empty, inner.loose, ways=inner.ways)
             else:
-                msg = f"the group at its character {self._at - 1} is of a kind that is not let through"
+                msg = f"the group at its character {self._at - 1} is of a kind that is not allowed"
                 raise Refused(msg)
         return self._closed(self._choice())
 

@@ -3,7 +3,7 @@
 
 All of sqlglot's function knowledge is taken away, so that it rewrites nothing, and its strings are decoded anew, by Spark's
 rules. Refused is what is no token of a plain expression, comments and hints too, and what cannot be parsed; whether the
-rest is allowed is for `expression_sql` to say, from the tree. `leaves_of` tells what of the text a tree must hold.
+rest is allowed is for `sql` to say, from the tree. `leaves_of` tells what of the text a tree must hold.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def tokens_of(text: str, where: str | None) -> list[Token]:
     """The text's tokens, each of a known sort; strings decoded by Spark's rules instead of sqlglot's."""
     try:
         raw = _Bare().tokenize(text)
-    except SqlglotError as error:
-        msg = f"the expression {short(text)} is not SQL: {str(error).splitlines()[0]}"
-        raise ExpressionRefused(msg, where=where) from None
+    except SqlglotError:
+        msg = f"the expression {short(text)} has a quote or a comment that is not closed"
+        hint = "close it, or double it where it is meant: 'it''s'"
+        raise ExpressionRefused(msg, hint=hint, where=where) from None
     if raw and raw[0].token_type in Spark.Tokenizer.COMMANDS:
         # such a word makes sqlglot take the rest of the text as it is
         msg = f"{short(text)} is a command, not an expression"
@@ -141,7 +142,7 @@ def _joined(left: Token, right: Token, text: str, where: str | None) -> Token:
     """`'it''s'` is two tokens here and one in Spark; `'a' 'b'` is joined by some versions and not by others."""
     quote = text[right.start]
     if left.end + 1 != right.start or text[left.start] != quote:
-        msg = f"two texts beside each other at character {right.start + 1} of {short(text)}"
+        msg = f"two texts next to each other at character {right.start + 1} of {short(text)}"
         raise ExpressionRefused(msg, hint="join texts with || or concat(...)", where=where)
     return Token(left.token_type, left.text + quote + right.text, left.line, left.col, left.start, right.end, [])
 
@@ -201,21 +202,40 @@ def parse(tokens: list[Token], text: str, where: str | None) -> exp.Expr:
     try:
         trees = _Bare().parser().parse(tokens, text)
     except SqlglotError as error:
-        reason = error.errors[0].get("description") if isinstance(error, ParseError) and error.errors else str(error)
-        msg = f"the expression {short(text)} is not a plain expression: {(reason or 'syntax error').splitlines()[0]}"
-        raise ExpressionRefused(msg, where=where) from None
+        msg = f"the expression {short(text)} cannot be read{_at(error, text)}"
+        raise ExpressionRefused(msg, hint=_TO_READ, where=where) from None
     except RecursionError:
         raise
-    except Exception as error:  # noqa: BLE001 - a parser that stumbles has not understood the text
-        msg = f"the expression {short(text)} cannot be read ({type(error).__name__})"
-        raise ExpressionRefused(msg, where=where) from None
+    except Exception:  # noqa: BLE001 - a parser that stumbles has not understood the text
+        msg = f"the expression {short(text)} cannot be read"
+        raise ExpressionRefused(msg, hint=_TO_READ, where=where) from None
     if len(trees) != 1 or trees[0] is None:
         msg = f"{short(text)} is not one expression"
         raise ExpressionRefused(msg, where=where)
     return trees[0]
 
 
+def _at(error: SqlglotError, text: str) -> str:
+    """Where the parser gave up, in words; empty if it does not say."""
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    stopped, column = found.get("highlight"), found.get("col")
+    if not stopped or column is None:
+        return ""
+    return " to its end" if column >= len(text.rstrip()) else f" at {short(str(stopped))}, character {column}"
+
+
+_TO_READ: Final = "look for an operand, a comma or a bracket that is missing or too much there"
+
+
 def short(text: str) -> str:
     """A text for a message: in quotes, on one line, its end left out if it is long."""
     text = " ".join(text.split())
     return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def shown(node: exp.Expr) -> str:
+    """A part of the expression for a message; never for Spark."""
+    try:
+        return short(node.sql(dialect="spark"))
+    except Exception:  # noqa: BLE001 - the message matters more than its ornament
+        return short(type(node).__name__)

@@ -1,14 +1,18 @@
-"""How raw key and value bytes become typed columns: a small protocol and the formats that come with it."""
+"""Turns raw key and value bytes into typed columns: a small protocol and its formats."""
 
-from lakestreams.formats.base import Field, Format, Parsed, WritableFormat
+from lakestreams.formats.avro.formats import Avro, RegistryAvro
+from lakestreams.formats.base import Field, Format, WritableFormat
 from lakestreams.formats.binary import Long, Text
 from lakestreams.formats.connect import ConnectJson, DebeziumJson
 from lakestreams.formats.json import Json, RegistryJson
+from lakestreams.formats.json_schema.formats import JsonSchema
+from lakestreams.formats.protobuf.formats import Protobuf, RegistryProtobuf
 from lakestreams.formats.scalars import Int, JsonScalar, Short, Uuid
 from lakestreams.formats.table import TableColumns
 from lakestreams.formats.time import EventTime
 
 __all__ = [
+    "Avro",
     "ConnectJson",
     "DebeziumJson",
     "EventTime",
@@ -17,9 +21,12 @@ __all__ = [
     "Int",
     "Json",
     "JsonScalar",
+    "JsonSchema",
     "Long",
-    "Parsed",
+    "Protobuf",
+    "RegistryAvro",
     "RegistryJson",
+    "RegistryProtobuf",
     "Short",
     "TableColumns",
     "Text",

@@ -1,10 +1,10 @@
-"""The protocol of a format: raw bytes in, a struct of typed columns and an error message out."""
+"""The protocol of a format: raw bytes in, structs of typed columns and error messages out."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.kinds import Kind, Leaf, Member
@@ -12,6 +12,8 @@ from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+    from lakestreams.formats.decoding import Decoded
 
 _COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 
@@ -45,37 +47,21 @@ class Field:
         return Member(self.name, self.name, kind, required=self.required)
 
 
-class Parsed(NamedTuple):
-    """What a format makes of one raw column.
-
-    Attributes:
-        value: a struct of the format's fields; null where the raw bytes are null or `error` is set.
-        error: a message where the bytes cannot be read, else null.
-    """
-
-    value: Column
-    error: Column
-
-
 @runtime_checkable
 class Format(Protocol):
-    """A way to read bytes. Implementations are frozen dataclasses, so that equal formats are equal values."""
+    """A way to read bytes. Implementations are frozen dataclasses of plain values: they are compared, and sent to workers."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """The typed columns that come out."""
         ...
 
-    def read(self, raw: Column) -> Column:
-        """The costly step over a binary column; callers put it in a column of its own, so that it is done once."""
-        ...
+    def decode(self, raw: Any) -> Decoded:
+        """Reads an Arrow array of bytes, in a Python worker of Spark or anywhere. Never raises for a record.
 
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
-        """Judges a binary column. Never raises for a record: what cannot be read gets an error message.
-
-        Args:
-            raw: the binary column.
-            read: the column that holds `read(raw)`; without it the step is part of the expressions.
+        Returns:
+            An array of structs of `fields`, null where the bytes are or say null or cannot be read; and an array of
+            messages, null where nothing is wrong.
         """
         ...
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lakestreams.formats.base import Field, Parsed
+from lakestreams.formats.base import Field
 from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+    from lakestreams.formats.decoding import Decoded
 
 _LONG_BYTES = 8
 
@@ -25,18 +27,11 @@ class Text:
         """One string."""
         return (Field(self.column, "string"),)
 
-    def read(self, raw: Column) -> Column:
-        """The bytes as text."""
-        return raw.cast("string")
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
+    def decode(self, raw: Any) -> Decoded:
         """Invalid UTF-8 is an error: Spark would otherwise carry the broken bytes on silently."""
-        text = self.read(raw) if read is None else read
-        broken = raw.isNotNull() & ~F.is_valid_utf8(text)
-        return Parsed(
-            value=F.when(raw.isNotNull() & ~broken, F.struct(text.alias(self.column))),
-            error=F.when(broken, F.lit("not valid UTF-8")),
-        )
+        from lakestreams.formats.decoding import text_column  # noqa: PLC0415 - declaring needs no Arrow
+
+        return text_column(self.fields, raw, "not valid UTF-8")
 
     def write(self, value: Column) -> Column:
         """The text as UTF-8."""
@@ -58,19 +53,11 @@ class Long:
         """One bigint."""
         return (Field(self.column, "bigint"),)
 
-    def read(self, raw: Column) -> Column:
-        """The bytes as a number, where there are eight of them."""
-        # a negative target base makes conv() read the sixteen hex digits as a signed number
-        return F.when(F.octet_length(raw) == _LONG_BYTES, F.conv(F.hex(raw), 16, -10).cast("bigint"))
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
+    def decode(self, raw: Any) -> Decoded:
         """Any other length than eight bytes is an error."""
-        broken = raw.isNotNull() & (F.octet_length(raw) != _LONG_BYTES)
-        number = self.read(raw) if read is None else read
-        return Parsed(
-            value=F.when(raw.isNotNull() & ~broken, F.struct(number.alias(self.column))),
-            error=F.when(broken, F.concat(F.lit("a long has 8 bytes, not "), F.octet_length(raw).cast("string"))),
-        )
+        from lakestreams.formats.decoding import number_column  # noqa: PLC0415 - as above
+
+        return number_column(self.fields, raw, _LONG_BYTES, "a long")
 
     def write(self, value: Column) -> Column:
         """The number's eight bytes."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lakestreams.formats.json import Declared, object_error, read_object, the_object
-from lakestreams.spark import F
+from lakestreams.formats.json import Declared
+from lakestreams.formats.jsontext import parsed
+from lakestreams.formats.kinds import Leaf, Member, Struct
+from lakestreams.formats.objects import Located, Objects
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from lakestreams.formats.base import Parsed
+    from lakestreams.formats.objects import Row
 
 _PAYLOAD, _OP, _AFTER = "payload", "op", "after"
 _ROWS = ("c", "r", "u")  # create, read (by a snapshot), update: `after` is the row
@@ -20,6 +20,7 @@ _REFUSED = {
     "t": "op t (truncate) deletes rows that it does not name; a table cannot follow it",
     "m": "op m (message) is not a change of a row",
 }
+_BARE = "no payload; Json reads objects without Connect's wrapper"
 _NO_OP = "no op; not a Debezium change event"
 _SHOWN_CHARACTERS = 20
 
@@ -37,22 +38,11 @@ class ConnectJson(Declared):
         fields: column to field of the payload where the names differ, as for `Json`.
     """
 
-    def read(self, raw: Column) -> Column:
-        """One from_json of the wrapper, its schema left out."""
-        members, named = self.places.members, self.places.safe_members
-        return read_object(raw, *(f"struct<`{_PAYLOAD}`: struct<{one}>>" for one in (members, named)))
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
-        """The payload, or what is wrong with it."""
-        found = self.read(raw) if read is None else read
-        unfit = object_error(raw, found, f"not one JSON object whose payload fits {self.schema}")
-        payload = the_object(found)[_PAYLOAD]
-        bare = F.when(
-            raw.isNotNull() & payload.isNull(),
-            _unless_payload_is_null(raw, "no payload; Json reads objects without Connect's wrapper"),
-        )
-        value = F.when(unfit.isNull(), self.places.struct(payload))
-        return self._exactly(raw, self.places.columns(payload), value, F.coalesce(unfit, bare))
+    def objects(self) -> Objects:
+        """What reads single records."""
+        root = Struct((Member(_PAYLOAD, _PAYLOAD, self.places.shape),))
+        unfit = f"not one JSON object whose payload fits {self.schema}"
+        return Objects(self.places.fields, self.places.paths, root, _payload, unfit, _in_payload)
 
     def describe(self) -> str:
         """The format with its columns."""
@@ -66,52 +56,62 @@ class DebeziumJson(Declared):
     Creates, updates and snapshot reads (op `c`, `u`, `r`) give the row in `after`, read by the declared schema as `Json`
     reads an object. Deletes (op `d`) give null, as tombstones do: bytes that are null, and the wrapper with a null
     payload that older versions of Connect write for them. Truncates (`t`), messages (`m`), any other op, a row's change
-    without `after` and what is no change event are errors. `before`, `source` and the envelope's times are not read.
+    without `after` and what is no change event are errors. MongoDB's `after` is a text that holds the row as an object. `before`, `source` and the envelope's times are not read.
 
     Args:
         schema: Spark DDL of the row, such as `name string, city string`.
         fields: column to field of the row where the names differ, as for `Json`.
     """
 
-    def read(self, raw: Column) -> Column:
-        """One from_json of the event, where it stands bare and where it stands wrapped."""
-        rows = (f"struct<{one}>" for one in (self.places.members, self.places.safe_members))
-        events = (f"`{_OP}`: string, `{_AFTER}`: {row}" for row in rows)
-        return read_object(raw, *(f"struct<{event}, `{_PAYLOAD}`: struct<{event}>>" for event in events))
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
-        """The row after the change, null where it was deleted, or what is wrong with the event."""
-        found = self.read(raw) if read is None else read
-        unfit = object_error(raw, found, f"not one JSON change event whose after fits {self.schema}")
-        bare = the_object(found)
-        payload = bare[_PAYLOAD]
-        op, after = (F.when(payload.isNotNull(), payload[name]).otherwise(bare[name]) for name in (_OP, _AFTER))
-        fault = F.when(raw.isNotNull(), _fault(raw, payload, op, after))
-        value = F.when(unfit.isNull() & op.isin(*_ROWS), self.places.struct(after))
-        return self._exactly(raw, self.places.columns(after), value, F.coalesce(unfit, fault))
+    def objects(self) -> Objects:
+        """What reads single records."""
+        event = (Member(_OP, _OP, Leaf("string", "string")), Member(_AFTER, _AFTER, self.places.shape))
+        root = Struct((*event, Member(_PAYLOAD, _PAYLOAD, Struct(event))))
+        unfit = f"not one JSON change event whose after fits {self.schema}"
+        return Objects(self.places.fields, self.places.paths, root, _change, unfit, _after, _document)
 
     def describe(self) -> str:
         """The format with its columns."""
         return f"debezium_json({self.columns})"
 
 
-def _fault(raw: Column, payload: Column, op: Column, after: Column) -> Column:
-    """What is wrong with an event that could be read; null if nothing is."""
-    fault = (
-        F.when(op.isNull() & payload.isNotNull(), F.lit(_NO_OP))
-        .when(op.isNull(), _unless_payload_is_null(raw, _NO_OP))
-        .when(op.isin(*_ROWS) & after.isNull(), F.concat(F.lit("op "), op, F.lit(" without after")))
-    )
-    for refused, message in _REFUSED.items():
-        fault = fault.when(op == refused, F.lit(message))
-    known = op.isin(*_ROWS, _DELETE)
-    return fault.when(~known, F.concat(F.lit("unknown op "), F.substring(op, 1, _SHOWN_CHARACTERS)))
+def _payload(found: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
+    payload = shaped[_PAYLOAD]
+    return payload, None if payload is not None or _PAYLOAD in found else _BARE
 
 
-def _unless_payload_is_null(raw: Column, message: str) -> Column:
-    """The message, unless the object says that its payload is null: from_json does not tell that from having none.
+def _in_payload(found: dict[str, Any]) -> Located:
+    return Located(found.get(_PAYLOAD))
 
-    It reads the text once more, so callers ask only for objects whose payload was not found.
-    """
-    keys = F.json_object_keys(raw.cast("string"))
-    return F.when(~F.coalesce(F.array_contains(keys, _PAYLOAD), F.lit(False)), F.lit(message))
+
+def _after(found: dict[str, Any]) -> Located:
+    """The row of an event that stands bare, or wrapped with nothing of another event beside."""
+    event = found.get(_PAYLOAD, found)
+    if not isinstance(event, dict) or (event is not found and {_OP, _AFTER} & found.keys()):
+        return Located(None)
+    return Located(event.get(_AFTER), event.get(_OP), _ROWS)
+
+
+def _document(found: Any) -> str | None:
+    """The text that MongoDB's connector writes for a row; the row takes its place."""
+    event = found.get(_PAYLOAD, found) if isinstance(found, dict) else None
+    text = event.get(_AFTER) if isinstance(event, dict) else None
+    if not isinstance(event, dict) or not isinstance(text, str):
+        return None
+    event[_AFTER] = parsed(text)
+    return text
+
+
+def _change(found: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
+    """The row after the change, None where it was deleted, or what is wrong with the event."""
+    payload = shaped[_PAYLOAD]
+    event = shaped if payload is None else payload
+    op, after = event[_OP], event[_AFTER]
+    if op is None:
+        return None, None if payload is None and _PAYLOAD in found else _NO_OP
+    if op in _ROWS:
+        return after, f"op {op} without after" if after is None else None
+    if op == _DELETE:
+        return None, None
+    said = _REFUSED.get(op, f"unknown op {op[:_SHOWN_CHARACTERS]}")
+    return None, said.encode(errors="replace").decode()  # half of a surrogate pair is no character

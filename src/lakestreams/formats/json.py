@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats.base import Field, Parsed
-from lakestreams.formats.exact import exactly
+from lakestreams.formats.base import Field
 from lakestreams.formats.kinds import BASE64, UNITS
-from lakestreams.formats.numbers import as_written
+from lakestreams.formats.objects import PREFIX_BYTES, Located, Objects, Row, names
 from lakestreams.formats.places import Fields, Path, Places, paths_of
 from lakestreams.formats.schema import parse_ddl
 from lakestreams.spark import F
@@ -18,96 +18,26 @@ from lakestreams.spark import F
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_ALL, _RECORD, _END, _CORRUPT = "_ls_all", "_ls_record", "_ls_end", "_ls_corrupt"
-_PLAIN, _LISTED = "_ls_plain", "_ls_listed"
-_PREFIX_BYTES = 5
-_WHITE = " \t\r\n"
-# Single quotes and NaN are not JSON; Spark accepts both by default.
-_OPTIONS = {
-    "mode": "PERMISSIVE",
-    "columnNameOfCorruptRecord": _CORRUPT,
-    "allowSingleQuotes": "false",
-    "allowNonNumericNumbers": "false",
-}
-# Nulls are written, times in UTC and to the microsecond: equal values are equal bytes, whatever the session's settings.
+    from lakestreams.formats.decoding import Decoded
+
+_WRAPPER = ["payload", "schema"]
+_UNFRAMED = "no registry prefix (0x00 and four bytes) before the JSON"
+_WRAPPED = "in Connect's wrapper (schema and payload), in which no declared column is; ConnectJson reads it"
+# Times are written in UTC and to the microsecond: equal values are equal bytes, whatever the session's settings.
 _WRITTEN = {
-    "ignoreNullFields": "false",
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_BYTE_ORDER_MARK = "\ufeff"
-_NOT_UTF8 = "not valid UTF-8"
-_PREFIXED = "begins with a schema registry's prefix (Confluent's wire format: 0x00 and a 4-byte id)"
-_PREFIXED_JSON = f"{_PREFIXED}; RegistryJson reads a JSON object behind one"
-_PREFIXED_OTHER = f"{_PREFIXED}, and what follows is no JSON object; Avro and Protobuf are not read"
-_WRAPPER = ("payload", "schema")
-_WRAPPED = "in Connect's wrapper (schema and payload), in which no declared column is; ConnectJson reads it"
 
 
-def read_object(raw: Column, kind: str, named: str | None = None) -> Column:
-    """One from_json a record, for `the_object` and `object_error`.
-
-    The text is read as the only element of a list with a mark behind it: from_json stops after one value and does
-    not say whether anything follows, and some faults null a whole row without a word; both lose the mark. List and mark
-    are all that a map holds: text that closes the list and opens another one is seen by its size.
+def write_object(value: Column, *, nulls: bool = True) -> Column:
+    """A struct as one JSON object in UTF-8: compact, its columns in their order; null for a null.
 
     Args:
-        raw: the binary column.
-        kind: the Spark SQL type of the object, a struct.
-        named: the same type with the names that the object's fields are to have, if they are others.
+        nulls: whether members that are null are written.
     """
-    text = F.concat(F.lit(f'{{"{_ALL}":{{"{_RECORD}":['), raw.cast("string"), F.lit(f'],"{_END}":[]}}}}'))
-    found = F.from_json(text, f"`{_ALL}` map<string, array<{kind}>>, `{_CORRUPT}` string", _OPTIONS)
-    if named is None or named == kind:
-        return found
-    return found.cast(f"struct<`{_ALL}`: map<string, array<{named}>>, `{_CORRUPT}`: string>")
-
-
-def _is_flat(raw: Column) -> Column:
-    """Whether bytes begin with a brace and end with the only closing one.
-
-    Then there is nothing behind the object, which is all that from_json would not tell of it: it stops at that brace, or
-    says that it has not found it. Wrapping it as `read_object` does costs as much again.
-    """
-    text = raw.cast("string")
-    inner = F.substring(raw, F.lit(1), F.octet_length(raw) - 1).cast("string")  # of bytes: of text it counts characters
-    return text.startswith("{") & text.endswith("}") & ~F.contains(inner, F.lit("}"))
-
-
-def the_object(read: Column) -> Column:
-    """The object that `read_object` found; what it holds counts only where `object_error` is null."""
-    return F.get(read[_ALL][_RECORD], F.lit(0))
-
-
-def object_error(raw: Column, read: Column, unfit: str) -> Column:
-    """What keeps bytes from being one object; null where nothing does, and where the bytes are null.
-
-    Args:
-        raw: the binary column.
-        read: the column that holds `read_object`.
-        unfit: the message for an object that is broken or not of the type it was read as.
-    """
-    text = raw.cast("string")
-    found = read[_ALL]
-    whole = (F.size(found) == 2) & found[_END].isNotNull() & (F.size(found[_RECORD]) == 1)
-    complete = whole & read[_CORRUPT].isNull()
-    bad = ~F.coalesce(complete & the_object(read).isNotNull(), F.lit(False))
-    behind = F.ltrim(F.substring(raw, _PREFIX_BYTES + 1, 100).cast("string"), F.lit(_WHITE))
-    prefixed = F.when(_framed(raw), F.when(behind.startswith("{"), _PREFIXED_JSON).otherwise(_PREFIXED_OTHER))
-    return F.when(
-        raw.isNotNull(),
-        F.when(~F.is_valid_utf8(text), F.coalesce(prefixed, F.lit(_NOT_UTF8)))
-        .when(bad & _framed(raw), prefixed)
-        .when(bad & text.startswith(_BYTE_ORDER_MARK), F.lit("begins with a byte-order mark; write UTF-8 without one"))
-        .when(bad & ~F.ltrim(text, F.lit(_WHITE)).startswith("{"), F.lit("not a JSON object"))
-        .when(bad, F.lit(unfit)),
-    )
-
-
-def write_object(value: Column) -> Column:
-    """A struct as one JSON object in UTF-8: compact, its columns in their order, nulls included; null for a null."""
-    return F.to_json(value, _WRITTEN).cast("binary")
+    return F.to_json(value, {**_WRITTEN, "ignoreNullFields": str(not nulls).lower()}).cast("binary")
 
 
 @dataclass(frozen=True, init=False)
@@ -144,17 +74,28 @@ class Declared:
         """The columns of the schema."""
         return self.places.fields
 
-    def _exactly(self, raw: Column, found: Sequence[Column], value: Column, error: Column) -> Parsed:
-        """The columns of their declared types out of those that were read, or what does not fit.
+    def decode(self, raw: Any) -> Decoded:
+        """Reads an array of bytes."""
+        return decoder(self)(raw)
 
-        Args:
-            raw: the record's bytes.
-            found: the columns as they were read.
-            value: a struct of them; null where `error` is set.
-            error: what is wrong with the record as a whole.
+    def objects(self) -> Objects:
+        """What reads single records."""
+        raise NotImplementedError
+
+    def require_writable(self) -> None:
+        """Refuses to write types that are only read.
+
+        Raises:
+            InvalidFormat: for a column whose number has a unit.
         """
-        parsed = as_written(raw, found, Parsed(value, error), self.fields, self.places.paths)
-        return exactly(parsed, self.fields)
+        ours = [field.name for field in self.fields if any(one in field.member.declared for one in (*UNITS, BASE64))]
+        if ours:
+            msg = f"{', '.join(ours)} of {self.describe()}: {', '.join(UNITS)} and {BASE64} are read only"
+            raise InvalidFormat(msg, hint="declare timestamp, date or decimal, or make the number in a map_values")
+
+    def describe(self) -> str:
+        """One line that is equal for equal formats."""
+        raise NotImplementedError
 
     @property
     def columns(self) -> str:
@@ -176,57 +117,13 @@ class Json(Declared):
         fields: column to JSON field where the names differ: `{"user_id": "user-id", "city": ["address", "city"]}`.
     """
 
-    def read(self, raw: Column) -> Column:
-        """One from_json a record: of the bytes as they are where that tells all, else as `read_object` does."""
-        members, named = self.places.members, self.places.safe_members
-        listed = read_object(raw, f"struct<{members}>", f"struct<{named}>")
-        if self.places.nests:
-            return listed
-        plain = F.from_json(raw.cast("string"), f"struct<{members}, `{_CORRUPT}`: string>", _OPTIONS)
-        if self.places.renamed:
-            plain = plain.cast(f"struct<{named}, `{_CORRUPT}`: string>")
-        return F.when(_is_flat(raw), F.struct(plain.alias(_PLAIN), F.lit(None).alias(_LISTED))).otherwise(
-            F.struct(F.lit(None).alias(_PLAIN), listed.alias(_LISTED))
-        )
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
-        """The one object, or what is wrong with it."""
-        found = self.read(raw) if read is None else read
-        unfit, places = f"does not fit {self.schema}", self.places
-        if places.nests:
-            own = the_object(found)
-            error = F.coalesce(object_error(raw, found, unfit), self._wrapped(raw, places.nothing_of(own)))
-            value = F.when(raw.isNotNull() & error.isNull(), places.struct(own))
-            return self._exactly(raw, places.columns(own), value, error)
-        plain, listed = found[_PLAIN], found[_LISTED]
-        broken = F.when(~F.is_valid_utf8(raw.cast("string")), F.lit(_NOT_UTF8)).when(
-            plain[_CORRUPT].isNotNull(), F.lit(unfit)
-        )
-        error = F.when(plain.isNotNull(), broken).otherwise(object_error(raw, listed, unfit))
-        nothing = places.nothing_of(plain) & places.nothing_of(the_object(listed))
-        error = F.coalesce(error, self._wrapped(raw, nothing))
-        value = F.when(plain.isNotNull(), F.struct(*places.columns(plain))).otherwise(places.struct(the_object(listed)))
-        pairs = zip(places.columns(plain), places.columns(the_object(listed)), strict=True)
-        found_there = [F.coalesce(*pair) for pair in pairs]
-        return self._exactly(raw, found_there, F.when(raw.isNotNull() & error.isNull(), value), error)
-
-    def _wrapped(self, raw: Column, nothing: Column) -> Column:
-        """An error where no declared column has a value and the object is Connect's wrapper of another one.
-
-        It reads the text once more, but only of objects in which nothing was found.
-        """
-        if {path[0] for path in self.places.paths} & set(_WRAPPER):
-            return F.lit(None).cast("string")
-        keys = F.array_sort(F.json_object_keys(raw.cast("string")))
-        wrapper = F.array(*map(F.lit, _WRAPPER))
-        return F.when(raw.isNotNull() & nothing, F.when(keys == wrapper, F.lit(_WRAPPED)))
+    def objects(self) -> Objects:
+        """What reads single records."""
+        return objects_of(self.places, self.schema)
 
     def write(self, value: Column) -> Column:
         """The struct as one object. Not a number and infinities, which JSON has not, become texts that are not read."""
-        ours = [field.name for field in self.fields if any(one in field.member.declared for one in (*UNITS, BASE64))]
-        if ours:
-            msg = f"{', '.join(ours)} of {self.describe()}: {', '.join(UNITS)} and {BASE64} are read only"
-            raise InvalidFormat(msg, hint="declare timestamp, date or decimal, or make the number in a map_values")
+        self.require_writable()
         return write_object(self.places.written(value))
 
     def describe(self) -> str:
@@ -236,7 +133,7 @@ class Json(Declared):
 
 @dataclass(frozen=True, init=False)
 class RegistryJson(Declared):
-    """A JSON object behind the prefix that schema registries define: a zero byte and a four-byte schema id.
+    """A JSON object after the prefix that schema registries define: a zero byte and a four-byte schema id.
 
     The id is not looked up: the declared schema decides what is read, as with `Json`.
 
@@ -249,26 +146,36 @@ class RegistryJson(Declared):
     def _inner(self) -> Json:
         return Json(self.schema, dict(self.named))
 
-    def read(self, raw: Column) -> Column:
-        """One from_json of what is behind the prefix."""
-        return self._inner.read(_behind_prefix(raw))
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
+    def decode(self, raw: Any) -> Decoded:
         """Checks the prefix, then reads what is behind it."""
-        inner = self._inner.parse(_behind_prefix(raw), self.read(raw) if read is None else read)
-        unframed = F.when(
-            raw.isNotNull() & ~_framed(raw), F.lit("no registry prefix (0x00 and four bytes) before the JSON")
-        )
-        return Parsed(value=inner.value, error=F.coalesce(unframed, inner.error))
+        from lakestreams.formats.decoding import behind_prefix  # noqa: PLC0415 - declaring needs no Arrow
+
+        return behind_prefix(raw, decoder(self), PREFIX_BYTES, _UNFRAMED)
+
+    def objects(self) -> Objects:
+        """What reads single records, behind the prefix."""
+        return self._inner.objects()
 
     def describe(self) -> str:
         """The format with its columns."""
         return f"registry_{self._inner.describe()}"
 
 
-def _framed(raw: Column) -> Column:
-    return (F.octet_length(raw) > _PREFIX_BYTES) & (F.hex(F.substring(raw, 1, 1)) == "00")
+def objects_of(places: Places, schema: str) -> Objects:
+    """What reads plain objects, of which a message says that they do not fit this schema."""
+    mine = {path[0] for path in places.paths} & set(_WRAPPER)
+
+    def judged(found: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
+        if not mine and not any(one is not None for one in places.of_row(shaped)):
+            return shaped, _WRAPPED if sorted(names(found)) == _WRAPPER else None
+        return shaped, None
+
+    return Objects(places.fields, places.paths, places.shape, judged, f"does not fit {schema}", Located)
 
 
-def _behind_prefix(raw: Column) -> Column:
-    return F.when(_framed(raw), F.substring(raw, _PREFIX_BYTES + 1, 2_147_483_647))
+@lru_cache(maxsize=64)
+def decoder(how: Declared) -> Callable[[Any], Decoded]:
+    """What reads arrays of bytes by a format; in a Python worker of Spark it is made once for many batches."""
+    from lakestreams.formats.blocks import Blocks  # noqa: PLC0415 - declaring needs no Arrow
+
+    return Blocks(how.objects()).decode

@@ -1,60 +1,63 @@
-"""One value of a declared type from its text: the exact value, or null where the text does not say one.
+"""One value of a declared type from its text: the exact value, or None where the text does not say one.
 
-All of it is SQL text over a column that holds text, without a backslash, since whether Spark's parser reads those as
-escapes is a setting of the session. docs/formats.md has the rules in words.
+docs/formats.md has the rules in words.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import datetime as dt
+import re
+from binascii import a2b_base64
+from decimal import Decimal
+from typing import Any, Final
 
 from lakestreams.formats.kinds import BASE64, Leaf
+from lakestreams.formats.numbers import AsDouble, is_exact
 
-_END: Final = "(?!.)"  # `$` would let a newline pass
-# from_json writes fractions anew by way of a double: of more than 15 digits it may have lost some
-_EXPONENT: Final = f"(?s)^(?=-?[0-9.]{{1,16}}[eE])-?(0|[1-9][0-9]*)([.][0-9]+)?[eE][-+]?[0-9]{{1,4}}{_END}"
-_DAY: Final = "(?s)^[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_CLOCK: Final = "[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6}0*)?)?"
-_ZONE: Final = "(Z|[-+][0-9]{2}(:?[0-9]{2})?)"
-# of whole groups of four, which is looked at beside; the last letter has no bits that are not read
-_BASE64: Final = f"(?s)^[A-Za-z0-9+/]*+={{0,2}}{_END}(?<![^AQgw]==)(?<![^=AEIMQUYcgkosw048]=)"
-_REST: Final = {"date": "", "timestamp": _CLOCK + _ZONE, "timestamp_ntz": _CLOCK}
-_YEARS: Final = {
-    "date": ("DATE'0001-01-01'", "DATE'9999-12-31'"),
-    "timestamp_ntz": ("TIMESTAMP_NTZ'0001-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"),
-}
+_NUMBER: Final = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]{1,4}))?\Z")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_TIME: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6})0*)?)?"
+    r"(Z|[-+][0-9]{2}(?::?[0-9]{2})?)?\Z"
+)
+_ERA: Final = 400  # years, after which the calendar comes again
+_DAYS_OF_ERA: Final = 146_097
+_FURTHEST: Final = 18 * 60  # minutes, of a zone
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - zones are added as numbers
 _MICROS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)  # the first and the last moment of years 1 to 9999
-# of the microseconds of a moment: one second is 10^6 of them
-_POWERS: Final = {"timestamp_s": 6, "timestamp_ms": 3, "timestamp_us": 0}
+_DAY_MICROS: Final = 86_400_000_000
+_SIZES: Final = {"timestamp_s": 1_000_000, "timestamp_ms": 1_000, "timestamp_us": 1}
+# of whole groups of four; the last letter has no bits that are not read
+_STRICT: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?\Z")
+# as Jackson reads bytes: blanks between groups, and groups behind one that is filled up
+_GROUP: Final = r"[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]{2}|[A-Za-z0-9+/]=|==)"
+_LOOSE: Final = re.compile(rf"(?:[\x00-\x20]*+{_GROUP})*+[\x00-\x20]*\Z")
+_BEHIND_FILLING: Final = re.compile(r"(?<==)(?=[^=])")
+_MOST_BYTES: Final = 16
 
 
-def value_of(leaf: Leaf, text: str) -> str:
-    """SQL of the value that a text says; null where it says none of this type.
-
-    Args:
-        leaf: `date`, `timestamp`, `timestamp_ntz` or a decimal, also in Base64.
-        text: SQL of the text, repeated in the result: a name.
-    """
-    if leaf.declared.startswith(BASE64):
-        return _from_base64(text, leaf.spark)
+def value_of(leaf: Leaf) -> Any:
+    """The function from a text to the value of a type: `date`, `timestamp`, `timestamp_ntz` or a decimal."""
     if leaf.declared.startswith("decimal"):
-        return _decimal(text, leaf.spark)
-    kind = leaf.declared
-    # Spark reads a zone behind seconds only
-    full = f"concat(left({text}, 16), IF(substr({text}, 17, 1) = ':', '', ':00'), substr({text}, 17))"
-    read = text if kind == "date" else full
-    return _where(text, _DAY + _REST[kind] + _END, _in_years(f"try_cast({read} AS {kind})", kind))
+        precision, scale = sizes(leaf.spark)
+        of = _from_base64 if leaf.declared.startswith(BASE64) else _decimal
+        return lambda text: of(text, precision, scale)
+    return {"date": _date, "timestamp": _moment, "timestamp_ntz": _wall}[leaf.declared]
 
 
-def of_number(kind: str, number: str) -> str:
-    """SQL of a time that is a whole number of its unit: `timestamp_s`, `timestamp_ms`, `timestamp_us` or `date_days`."""
+def of_number(kind: str) -> Any:
+    """The function from whole numbers of a unit to times: days, or microseconds, since 1970."""
     low, high = _MICROS
     if kind == "date_days":
-        day = 86_400_000_000
-        bounded = f"CASE WHEN {number} BETWEEN {low // day} AND {high // day} THEN {number} END"
-        return f"date_from_unix_date(CAST({bounded} AS INT))"
-    size = 10 ** _POWERS[kind]
-    return f"timestamp_micros(CASE WHEN {number} BETWEEN {low // size} AND {high // size} THEN {number} END * {size}L)"
+        return lambda number: number if low // _DAY_MICROS <= number <= high // _DAY_MICROS else None
+    size = _SIZES[kind]
+    return lambda number: number * size if low // size <= number <= high // size else None
+
+
+def bounds(kind: str) -> tuple[int, int, int]:
+    """The least and the greatest number of a unit, and how many microseconds one is (of `date_days`: 1 day)."""
+    size = _DAY_MICROS if kind == "date_days" else _SIZES[kind]
+    return _MICROS[0] // size, _MICROS[1] // size, 1 if kind == "date_days" else size
 
 
 def described(leaf: Leaf) -> str:
@@ -67,65 +70,6 @@ def described(leaf: Leaf) -> str:
     return examples.get(leaf.declared, leaf.declared)
 
 
-def _where(text: str, pattern: str, value: str) -> str:
-    return f"CASE WHEN {text} RLIKE '{pattern}' THEN {value} END"
-
-
-def _decimal(text: str, kind: str) -> str:
-    """The number, if its digits fit: zeros may stand behind them, nothing is rounded."""
-    precision, scale = sizes(kind)
-    whole = precision - scale
-    before = f"(0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
-    plain = f"(?s)^-?{before}([.](?=[0-9])[0-9]{{0,{scale}}}0*)?{_END}"
-    exact = f"try_cast({text} AS {kind})"
-    return (
-        f"CASE WHEN {text} RLIKE '{plain}' THEN {exact} WHEN {text} RLIKE '{_EXPONENT}' THEN {_scaled(text, kind)} END"
-    )
-
-
-def _scaled(text: str, kind: str) -> str:
-    """A number with an exponent: all of its digits, and where the point stands among them, are looked at as text."""
-    precision, scale = sizes(kind)
-    parts = f"split(lower({text}), 'e')"
-    digits = "replace(replace(p[0], '-', ''), '.', '')"
-    behind = "IF(contains(p[0], '.'), length(p[0]) - instr(p[0], '.'), 0) - CAST(p[1] AS INT)"
-    # digits times 10^-behind; without the zeros at their end there are fewer of both
-    point = "d.behind - length(d.digits) + length(rtrim('0', d.digits))"
-    some = "length(trim('0', d.digits))"
-    fits = f"{some} = 0 OR ({point} <= {scale} AND {some} - ({point}) <= {precision - scale})"
-    value = f"IF({some} = 0, CAST(0 AS {kind}), try_cast({text} AS {kind}))"
-    judged = let("d", f"named_struct('digits', {digits}, 'behind', {behind})", f"CASE WHEN {fits} THEN {value} END")
-    return let("p", parts, judged)
-
-
-def _from_base64(text: str, kind: str) -> str:
-    """Up to sixteen bytes, big endian and signed, are the digits of the decimal."""
-    precision, scale = sizes(kind)
-    signed = f"lpad(hex(unbase64({text})), 32, IF(hex(unbase64({text})) RLIKE '^[89A-F]', 'F', '0'))"
-    high = "CAST(conv(left(h, 16), 16, -10) AS DECIMAL(38, 0))"
-    low = "CAST(conv(right(h, 16), 16, 10) AS DECIMAL(38, 0))"
-    number = f"try_add(try_multiply({high}, CAST('18446744073709551616' AS DECIMAL(38, 0))), {low})"
-    written_as = "CAST(abs(n) AS STRING)"
-    digits = f"lpad({written_as}, greatest(length({written_as}), {scale + 1}), '0')"  # lpad cuts what is longer
-    placed = f"concat(left({digits}, length({digits}) - {scale}), '.', right({digits}, {scale}))" if scale else digits
-    written = f"concat(IF(n < 0, '-', ''), {placed})"
-    fits = f"CASE WHEN length(CAST(abs(n) AS STRING)) <= {precision} THEN try_cast({written} AS {kind}) END"
-    sized = (
-        f"CASE WHEN octet_length(unbase64({text})) BETWEEN 1 AND 16 THEN {let('h', signed, let('n', number, fits))} END"
-    )
-    return _base64(text, sized)
-
-
-def _base64(text: str, value: str) -> str:
-    return f"CASE WHEN length({text}) % 4 = 0 AND {text} RLIKE '{_BASE64}' THEN {value} END"
-
-
-def _in_years(value: str, kind: str) -> str:
-    """The time, if its year is from 1 to 9999: what comes before or after, many a reader of tables cannot hold."""
-    compared, (first, last) = (f"unix_micros({value})", _MICROS) if kind == "timestamp" else (value, _YEARS[kind])
-    return f"CASE WHEN {compared} BETWEEN {first} AND {last} THEN {value} END"
-
-
 def sizes(kind: str) -> tuple[int, int]:
     """Precision and scale of `decimal(10, 2)`; Spark's own of `decimal`."""
     inside = kind.partition("(")[2].rstrip(")")
@@ -133,9 +77,89 @@ def sizes(kind: str) -> tuple[int, int]:
     return precision, scale
 
 
-def let(name: str, value: str, body: str) -> str:
-    """SQL of `body`, in which `name` is the value, computed once."""
-    return f"get(transform(array({value}), {name} -> {body}), 0)"
+def binary(text: str) -> bytes | None:
+    """The bytes that Base64 says."""
+    if not _LOOSE.match(text):
+        return None
+    return b"".join(map(a2b_base64, _BEHIND_FILLING.split(text)))
 
 
-__all__ = ["described", "of_number", "sizes", "value_of"]
+def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
+    """The number, if its digits fit: zeros may stand behind them, nothing is rounded."""
+    if isinstance(text, AsDouble):
+        if text.written is None or not is_exact(text.written):
+            return None
+        text = "0" if float(text.written) == 0 else text.written
+    found = _NUMBER.match(text)
+    if found is None:
+        return None
+    sign, before, behind, exponent = found.groups()
+    behind = behind or ""
+    digits = (before + behind).lstrip("0")
+    kept = digits.rstrip("0")
+    if not kept:
+        return Decimal((0, (0,), -scale))
+    # kept times ten to the minus `places`
+    places = len(behind) - int(exponent or 0) - (len(digits) - len(kept))
+    if places > scale or len(kept) - places > precision - scale:
+        return None
+    return Decimal((bool(sign), tuple(map(int, kept + "0" * (scale - places))), -scale))
+
+
+def _from_base64(text: str, precision: int, scale: int) -> Decimal | None:
+    """Up to sixteen bytes, big endian and signed, are the digits of the decimal."""
+    if len(text) % 4 or not _STRICT.match(text):
+        return None
+    data = a2b_base64(text)
+    if not 1 <= len(data) <= _MOST_BYTES:
+        return None
+    number = int.from_bytes(data, "big", signed=True)
+    digits = str(abs(number))
+    return Decimal((number < 0, tuple(map(int, digits)), -scale)) if len(digits) <= precision else None
+
+
+def _date(text: str) -> dt.date | None:
+    if not _DAY.match(text):
+        return None
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> int | None:
+    """Microseconds since 1970 in UTC."""
+    found = _TIME.match(text)
+    if found is None or found[8] is None:
+        return None
+    local = _micros(found)
+    digits = found[8].replace(":", "")
+    hours, minutes = (0, 0) if digits == "Z" else (int(digits[1:3]), int(digits[3:] or 0))
+    if local is None or minutes > 59 or hours * 60 + minutes > _FURTHEST:
+        return None
+    ahead = (hours * 60 + minutes) * 60_000_000
+    moment = local + ahead if digits[0] == "-" else local - ahead
+    return moment if _MICROS[0] <= moment <= _MICROS[1] else None
+
+
+def _wall(text: str) -> int | None:
+    """Microseconds since 1970 where the clock hangs."""
+    found = _TIME.match(text)
+    local = None if found is None or found[8] is not None else _micros(found)
+    return local if local is not None and local >= _MICROS[0] else None
+
+
+def _micros(found: re.Match[str]) -> int | None:
+    """Microseconds from 1970 to a date and a time, as if both were in UTC."""
+    year, month, day, hour, minute = map(int, found.group(1, 2, 3, 4, 5))
+    era = 0 if year else 1  # the year 0, which a zone may bring into the year 1, is none of Python's
+    try:
+        there = dt.datetime(year + era * _ERA, month, day, hour, minute, int(found[6] or 0))  # noqa: DTZ001 - as above
+    except ValueError:
+        return None
+    fraction = int((found[7] or "").ljust(6, "0"))
+    gone = there - _EPOCH
+    return (gone.days - era * _DAYS_OF_ERA) * _DAY_MICROS + gone.seconds * 1_000_000 + fraction
+
+
+__all__ = ["binary", "bounds", "described", "of_number", "sizes", "value_of"]

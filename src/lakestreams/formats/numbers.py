@@ -1,145 +1,136 @@
-"""Numbers in columns of strings: as they were written, or the column and the value.
+"""Numbers as a `double` or a `float` has them, and as Java writes those: what a message shows, and what is exact.
 
-A number that is not whole, Spark's from_json reads into a string by way of a double: `1.10` becomes `1.1`, `1e400` infinity. Only
-a record whose text has such a number outside of quotes, and a string that may be one, is looked at: so most records cost a few
-comparisons. Of a column's own field the text is taken instead; what stands deeper, or in several ways, is refused.
+A number in a column of text is taken as it was written where its own field says it. Deeper ones, which a double would write
+otherwise, are refused (decision 0026).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import reduce
-from itertools import count
-from operator import or_
-from typing import TYPE_CHECKING, Final
+import struct
+from decimal import Decimal
+from typing import Final
 
-from lakestreams.formats.base import Field, Parsed
-from lakestreams.formats.kinds import Array, Kind, Leaf, Map, Struct
-from lakestreams.formats.leaves import let
-from lakestreams.spark import F
-from lakestreams.sql import quoted
+from lakestreams.formats.jsontext import Number
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from lakestreams.formats.places import Path
-
-# No backslash is in the patterns that are part of SQL text (see `leaves`).
-_NUMBER: Final = '(?<![A-Za-z0-9_"+.-])(-?[0-9]+([.][0-9]+)?([eE][-+]?[0-9]+)?)(?![A-Za-z0-9_"+.-])'
-# Of those the ones that a double may write otherwise: with an exponent, from 10^7 on, with many digits, with a zero at the
-# end, small, or -0. It is asked of every record with a string that may be a number, so it is one pass.
-_NOT_PLAIN: Final = (
-    '(?<![A-Za-z0-9_"+.-])-?(?:[0-9]+(?:[.][0-9]+)?[eE]|[0-9]{8,}[.]|[0-9]+[.](?:[0-9]{8}|[0-9]+0(?![0-9]))'
-    "|0[.]0[0-9]|(?<=-)0(?![0-9.]))"
-)
-_LIKE_NUMBER: Final = r'(?s)\A(?:-?[0-9]+(?:[.][0-9]+(?:E-?[0-9]+)?)?|"-?Infinity"|[\[{].*)\z'
-_BLANK: Final = "[ \t\r\n]*"
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_ @.:/#-]+\Z")
-_SHOWN: Final = 60  # characters of a value in a message
-_SAID: Final = "is a number that was written otherwise; declare decimal(p, s) or double, or write it in quotes"
-_ESCAPE: Final = "\\u"
-_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_HALF: Final = rf"(?<!\\)(?:\\\\)*+(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
-_HALVES: Final = "half of a surrogate pair, which is no character"
+_PLAIN: Final = (1e-3, 1e7)  # between them Java writes no exponent
+_MOST_DIGITS: Final = 15  # that every double holds
 
 
-def as_written(
-    raw: Column, found: Sequence[Column], parsed: Parsed, fields: Sequence[Field], paths: Sequence[Path]
-) -> Parsed:
-    """What was read, with the numbers in strings as they were written, or what cannot be told.
+class AsDouble(str):
+    """The text of a number that is not whole, as a double writes it.
 
-    Args:
-        raw: the record's bytes.
-        found: the columns as they were read: those of `parsed.value`, where it has no error.
-        parsed: the struct of the columns, with strings as from_json gives them, and what is wrong with the record.
-        paths: of each column the names that lead to its field.
+    Attributes:
+        written: the number as it stands in the record; None for an object or a list with such numbers.
     """
-    strings = [(field, column) for field, column in zip(fields, found, strict=True) if _has_strings(field.member.kind)]
-    if not strings:
-        return parsed
-    text = raw.cast("string")
-    own = [column for field, column in strings if _is_string(field)]
-    nested = [column.isNotNull() for field, column in strings if not _is_string(field)]
-    loose = _any([*_begin_so(own), *nested]) & text.rlike(_NOT_PLAIN)
-    doubt = loose & _any([*(column.rlike(_LIKE_NUMBER) for column in own), *nested])
-    fixed = F.when(doubt, _fixed(text, parsed.value, fields, paths))
-    half = F.when(F.contains(text, F.lit(_ESCAPE)) & text.rlike(_HALF), F.lit(_HALVES))
-    whole = half.isNull() & fixed["e"].isNull()
-    return Parsed(F.when(whole, F.coalesce(fixed["v"], parsed.value)), F.coalesce(parsed.error, half, fixed["e"]))
+
+    __slots__ = ("written",)
+    written: str | None
+
+    @classmethod
+    def of(cls, number: Number) -> AsDouble:
+        """The text of one number."""
+        return cls.to(double_text(number), str(number))
+
+    @classmethod
+    def to(cls, text: str, written: str | None) -> AsDouble:
+        """A text that stands for what was written otherwise."""
+        made = cls(text)
+        made.written = written
+        return made
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it says another text than the record."""
+        return self.written != str(self)
 
 
-def _is_string(field: Field) -> bool:
-    return field.member.kind == Leaf("string", "string")
+def double_text(number: str) -> str:
+    """A number of JSON as Java writes the double that it is."""
+    return "0" if number == "-0" else java_text(float(number))
 
 
-def _has_strings(kind: Kind) -> bool:
-    if isinstance(kind, Struct):
-        return any(_has_strings(member.kind) for member in kind.members)
-    if isinstance(kind, Array | Map):
-        return _has_strings(kind.element if isinstance(kind, Array) else kind.value)
-    return kind.declared == "string"
+def java_text(value: float) -> str:
+    """A double as Java writes it in JSON: with two digits at least, the nearest ones."""
+    two = f"{value:.1e}"
+    return _java(value, two if float(two) == value else repr(value))
 
 
-def _begin_so(strings: Sequence[Column]) -> list[Column]:
-    """Whether any string begins with a sign of a number, an object or a list; cheap, and of some others too."""
-    if not strings:
-        return []
-    first, last = (strings[0], strings[0]) if len(strings) == 1 else (F.least(*strings), F.greatest(*strings))
-    return [first < ":", last >= "{", *(column.startswith("[") for column in strings)]
+def java_float_text(value: float) -> str:
+    """A float as Java writes it in JSON."""
+    if abs(value) == float("inf"):
+        return _java(value, "")
+    shortest = (f"{value:.{digits}g}" for digits in range(1, 10))
+    return _java(value, next(one for one in shortest if nearest_float(one) == value))
 
 
-def _any(flags: Sequence[Column]) -> Column:
-    return reduce(or_, (F.coalesce(flag, F.lit(False)) for flag in flags))
+def nearest_float(number: str) -> float:
+    """The float that is nearest to a number of JSON, infinity beyond the largest.
+
+    By way of a double it would be rounded twice, which shows where the double lies in the middle of two floats.
+    """
+    value = float(number)
+    try:
+        found: float = struct.unpack(">f", struct.pack(">f", value))[0]
+    except OverflowError:
+        found = float("inf") if value > 0 else -float("inf")
+    if found == value or abs(value) == float("inf"):
+        return found
+    other = _next_float(found, up=value > found)
+    if value - found != other - value and not (abs(found) == float("inf") or abs(other) == float("inf")):
+        return found
+    return _nearer(number, value, found, other)
 
 
-def _fixed(text: Column, value: Column, fields: Sequence[Field], paths: Sequence[Path]) -> Column:
-    """A struct of the value `v` and of what is wrong `e`."""
-    numbers = count()
-    values, faults = [], []
-    for field, path in zip(fields, paths, strict=True):
-        x = f"p.v.{quoted(field.name)}"
-        doubt = _doubt(field.member.kind, x, numbers)
-        written = f"CASE WHEN {doubt} THEN {_written(x, path[-1])} ELSE {x} END" if _is_string(field) else x
-        values.append(f"'{field.name}', {written}")
-        if doubt:
-            unknown = f" AND {_written(x, path[-1])} IS NULL" if _is_string(field) else ""
-            json = x if _is_string(field) else f"to_json({x})"
-            shown = f"regexp_replace(left({json}, {_SHOWN}), '[^ -~]', '?')"
-            faults.append(f"CASE WHEN {doubt}{unknown} THEN concat('{field.name}: ', {shown}, ' {_SAID}') END")
-    both = f"named_struct('v', named_struct({', '.join(values)}), 'e', coalesce({', '.join(faults)}))"
-    made = "IF(t = '-0', '0', IF(abs(CAST(t AS DOUBLE)) = CAST('Infinity' AS DOUBLE), concat('\"', CAST(CAST(t AS DOUBLE) AS STRING), '\"'), CAST(CAST(t AS DOUBLE) AS STRING)))"
-    tokens = f"filter(regexp_extract_all(p.r, '{_NUMBER}', 1), t -> t = '-0' OR t RLIKE '[.eE]')"
-    lost = f"filter(transform({tokens}, t -> named_struct('t', t, 'made', {made})), d -> d.made != d.t)"
-    judged = f"p -> CASE WHEN p.v IS NOT NULL THEN {let('lost', lost, both)} END"
-    return F.get(
-        F.call_function("transform", F.array(F.struct(text.alias("r"), value.alias("v"))), F.expr(judged)), F.lit(0)
-    )
+def significant(number: str) -> int:
+    """How many digits of a number say something."""
+    return len(re.split("[eE]", number)[0].lstrip("-").replace(".", "").strip("0"))
 
 
-def _written(x: str, name: str) -> str:
-    """SQL of the text in a field of this name, a number or one in quotes; null if it stands there in several ways."""
-    if not _PLAIN_NAME.match(name):
-        return "CAST(NULL AS STRING)"
-    pattern = f'"{name.replace(".", "[.]")}"{_BLANK}:{_BLANK}(-?[0-9][-+.0-9eE]*|.)'
-    there = f"array_distinct(regexp_extract_all(p.r, '{pattern}', 1))"
-    exact = f"CASE WHEN size(n) = 1 AND n[0] = '\"' THEN {x} WHEN size(n) = 1 AND exists(lost, d -> d.t = n[0] AND d.made = {x}) THEN n[0] END"
-    return let("n", there, exact)
+def is_exact(number: str) -> bool:
+    """Whether a double holds all digits of a number with a point or an exponent."""
+    return significant(number) <= _MOST_DIGITS
 
 
-def _doubt(kind: Kind, x: str, numbers: count[int]) -> str:
-    """SQL of whether a string may be a number that was written otherwise; empty where there is no string."""
-    if isinstance(kind, Struct):
-        some = [_doubt(member.kind, f"{x}.{quoted(member.name)}", numbers) for member in kind.members]
-        return f"({' OR '.join(filter(None, some))})" if any(some) else ""
-    if isinstance(kind, Array | Map):
-        e = f"s{next(numbers)}"
-        inside = _doubt(kind.element if isinstance(kind, Array) else kind.value, e, numbers)
-        return inside and f"exists({x if isinstance(kind, Array) else f'map_values({x})'}, {e} -> {inside})"
-    if kind.declared != "string":
-        return ""
-    inside = f"left({x}, 1) IN ('[', '{{') AND contains({x}, d.made)"
-    return f"coalesce(exists(lost, d -> d.made = {x} OR ({inside})), false)"
+def _java(value: float, shortest: str) -> str:
+    if abs(value) == float("inf"):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    sign, digits, exponent = Decimal(shortest).as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101 - it is a number
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    minus = "-" if sign else ""
+    point = len(digits) + exponent  # how many digits stand before it
+    if value == 0:
+        return f"{minus}0.0"
+    if not _PLAIN[0] <= abs(value) < _PLAIN[1]:
+        return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
+    if point <= 0:
+        return f"{minus}0.{'0' * -point}{text}"
+    return f"{minus}{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
 
 
-__all__ = ["as_written"]
+def _next_float(value: float, *, up: bool) -> float:
+    (bits,) = struct.unpack(">i", struct.pack(">f", value))
+    if value == 0:
+        bits = 1 if up else -(2**31) + 1
+    else:
+        bits += 1 if up == (value > 0) else -1
+    found: float = struct.unpack(">f", struct.pack(">i", bits))[0]
+    return found
+
+
+def _nearer(number: str, value: float, found: float, other: float) -> float:
+    """Of two floats the one on whose side of the middle, which a double is, the number lies."""
+    exact, middle = Decimal(number), Decimal(value)
+    low, high = sorted((found, other))
+    largest = struct.unpack(">f", b"\x7f\x7f\xff\xff")[0]
+    if abs(low) == float("inf") or abs(high) == float("inf"):
+        edge = Decimal(largest) + Decimal(2) ** 103
+        beyond = abs(exact) >= edge
+        return (float("inf") if beyond else largest) * (1 if value > 0 else -1)
+    if exact == middle:
+        return found
+    return high if exact > middle else low
+
+
+__all__ = ["AsDouble", "double_text", "is_exact", "java_float_text", "java_text", "nearest_float"]

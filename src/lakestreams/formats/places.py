@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field
-from lakestreams.formats.exact import physical
+from lakestreams.formats.kinds import Member, Struct
 from lakestreams.spark import F
-from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -27,9 +26,6 @@ _HINT = 'such as fields={"user_id": "user-id"}, or a list for a field inside an 
 @dataclass(frozen=True)
 class Places:
     """The columns of a format, each with the field of the JSON object that it is read from and written to.
-
-    Spark takes any text as the name of a JSON field, but looks struct fields up without regard to capitals. So objects with
-    renamed fields are read under their own names and then cast to `f0, f1, ...`.
 
     Attributes:
         fields: the columns.
@@ -72,39 +68,13 @@ class Places:
         return any(path != (field.name,) for field, path in zip(self.fields, self.paths, strict=True))
 
     @property
-    def nests(self) -> bool:
-        """Whether an object with these fields has braces inside."""
-        inside = any("struct<" in field.type or "map<" in field.type for field in self.fields)
-        return inside or any(len(path) > 1 for path in self.paths)
+    def shape(self) -> Struct:
+        """What is read of the JSON object."""
+        return _shape(self._tree())
 
-    @property
-    def members(self) -> str:
-        """The members of the JSON object as Spark's SQL type has them between `struct<` and `>`."""
-        return _members(self._tree())
-
-    @property
-    def safe_members(self) -> str:
-        """The same with names that can be looked up: those of `members` where nothing is renamed."""
-        return _members(self._tree(), safe=True) if self.renamed else self.members
-
-    def columns(self, found: Column) -> list[Column]:
-        """The columns of an object that was read with `safe_members`."""
-        if not self.renamed:
-            return [found[field.name].alias(field.name) for field in self.fields]
-        return [
-            self._looked_up(found, path).alias(field.name) for field, path in zip(self.fields, self.paths, strict=True)
-        ]
-
-    def struct(self, found: Column) -> Column:
-        """The struct of the columns of such an object; null where the object is."""
-        return F.when(found.isNotNull(), F.struct(*self.columns(found))) if self.renamed else found
-
-    def nothing_of(self, found: Column) -> Column:
-        """Whether no column has a value."""
-        nothing = F.lit(True)
-        for column in self.columns(found):
-            nothing = nothing & column.isNull()
-        return nothing
+    def of_row(self, row: dict[str, Any]) -> list[Any]:
+        """The columns of an object that was read in this shape."""
+        return [at(row, path) for path in self.paths]
 
     def written(self, value: Column) -> Column:
         """A struct of the columns as the struct of the JSON object."""
@@ -141,12 +111,15 @@ class Places:
             inner[path[-1]] = field
         return tree
 
-    def _looked_up(self, found: Column, path: Path) -> Column:
-        inner: Field | _Tree = self._tree()
-        for name in path:
-            assert isinstance(inner, dict)  # noqa: S101 - as above
-            found, inner = found[f"f{list(inner).index(name)}"], inner[name]
-        return found
+
+def at(row: dict[str, Any], path: Path) -> Any:
+    """What lies at the end of a path, None where it does not go on."""
+    found: Any = row
+    for name in path:
+        if found is None:
+            return None
+        found = found[name]
+    return found
 
 
 def paths_of(given: object) -> tuple[tuple[str, Path], ...]:
@@ -170,12 +143,13 @@ def _paths(given: Mapping[Any, Any]) -> Iterator[tuple[str, Path]]:
         yield column, path
 
 
-def _members(tree: _Tree, *, safe: bool = False) -> str:
-    parts = []
-    for place, (name, inner) in enumerate(tree.items()):
-        kind = f"struct<{_members(inner, safe=safe)}>" if isinstance(inner, dict) else physical(inner.member.kind)
-        parts.append(f"{quoted(f'f{place}' if safe else name)}: {kind}")
-    return ", ".join(parts)
+def _shape(tree: _Tree) -> Struct:
+    return Struct(
+        tuple(
+            Member(name, name, _shape(inner) if isinstance(inner, dict) else inner.member.kind)
+            for name, inner in tree.items()
+        )
+    )
 
 
 def _object(value: Column, tree: _Tree) -> Column:
@@ -190,4 +164,4 @@ def _shown(path: Path) -> str:
     return json.dumps(path[0] if len(path) == 1 else list(path), ensure_ascii=False)
 
 
-__all__ = ["RESERVED_PREFIX", "Fields", "Path", "Places", "paths_of"]
+__all__ = ["RESERVED_PREFIX", "Fields", "Path", "Places", "at", "paths_of"]

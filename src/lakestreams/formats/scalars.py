@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from uuid import UUID
 
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats.base import Field, Parsed
+from lakestreams.formats.base import Field
+from lakestreams.formats.jsontext import WHITE, parsed
+from lakestreams.formats.objects import NOT_UTF8
 from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+    from lakestreams.formats.decoding import Decoded
+
 _UUID_BYTES: Final = 16
-_UUID_PARTS: Final = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))  # place and length in the hexadecimal digits
 _UUID_TEXT: Final = r"\A[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z"
-_WHITE: Final = " \t\r\n"
-_WHOLE: Final = r"\A-?(?:0|[1-9][0-9]*+)\z"
-# Every repetition is possessive, so that Java's engine neither tries again nor calls itself: no text is too long for it.
-# Half of a surrogate pair is no character.
-_UNICODE: Final = r"u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-_STRING: Final = rf'\A"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|{_UNICODE}))*+"\z'
+_WHOLE: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)\Z")
+_BITS: Final = {"bigint": 64, "int": 32}
+_SHOWN: Final = 40  # characters of a record in a message
 _TYPES: Final = ("string", "bigint", "int")
 
 
@@ -39,21 +41,11 @@ class _Number:
         """One number."""
         return (Field(self.column, self.type),)
 
-    def read(self, raw: Column) -> Column:
-        """The bytes as a number, where there are as many as it has."""
-        digits = F.conv(F.hex(raw), 16, 10).cast("bigint")
-        half = 1 << (8 * self.size - 1)
-        signed = F.when(digits >= half, digits - 2 * half).otherwise(digits)
-        return F.when(F.octet_length(raw) == self.size, signed).cast(self.type)
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
+    def decode(self, raw: Any) -> Decoded:
         """Any other length is an error."""
-        broken = raw.isNotNull() & (F.octet_length(raw) != self.size)
-        number = self.read(raw) if read is None else read
-        said = F.concat(F.lit(f"{self.word} has {self.size} bytes, not "), F.octet_length(raw).cast("string"))
-        return Parsed(
-            value=F.when(raw.isNotNull() & ~broken, F.struct(number.alias(self.column))), error=F.when(broken, said)
-        )
+        from lakestreams.formats.decoding import number_column  # noqa: PLC0415 - declaring needs no Arrow
+
+        return number_column(self.fields, raw, self.size, self.word)
 
     def write(self, value: Column) -> Column:
         """The number's bytes."""
@@ -93,20 +85,16 @@ class Uuid:
         """One string."""
         return (Field(self.column, "string"),)
 
-    def read(self, raw: Column) -> Column:
-        """The bytes in hexadecimal digits with dashes between, in small letters."""
-        digits = F.lower(F.hex(raw))
-        parts = (F.substring(digits, place, length) for place, length in _UUID_PARTS)
-        return F.when(F.octet_length(raw) == _UUID_BYTES, F.concat_ws("-", *parts))
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
+    def decode(self, raw: Any) -> Decoded:
         """Any other length than sixteen bytes is an error."""
-        broken = raw.isNotNull() & (F.octet_length(raw) != _UUID_BYTES)
-        text = self.read(raw) if read is None else read
-        said = F.concat(F.lit(f"a UUID has {_UUID_BYTES} bytes, not "), F.octet_length(raw).cast("string"))
-        return Parsed(
-            value=F.when(raw.isNotNull() & ~broken, F.struct(text.alias(self.column))), error=F.when(broken, said)
-        )
+        from lakestreams.formats.decoding import one_by_one  # noqa: PLC0415 - as above
+
+        return one_by_one(self.fields, self._one, raw)
+
+    def _one(self, raw: bytes) -> tuple[dict[str, Any] | None, str | None]:
+        if len(raw) != _UUID_BYTES:
+            return None, f"a UUID has {_UUID_BYTES} bytes, not {len(raw)}"
+        return {self.column: str(UUID(bytes=raw))}, None
 
     def write(self, value: Column) -> Column:
         """The sixteen bytes; a text that is no UUID ends the run."""
@@ -150,27 +138,25 @@ class JsonScalar:
         """The one column."""
         return (self._one,)
 
-    def read(self, raw: Column) -> Column:
-        """The value where the bytes are one of the declared type, else null."""
-        text = F.trim(raw.cast("string"), F.lit(_WHITE))
-        if self._one.type != "string":
-            return F.when(text.rlike(_WHOLE), text.try_cast(self._one.type))
-        inner = F.from_json(F.concat(F.lit('{"v":'), text, F.lit("}")), "v string")["v"]
-        return F.when(F.is_valid_utf8(raw.cast("string")) & text.rlike(_STRING), inner)
-
-    def parse(self, raw: Column, read: Column | None = None) -> Parsed:
+    def decode(self, raw: Any) -> Decoded:
         """The value, null where it is null, or what is wrong with it."""
-        found = self.read(raw) if read is None else read
-        text = raw.cast("string")
-        null = F.trim(text, F.lit(_WHITE)) == "null"
-        wanted = "text in quotes" if self._one.type == "string" else f"whole number of {self._one.type}"
-        said = F.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8")).otherwise(
-            F.concat(F.lit(f"{self._one.name} is no JSON {wanted}: "), F.substring(text, 1, 40))
-        )
-        return Parsed(
-            value=F.when(found.isNotNull(), F.struct(found.alias(self._one.name))),
-            error=F.when(raw.isNotNull() & found.isNull() & ~null, said),
-        )
+        from lakestreams.formats.decoding import one_by_one  # noqa: PLC0415 - as above
+
+        return one_by_one(self.fields, self._judged, raw)
+
+    def _judged(self, raw: bytes) -> tuple[dict[str, Any] | None, str | None]:
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            return None, NOT_UTF8
+        bare, one = text.strip(WHITE), self._one
+        if bare == "null":
+            return None, None
+        value = _text(bare) if one.type == "string" else _whole(bare, _BITS[one.type])
+        if value is None:
+            wanted = "text in quotes" if one.type == "string" else f"whole number of {one.type}"
+            return None, f"{one.name} is no JSON {wanted}: {text[:_SHOWN]}"
+        return {one.name: value}, None
 
     def write(self, value: Column) -> Column:
         """The value as JSON."""
@@ -185,6 +171,25 @@ class JsonScalar:
     def describe(self) -> str:
         """The format with its column."""
         return f"json_scalar({self._one.name} {self._one.type})"
+
+
+def _whole(text: str, bits: int) -> int | None:
+    if not _WHOLE.match(text) or len(text) > bits:
+        return None
+    number = int(text)
+    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+
+
+def _text(text: str) -> str | None:
+    """A text in quotes; none, if half of a surrogate pair is in it."""
+    if not text.startswith('"'):
+        return None
+    try:
+        found: str = parsed(text)
+        found.encode()
+    except ValueError:
+        return None
+    return found
 
 
 __all__ = ["Int", "JsonScalar", "Short", "Uuid"]

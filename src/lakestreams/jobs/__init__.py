@@ -1,1 +1,1 @@
-"""The wheel's entry points: thin. Options in, the engine's driver run, errors told, an exit code out."""
+"""The wheel's entry points. Each reads its options, runs the engine's driver, prints errors and returns an exit code."""

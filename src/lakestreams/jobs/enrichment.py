@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakestreams.run.entry import run_job
-from lakestreams.topology.joins import StreamTableJoin
+from lakestreams.topology.lookups import StreamTableJoin
 
 if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakestreams.run.entry import run_job
-from lakestreams.topology.joins import ForeignKeyJoin, ForeignKeyStreamJoin
+from lakestreams.topology.joins import ForeignKeyJoin
+from lakestreams.topology.lookups import ForeignKeyStreamJoin
 
 if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology

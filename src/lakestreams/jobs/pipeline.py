@@ -1,4 +1,4 @@
-"""Entry point `pipeline`: any pipelines, once or at an interval. See `run.entry` and docs/cli.md."""
+"""Entry point `lakestreams-pipeline`: any pipelines, once or at an interval. See `run.entry` and docs/cli.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the job; ends the process with its exit code unless that is 0."""
-    run_job("pipeline", lacks_shape, sys.argv[1:] if argv is None else argv)
+    run_job("lakestreams-pipeline", lacks_shape, sys.argv[1:] if argv is None else argv)
 
 
 def lacks_shape(topology: Topology) -> str | None:

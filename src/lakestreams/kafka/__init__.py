@@ -1,1 +1,1 @@
-"""Kafka as the product sees it: options that are allowed, what a cluster tells, which errors are transient."""
+"""Kafka for the other rooms: allowed options, what a cluster reports, which errors are transient."""

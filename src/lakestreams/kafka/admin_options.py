@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from lakestreams.kafka.options import jaas_entry
+from lakestreams.kafka import jaas
 
 Conf = dict[str, Any]
 _KAFKA: Final = "kafka."
@@ -121,7 +121,7 @@ def _tls_versions(own: Mapping[str, str]) -> None:
 def _signed_in(own: Mapping[str, str]) -> Conf:
     if "sasl.jaas.config" not in own:
         return {}
-    module, entry = jaas_entry(own["sasl.jaas.config"])
+    module, entry = jaas.parsed(own["sasl.jaas.config"])
     if module.startswith("kafkashaded.") and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         raise OfSparkAlone("the login module's name begins with kafkashaded., which is a name of Databricks alone")
     return _MODULES[module.rpartition(".")[2]](entry, own)

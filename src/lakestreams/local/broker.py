@@ -1,4 +1,4 @@
-"""A real Kafka broker (KRaft, Apache Kafka 4.3) on 127.0.0.1: for the demo, for tests, and for `lakestreams local up`.
+"""A real Kafka broker (KRaft, Apache Kafka 4.3) on 127.0.0.1, for the demo and for tests.
 
 As a context manager it lives as long as the block; nothing of it survives the process, not even after `kill -9`:
 
@@ -10,20 +10,14 @@ As a context manager it lives as long as the block; nothing of it survives the p
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import shutil
-import signal
-import subprocess
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -31,12 +25,17 @@ from confluent_kafka.cimpl import NewTopic
 
 from lakestreams.errors import BrokerNotReady
 from lakestreams.kafka.transient import passes
-from lakestreams.local.broker_process import HOST, RunningBroker, launch, log_file
-from lakestreams.local.cache import Progress, cache_dir, locked, temporary_dir
+from lakestreams.local.broker_process import HOST, RunningBroker, launch
+from lakestreams.local.cache import Progress, temporary_dir
 
 _ADMIN_TIMEOUT_S = 30.0
 _DELIVERY_TIMEOUT_S = 120.0
 _NO_TIMESTAMP = -1
+# librdkafka's own default partitioner is CRC32: the same key would land elsewhere than from a Java client.
+# One request in flight keeps the order as idempotence would, without its second of waiting for a producer id.
+PRODUCER: Final[Mapping[str, Any]] = MappingProxyType(
+    {"partitioner": "murmur2_random", "acks": "all", "max.in.flight": 1, "linger.ms": 5}
+)
 
 
 class Record(NamedTuple):
@@ -245,10 +244,7 @@ class Broker:
         return _delivered(written)
 
     def _producer(self, **more: Any) -> Producer:
-        # librdkafka's own default partitioner is CRC32: the same key would land elsewhere than from a Java client.
-        # One request in flight keeps the order as idempotence would, without its second of waiting for a producer id.
-        settings = {"partitioner": "murmur2_random", "acks": "all", "max.in.flight": 1, "linger.ms": 5}
-        return Producer(self.client_config(**{**settings, **more}))
+        return Producer(self.client_config(**{**PRODUCER, **more}))
 
     def _admin(self) -> AdminClient:
         return AdminClient(self.client_config())
@@ -283,11 +279,12 @@ def _send(
     for place, fields in enumerate(records):
         record = Record(*fields)
         outcomes.append(None)
-        _send_one(producer, topic, record, partial(note, place))
+        send(producer, topic, record, partial(note, place))
     return outcomes
 
 
-def _send_one(producer: Producer, topic: str, record: Record, on_delivery: Any) -> None:
+def send(producer: Producer, topic: str, record: Record, on_delivery: Any) -> None:
+    """Hands a record to a producer, which tells of its delivery; waits while the producer's queue is full."""
     options: dict[str, Any] = {}
     if record.timestamp_ms is not None:
         if record.timestamp_ms == 0 or record.timestamp_ms < _NO_TIMESTAMP:
@@ -320,104 +317,3 @@ def _delivered(outcomes: Sequence[Produced | KafkaError | None]) -> list[Produce
     if failed is not None:
         raise KafkaException(failed)
     return [outcome for outcome in outcomes if isinstance(outcome, Produced)]
-
-
-# --- a broker that outlives the command: `lakestreams local up|down` ------------------------------------------------
-
-
-@dataclass(frozen=True)
-class BrokerInfo:
-    """The one detached broker of this user."""
-
-    bootstrap_servers: str
-    guard_pid: int
-    broker_pid: int
-    data_dir: str
-    kept: bool
-    log: str
-
-
-def up(data_dir: Path | None = None, keep: bool = False, progress: Progress | None = None) -> BrokerInfo:
-    """Starts the user's detached broker, or finds it running.
-
-    Args:
-        data_dir: folder of its data; one that is given is always kept.
-        keep: keep the data in the default folder for the next `up`; otherwise they are removed at `down`.
-        progress: receives a line for each slow step.
-
-    Raises:
-        What `Broker.start` raises.
-    """
-    with locked("broker"):
-        found = info()
-        if found is not None:
-            return found
-        kept = keep or data_dir is not None
-        folder = data_dir.resolve() if data_dir else cache_dir() / "broker"
-        if not kept:
-            shutil.rmtree(folder, ignore_errors=True)  # what a killed guard may have left
-        running = launch(folder, detach=True, remove=not kept, progress=progress)
-        started = BrokerInfo(
-            bootstrap_servers=f"{HOST}:{running.port}",
-            guard_pid=running.guard.pid,
-            broker_pid=running.jvm_pid,
-            data_dir=str(folder),
-            kept=kept,
-            log=str(log_file(folder)),
-        )
-        running.guard.returncode = 0  # it is meant to outlive us: no warning about a child still running
-        written = _state_file().with_suffix(".part")
-        written.write_text(json.dumps(asdict(started), indent=2), encoding="utf-8")
-        written.rename(_state_file())
-        return started
-
-
-def down() -> bool:
-    """Ends the user's detached broker; returns when it is gone, False if there was none."""
-    found = info()
-    if found is None:
-        return False
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(found.guard_pid, signal.SIGTERM)
-    deadline = time.monotonic() + _ADMIN_TIMEOUT_S
-    while _is_guard_of(found.guard_pid, found.data_dir):
-        if time.monotonic() > deadline:
-            os.kill(found.guard_pid, signal.SIGKILL)  # on Linux the kernel takes the JVM along
-            break
-        time.sleep(0.02)
-    _state_file().unlink(missing_ok=True)
-    return True
-
-
-def info() -> BrokerInfo | None:
-    """The user's detached broker if it runs. A state file whose process is gone, or is another one now, is removed."""
-    try:
-        found = BrokerInfo(**json.loads(_state_file().read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
-    if _is_guard_of(found.guard_pid, found.data_dir):
-        return found
-    _state_file().unlink(missing_ok=True)
-    return None
-
-
-def _state_file() -> Path:
-    return cache_dir() / "broker.json"
-
-
-def _is_guard_of(pid: int, folder: str) -> bool:
-    """Whether the process is the guard of this folder: process ids are reused, so being alive proves nothing."""
-    command = _command_line(pid)
-    return "guard.py" in command and folder in command
-
-
-def _command_line(pid: int) -> str:
-    """The command line of a running process; empty if there is none (a zombie has none either)."""
-    proc = Path(f"/proc/{pid}/cmdline")
-    if Path("/proc/self/cmdline").exists():
-        try:
-            return proc.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            return ""
-    done = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return done.stdout

@@ -186,20 +186,26 @@ def _unresolved(label: str, log: Path, reason: str) -> JarsUnresolved:
 
 
 def _ivy_file(pins: dict[str, str]) -> str:
-    parts = [coordinate.split(":") for coordinate in pins]
-    wanted = "\n".join(
-        f'  <dependency org="{group}" name="{artifact}" rev="{version}" conf="default->default" transitive="false"/>'
-        for group, artifact, version in parts
-    )
+    wanted = "\n".join(map(_dependency, pins))
     return (
-        '<ivy-module version="2.0"><info organisation="lakestreams" module="jars"/>\n'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="lakestreams" module="jars"/>\n'
         f'<configurations><conf name="default"/></configurations>\n<dependencies>\n{wanted}\n</dependencies></ivy-module>\n'
     )
 
 
+def _dependency(coordinate: str) -> str:
+    group, artifact, version, *other = coordinate.split(":")
+    own = f'org="{group}" name="{artifact}" rev="{version}" conf="default->default" transitive="false"'
+    if not other:
+        return f"  <dependency {own}/>"
+    ending, classifier = other
+    file = f'name="{artifact}" type="{ending}" ext="{ending}" m:classifier="{classifier}"'
+    return f"  <dependency {own}><artifact {file}/></dependency>"
+
+
 def _file_name(coordinate: str) -> str:
-    group, artifact, version = coordinate.split(":")
-    return f"{group}__{artifact}-{version}.jar"
+    group, artifact, version, *other = coordinate.split(":")
+    return f"{group}__{artifact}-{version}.{other[0] if other else 'jar'}"
 
 
 def _proxy_flags() -> list[str]:

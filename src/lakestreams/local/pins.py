@@ -1,4 +1,4 @@
-"""Which jars, exactly: group:artifact:version and the SHA-256 of the file. Data only; `jars.py` resolves them.
+"""Which jars, exactly: group:artifact:version (and ending:classifier where it is no plain jar) and the SHA-256 of the file. Data only; `jars.py` resolves them.
 
 To raise a pin, change it here and put in the sum that the error message of `python -m lakestreams.local.jars` shows, after
 having compared it with the one that the project publishes.
@@ -70,4 +70,9 @@ BROKER_PINS: Final[dict[str, str]] = {
     "org.scala-lang:scala-library:2.13.18": "4e85d96ff7bc7dc627985523c3541b9917aaa08e956391380c42db21a2c4e5a0",
     "org.slf4j:slf4j-api:1.7.36": "d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0",
     "org.xerial.snappy:snappy-java:1.1.10.7": "4c766cb3f855415ee734b2392949a0b6f12a60879334a74518deaf6270d32e36",
+}
+
+# A schema registry with Confluent's REST interface; later versions want a newer Java.
+REGISTRY_PINS: Final[dict[str, str]] = {
+    "io.apicurio:apicurio-registry-app:3.0.9:tar.gz:all": "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43",
 }

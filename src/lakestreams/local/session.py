@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from lakestreams.local import cds
 from lakestreams.local.cache import Progress, log_dir, tail, temporary_dir
 from lakestreams.local.jars import pyspark_version, spark_jars
 from lakestreams.local.java import find_java
+from lakestreams.local.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,7 +166,7 @@ def _connect_session(conf: Mapping[str, str], cores: int) -> SparkSession:
     """What `SparkSession.builder.remote("local[n]")` does, on a free port of loopback instead of 15002 of all addresses."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession  # noqa: PLC0415  # see above
 
-    port = _free_port()  # the client must call it localhost: with any other name and a token it insists on TLS
+    port = free_port()  # the client must call it localhost: with any other name and a token it insists on TLS
     server = {
         **conf,
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -177,12 +177,6 @@ def _connect_session(conf: Mapping[str, str], cores: int) -> SparkSession:
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions build Connect's columns from now on
     # cast: to pyspark's type hints the two kinds of session are unrelated; to its users they are one.
     return cast("SparkSession", ConnectSession.builder.remote(f"sc://localhost:{port}").getOrCreate())
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def _set_environment(log: Path) -> None:

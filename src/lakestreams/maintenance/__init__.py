@@ -1,1 +1,1 @@
-"""Maintenance beside the runs: bronze trimmed, small files joined, files of old versions removed."""
+"""Maintains tables while runs go on: trims bronze, compacts small files, removes files of old versions."""

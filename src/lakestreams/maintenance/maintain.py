@@ -16,8 +16,9 @@ from lakestreams.engine.ledger import fence, fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.publish import event_log, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
-from lakestreams.engine.runtime.lake import Table, lost_to_others
+from lakestreams.engine.runtime.conflicts import lost_to_others
 from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.table import Table
 from lakestreams.engine.state import store as state
 from lakestreams.errors import InvalidOption, NothingToMaintain
 from lakestreams.maintenance.trimming import Trimming
@@ -190,5 +191,5 @@ def _tend(spark: SparkSession, table: Table, hours: float | None, found: Maintai
     except Exception as error:
         if not lost_to_others(error):
             raise
-        found.notes.append(f"{table.name} is too busy to join its files: the next maintenance tries again")
+        found.notes.append(f"{table.name} is too busy to compact its files: the next maintenance tries again")
     table.vacuum(spark, hours)

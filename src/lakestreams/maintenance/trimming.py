@@ -5,7 +5,7 @@ remember of the records is stored first, as of the end of that cycle, exactly: t
 needs is lost, whatever caches are deleted.
 
 It runs beside a running driver. It takes no epoch: an order of its own keeps two maintenances apart. It trims up to what
-the driver builds on and no further, which the driver says in the ledger (`past.OfNodes`); up to where is said there before
+the driver builds on and no further, which the driver says in the ledger (`past_of_nodes`); up to where is said there before
 anything is deleted, so a trim that was begun is finished by the next one.
 """
 
@@ -23,15 +23,17 @@ from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
 from lakestreams.engine.protocol import decisions
+from lakestreams.engine.runtime.conflicts import lost_to_others
 from lakestreams.engine.runtime.failpoints import failpoint
-from lakestreams.engine.runtime.lake import lost_to_others
-from lakestreams.engine.state import past
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.bronze import row_cycle
+from lakestreams.engine.state.held import Held
+from lakestreams.engine.state.inputs import over
+from lakestreams.engine.state.reach import tables_before
+from lakestreams.engine.takeover.claiming import Claiming
 from lakestreams.evaluate import walk
 from lakestreams.expectations.rules import dropped
 from lakestreams.topology.graph import longest_wait_ms, only_looks_up
-from lakestreams.topology.joins import StreamTableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -86,8 +88,9 @@ class Trimming:
         found = Trimmed(decisions.cycle_of(history.trim))
         if self._target(history, ingested_before_ms, found) is None and self._unfinished(history) is None:
             return found
-        mine = self.ledger.claim_maintenance(self.spark, history, str(uuid.uuid4()))
-        history = mine.history(self.spark)  # no other maintenance changes it from here on
+        claiming = Claiming(self.spark, replace(self.ledger, run_id=str(uuid.uuid4())))
+        history = claiming.maintain(history)  # no other maintenance changes it from here on
+        mine = claiming.ledger
         found.notes.clear()
         target = self._target(history, ingested_before_ms, found)
         if target is not None:
@@ -198,10 +201,10 @@ class Trimming:
         return made
 
     def _next(self, mine: Ledger, base: StoredState | None, plans: Sequence[Plan]) -> StoredState:
-        held = past.Held()
+        held = Held()
         retained = state.load(self.spark, mine, base) if base is not None else {}
         rows = base.rows if base is not None else 0
-        inputs = past.over(self.spark, mine, self.topology, plans, retained, rows, keeps=True, hold=held)
+        inputs = over(self.spark, mine, self.topology, plans, retained, rows, keeps=True, hold=held)
         kept = walk.run(self.topology, inputs).kept
         failpoint("base.before")
         made = state.write(self.spark, mine, kept, plans[-1].cycle, self.fingerprint, _other(base))
@@ -231,7 +234,7 @@ class Trimming:
             except Exception as error:
                 if not lost_to_others(error):
                     raise
-                found.notes.append(f"bronze of {source.topic} is too busy: the next maintenance goes on there")
+                found.notes.append(f"bronze of {source.topic} is too busy: the next maintenance continues there")
                 whole = False
         return whole
 
@@ -241,7 +244,7 @@ class Trimming:
         if source.kind == "stream":
             return rows.where(self._gone(source, target)).select(*_PLACE)
         taken = rows.where(_taken(source, target))
-        plans = past.tables_before(self.spark, self.ledger, self.topology, replace(history, trim=target))
+        plans = tables_before(self.spark, self.ledger, self.topology, replace(history, trim=target))
         broken = dropped(source, self.topology.expectations)
         readable = F.col("error").isNull() & F.col("k").isNotNull()
         if broken is not None:
@@ -274,8 +277,8 @@ def _refusable_ms(topology: Topology) -> int:
         if node.name not in sources
         for rule in topology.expectations.rules_of(node.name)
     )
-    waits = any(isinstance(node, StreamTableJoin) and node.wait_ms is not None for node in topology.nodes)
-    return longest_wait_ms(topology.nodes) if ruled or waits else 0
+    gives_up = any(node.gives_up for node in topology.nodes)
+    return longest_wait_ms(topology.nodes) if ruled or gives_up else 0
 
 
 def _is_live() -> Column:

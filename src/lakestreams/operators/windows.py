@@ -1,6 +1,6 @@
-"""What a windowed join works on: both sides as one frame with the task's clocks, and the pairs among them.
+"""What a windowed join works on: both sides as one frame with the task's clocks.
 
-Internal to `stream_stream`. A frame of *arms* has the columns
+Internal to `stream_stream` and `stream_table_wait`. A frame of *arms* has the columns
     k, ts, o, n, kind, contributors, task      as in a records frame, the key in the left side's type
     arm int                                    0 left, 1 right
     at struct<o, rank, n> or <o, n, rank>      the place in the order, also between the arms of one source record
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.operators.records import CONTRIBUTORS, COORDINATES, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE, is_tick
+from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE, is_tick
 
 if TYPE_CHECKING:
     from lakestreams.topology.kinds import Emission, OuterJoinKind, Overlap, Rules, WindowStore
@@ -31,8 +31,6 @@ CLOSED = "closed"  # when a late record's window closed
 MOVES = "moves"  # what a row moves the clock to where that is more than its own time
 LEFT, RIGHT = 0, 1
 ARM, AT, PART, LEFT_VALUE, RIGHT_VALUE = "arm", "at", "part", "lv", "rv"
-HASH, BIN, BY_LEFT = "h", "bin", "by_left"
-_SEEN = "seen"  # rules kafka: the other side's time when the record came
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,7 @@ class Windowed:
         plural: whether a side holds several rows of one source record.
         interleaved: whether, where both hold the same several rows, each goes to both sides before the next.
         realm: how many tasks share a history: 0 to realm - 1, realm to 2 realm - 1, and so on.
+        together: whether records that pair always lie in one task.
         ascending: whether every row moves its task's clock to its own stream time (`moves`), as sources do under
             the rules `strict`. Then clocks need no sort.
     """
@@ -86,6 +85,7 @@ class Windowed:
     plural: bool = False
     interleaved: bool = False
     realm: int = 1
+    together: bool = False
     ascending: bool = False
 
     @property
@@ -120,16 +120,6 @@ class Times(NamedTuple):
     before: Column
     after: Column
     grace: Column
-
-    @property
-    def retention(self) -> Column:
-        """How far back a record can matter: window and grace."""
-        return self.before + self.after + self.grace
-
-    @property
-    def bin(self) -> Column:
-        """The width of a time bin: wide beside the window, so that few records touch two."""
-        return F.greatest((self.before + self.after) * 4, F.lit(1).cast("bigint"))
 
     def end(self, arm: int) -> Column:
         """When a record's window ends, from its time."""
@@ -185,96 +175,3 @@ def taking_part(both: DataFrame, join: Windowed) -> DataFrame:
     """The records that can pair: with key and value, and under `strict` not late."""
     rows = both.where(F.col(PART))
     return rows.where(close(join) >= F.col(CLOCK)) if join.rules == "strict" else rows
-
-
-def sides(rows: DataFrame, join: Windowed) -> tuple[DataFrame, DataFrame]:
-    """Records as columns `l_...` in their bin, and `r_...` in each bin that their window touches.
-
-    `l_h` and `r_h` are a hash of key and bin: one number is what both sides are exchanged and sorted by, since Spark
-    sorts one number by its digits and compares structs field by field.
-    """
-
-    def side(arm: int, time_bin: Column) -> list[Column]:
-        prefix, value, seen = ("l_", LEFT_VALUE, RIGHT_TIME) if arm == LEFT else ("r_", RIGHT_VALUE, LEFT_TIME)
-        columns = [F.xxhash64(KEY, time_bin).alias(prefix + HASH), _others().alias(prefix + CONTRIBUTORS)]
-        columns += [F.col(name).alias(prefix + name) for name in (KEY, TIME, AT, TASK, CLOCK, value)]
-        columns += [F.col(name).alias(prefix + name) for name in join.time_columns()]
-        if join.rules == "kafka":
-            columns.append(F.coalesce(F.col(seen), F.lit(0)).alias(prefix + _SEEN))
-        elif join.realm > 1:
-            columns.append(F.col(HORIZON).alias(prefix + HORIZON))
-        return columns
-
-    left = rows.where(F.col(ARM) == LEFT)
-    first, last, width = bins(join)
-    # most records touch one bin, and a sequence is dear beside an array of one
-    touched = F.when(first == last, F.array(first)).otherwise(F.sequence(first, last, width))
-    right = rows.where(F.col(ARM) == RIGHT).withColumn(BIN, F.explode(touched))
-    return left.select(*side(LEFT, _bin_of(F.col(TIME), width))), right.select(
-        F.col(BIN).alias("r_bin"), *side(RIGHT, F.col(BIN))
-    )
-
-
-def bins(join: Windowed, prefix: str = "") -> tuple[Column, Column, Column]:
-    """The first and the last bin that a right record's window touches, and the width of a bin."""
-    times, time = join.times(prefix), F.col(prefix + TIME)
-    low, high = time - times.after, time + times.before
-    if join.rules == "kafka":  # windows are clipped at 0, and no record is older
-        zero = F.lit(0).cast("bigint")
-        low, high = F.when(time == 0, zero).otherwise(F.greatest(low, zero)), F.greatest(high, zero)
-    return _bin_of(low, times.bin), _bin_of(high, times.bin), times.bin
-
-
-def _bin_of(time: Column, width: Column) -> Column:
-    return time - F.pmod(time, width)
-
-
-def _others() -> Column:
-    """Contributors, but null for a record's own coordinates: they lie in its order and need not travel twice."""
-    return F.when(F.col(CONTRIBUTORS) != F.array(_coordinates(F.col(ORDER))), F.col(CONTRIBUTORS))
-
-
-def contributors(prefix: str) -> Column:
-    """What `sides` left out, put back."""
-    return F.coalesce(F.col(prefix + CONTRIBUTORS), F.array(_coordinates(F.col(prefix + AT)[ORDER])))
-
-
-def _coordinates(order: Column) -> Column:
-    return F.struct(*(order[name].alias(name) for name in COORDINATES))
-
-
-def condition(join: Windowed) -> Column:
-    """When two records of a bin pair."""
-    l_ts, r_ts, times = F.col("l_ts"), F.col("r_ts"), join.times("l_")
-    # inside `when`, so that Spark does not take the key for a second column to sort by
-    same = (F.col("l_k") == F.col("r_k")) & (F.col("r_bin") == _bin_of(l_ts, times.bin))
-    same_task = F.col("l_task") == F.col("r_task")
-    if join.rules == "strict":
-        inside = (r_ts >= l_ts - times.before) & (r_ts <= l_ts + times.after)
-        now = F.greatest("l_clock", "r_clock")
-        if join.realm > 1:
-            # a key that lies in two tasks is judged by the greatest clock of all tasks, else a record could come out
-            # unmatched by its own task's clock and pair afterwards
-            now = F.when(same_task, now).otherwise(F.greatest("l_horizon", "r_horizon"))
-        r_times = join.times("r_")
-        first_close = F.least(l_ts + times.after + times.grace, r_ts + r_times.before + r_times.grace)
-        paired = inside & (now <= first_close)
-    else:
-        zero, kept = F.lit(0).cast("bigint"), times.retention - 1
-        by_left = r_ts.between(F.greatest(zero, l_ts - times.before), F.greatest(zero, l_ts + times.after)) & (
-            r_ts >= F.col("l_seen") - kept
-        )
-        by_right = l_ts.between(F.greatest(zero, r_ts - times.after), F.greatest(zero, r_ts + times.before)) & (
-            l_ts >= F.col("r_seen") - kept
-        )
-        # a Kafka Streams task never sees another's records
-        paired = same_task & F.when(F.col("l_at") > F.col("r_at"), by_left).otherwise(by_right)
-    return (F.col("l_h") == F.col("r_h")) & F.when(same, paired)
-
-
-def pairs(rows: DataFrame, join: Windowed) -> DataFrame:
-    """Every pair among the rows at hand, new or not: `l_` and `r_` columns, `at` of its trigger, `by_left`."""
-    left, right = sides(rows, join)
-    by_left = F.col("l_at") > F.col("r_at")
-    trigger = F.when(by_left, F.col("l_at")).otherwise(F.col("r_at"))
-    return left.join(right, condition(join)).withColumns({AT: trigger, BY_LEFT: by_left})

@@ -1,1 +1,1 @@
-"""How topics are partitioned, judged from their records: by which partitioner, keys in two partitions, skew."""
+"""Judges from records how topics are partitioned: by which partitioner, keys in two partitions, skew."""

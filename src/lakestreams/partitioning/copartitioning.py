@@ -59,9 +59,9 @@ def _judged(left: PartitionerReport, right: PartitionerReport) -> tuple[bool | N
         counts = f"{left.partitions} and {right.partitions} partitions"
         return False, f"{both}: unequal counts ({counts}), so one key lies in different partitions. {_RIGHT}"
     if left.verdict == "undecided" or right.verdict == "undecided":
-        return None, f"{both}: whether a key has the same home in both cannot be told"
+        return None, f"{both}: it is unknown whether a key has the same home in both"
     if left.verdict == right.verdict == "custom":
-        return None, f"{both}: whether it is the same one cannot be told"
+        return None, f"{both}: it is unknown whether it is the same one"
     if left.named and left.named == right.named:
         return True, f"{both}: one key has the same home in both"
     if not (left.named and right.named):

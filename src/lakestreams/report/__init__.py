@@ -1,1 +1,1 @@
-"""One HTML page of what a pipeline has done: the event log and the quarantine, drawn."""
+"""One HTML page that shows what a pipeline has done, from its event log and quarantine."""

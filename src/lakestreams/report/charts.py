@@ -29,7 +29,8 @@ MOST_SERIES: Final = 6
 
 _WIDTH, _HEIGHT = 400.0, 222.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 392.0, 34.0, 186.0  # where the plot itself lies
-_FEW_CYCLES, _BARS = 10, 80  # the least room for cycles on an axis; from how many on bars touch
+_FEW_CYCLES, _BARS = 10, 80  # up to how many cycles dots are large; from how many on bars touch
+_WIDEST = 36.0  # of a bar, so that one of a few cycles is no block
 _DOTS = 60  # up to how many cycles a line shows its points
 _TICKS = 5
 _SAID_Y = (11.0, 25.0)  # the lines of what stands above the plot
@@ -191,6 +192,7 @@ def _rates(axes: Axes, series: Sequence[Series]) -> None:
 def _layers(axes: Axes, series: Sequence[Series]) -> None:
     count = len(series[0].numbers)
     base = [0.0] * count
+    width = min(0.72, _WIDEST * count / (_RIGHT - _LEFT))
     for colour, one in zip(_SERIES, series, strict=False):
         heights = [number or 0.0 for number in one.numbers]
         tops = [below + height for below, height in zip(base, heights, strict=True)]
@@ -198,7 +200,7 @@ def _layers(axes: Axes, series: Sequence[Series]) -> None:
             edges = [place - 0.5 for place in range(count + 1)]
             axes.stairs(tops, edges, baseline=base, fill=True, color=colour, linewidth=0)
         else:
-            axes.bar(range(count), heights, 0.72, base, color=colour, edgecolor=_INK["paper"], linewidth=0.5)
+            axes.bar(range(count), heights, width, base, color=colour, edgecolor=_INK["paper"], linewidth=0.5)
         base = tops
     _scale(axes, max(base) * 1.08 or 1.0, whole=_are_whole(series))
 
@@ -231,7 +233,7 @@ def _over_cycles(
     """The chart with its drawing, the cycles from left to right; without one if there is no number."""
     if not any(number is not None for one in series for number in one.numbers):
         return chart
-    places = max(_FEW_CYCLES, len(report.cycles))
+    places = len(report.cycles)
     figure, axes = _figure(places)
     draw(axes, series)
     _cycle_axis(axes, report.cycles)

@@ -1,1 +1,1 @@
-"""From pipeline files and options to runs: the one way in which jobs, commands and the demo start the engine."""
+"""Starts the engine from pipeline files and options, for jobs, commands and the demo alike."""

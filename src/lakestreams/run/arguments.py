@@ -1,15 +1,23 @@
-"""What the wheel's entry points take: one parser each. A bundle's parameters are checked with them before they are deployed."""
+"""What the wheel's entry points take: one parser each, and the options that its arguments say.
+
+A bundle's parameters are checked with the parsers before they are deployed.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from lakestreams.engine.runtime import schemas
-from lakestreams.errors import LakestreamsError
+from lakestreams.errors import InvalidOption, LakestreamsError
+from lakestreams.run.options import Accepted, FileOptions, LakeOptions, PipelineOptions, RunOptions, Timing
+from lakestreams.topology.durations import to_ms
+from lakestreams.visible import visible
 
 PACKAGE: Final = "lakestreams"
 
@@ -18,12 +26,12 @@ READERS: Final[Mapping[str, str]] = MappingProxyType(
         "enrichment": "conf/enrichment.yml",
         "correlation": "conf/correlation.yml",
         "fk_join": "conf/fk_join.yml",
-        "pipeline": "conf/enrichment.yml",
+        "lakestreams-pipeline": "conf/enrichment.yml",
     }
 )
 """The entry points that read from Kafka, each with the pipeline that it runs by default."""
 
-_COMMANDS: Final = ("verify", "maintain")
+_COMMANDS: Final = ("lakestreams-verify", "lakestreams-maintain")
 _SCHEMAS_HELP: Final = "names of the lake's schemas: bronze=bronze,silver=silver,control=_lakestreams, or some of them"
 
 
@@ -34,27 +42,20 @@ def parsers() -> Mapping[str, argparse.ArgumentParser]:
 
 def reader_parser(name: str) -> argparse.ArgumentParser:
     """What reads the arguments of a job that reads from Kafka."""
-    default_pipeline = READERS[name]
     parser = argparse.ArgumentParser(
         prog=name, allow_abbrev=False, description=f"lakestreams' job {name}: runs its pipeline, once or at an interval"
     )
+    _add_pipelines(parser, READERS[name])
     add = parser.add_argument
-    add("--pipeline", action="append", metavar="FILE",
-        help=f"a pipeline's file, on disk or in the package; repeatable, or several with commas ({default_pipeline})")  # fmt: skip
-    add("--sources", type=Path, metavar="FILE", help="the sources' file (sources.yml beside the pipeline's)")
-    add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
-    add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
-    add("--catalog", help="Unity Catalog catalog of all tables")
-    add("--schemas", type=_schemas_text, metavar="ROOM=NAME,...", help=_SCHEMAS_HELP)
     add("--interval", metavar="TIME", help="time between two rounds, such as 30s; none: one run over what is there")
     add("--max-bad-share", type=float, metavar="SHARE", help="unreadable records of a source at which a run fails")
-    add("--idle-timeout", metavar="TIME", help="how long an input must be silent for its clock to go on by itself")
+    add("--idle-timeout", metavar="TIME", help="how long an input must be idle before its clock moves without records")
     add("--drain", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
-        help="no record will come: whatever waits for one is to come out")  # fmt: skip
+        help="treat the inputs as ended, so that waiting rows come out")  # fmt: skip
     add("--accept-data-loss", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
-        help="go on where records expired before they were read, and write down which")  # fmt: skip
+        help="continue where records expired before they were read, and record which")  # fmt: skip
     add("--accept-change", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
-        help="go on where the pipeline has changed over existing results, and write down what")  # fmt: skip
+        help="continue although the pipeline has changed since its results, and record what")  # fmt: skip
     add("--bootstrap-servers", metavar="HOST:PORT", help="Kafka's address, instead of the one in the sources' file")
     add("--secret-scope", metavar="SCOPE", help="looks every secret:// up in this scope, instead of the one it names")
     add("--quick", type=_yes, nargs="?", const=True, default=False, metavar="true|false",
@@ -62,9 +63,31 @@ def reader_parser(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def given_of(argv: Sequence[str]) -> list[str]:
-    """The arguments without those that have no value: a bundle's variable may be empty."""
-    return [token for token in argv if token.partition("=")[1:] != ("=", "")]
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """What reads the arguments of a job that is a command."""
+    parser = argparse.ArgumentParser(
+        prog=name, allow_abbrev=False, description=f"{name.replace('-', ' ', 1)}, as a job"
+    )
+    _add_pipelines(parser, None)
+    if name == "lakestreams-maintain":
+        parser.add_argument(
+            "--retention", metavar="TIME", help="trims records that were ingested longer ago, such as 30d"
+        )
+        parser.add_argument("--vacuum-retention", metavar="TIME", help="how long files of old versions stay")
+    return parser
+
+
+def _add_pipelines(parser: argparse.ArgumentParser, default: str | None) -> None:
+    """The arguments of every job: pipelines and their lake."""
+    add = parser.add_argument
+    add("--pipeline", action="append", required=default is None, metavar="FILE",
+        help="a pipeline's file, on disk or in the package; repeatable, or several with commas"
+        + (f" ({default})" if default else ""))  # fmt: skip
+    add("--sources", type=Path, metavar="FILE", help="the sources' file (sources.yml beside the pipeline's)")
+    add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
+    add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
+    add("--catalog", help="Unity Catalog catalog of all tables")
+    add("--schemas", type=_schemas_text, metavar="ROOM=NAME,...", help=_SCHEMAS_HELP)
 
 
 def _schemas_text(text: str) -> str:
@@ -86,18 +109,48 @@ def _yes(text: str) -> bool:
     raise argparse.ArgumentTypeError(msg)
 
 
-def command_parser(name: str) -> argparse.ArgumentParser:
-    """What reads the arguments of a job that is a command."""
-    parser = argparse.ArgumentParser(prog=name, allow_abbrev=False, description=f"lakestreams {name}, as a job")
-    add = parser.add_argument
-    add("--pipeline", action="append", required=True, metavar="FILE",
-        help="a pipeline's file, on disk or in the package; repeatable, or several with commas")  # fmt: skip
-    add("--sources", metavar="FILE", help="the sources' file (sources.yml beside the pipeline's)")
-    add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
-    add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
-    add("--catalog", help="Unity Catalog catalog of all tables")
-    add("--schemas", type=_schemas_text, metavar="ROOM=NAME,...", help=_SCHEMAS_HELP)
-    if name == "maintain":
-        add("--retention", metavar="TIME", help="trims records that were ingested longer ago, such as 30d")
-        add("--vacuum-retention", metavar="TIME", help="how long files of old versions stay")
-    return parser
+# --- from arguments to options -------------------------------------------------------------------------------------
+
+
+def run_options(name: str, argv: Sequence[str]) -> RunOptions:
+    """What a job that reads from Kafka is asked to do.
+
+    Raises:
+        InvalidOption: if two folders contradict each other.
+        InvalidDuration: for a time that cannot be read.
+        SystemExit: with 2, for another argument that cannot be read.
+    """
+    given = parse(reader_parser(name), argv)
+    interval = None if given.interval in (None, "none", "once") else to_ms(given.interval, "--interval")
+    if given.root and given.checkpoint_root and not given.catalog:
+        msg = "--root and --checkpoint-root are both given without a catalog"
+        raise InvalidOption(msg, hint="tables and checkpoints lie under --root; --checkpoint-root goes with --catalog")
+    idle_timeout = None if given.idle_timeout is None else to_ms(given.idle_timeout, "--idle-timeout")
+    asked = pipeline_options(given, READERS[name])
+    return RunOptions(
+        replace(asked.files, bootstrap_servers=given.bootstrap_servers, secret_scope=given.secret_scope),
+        asked.lake,
+        Timing(interval, idle_timeout, given.drain),
+        Accepted(given.max_bad_share, given.accept_data_loss, given.accept_change),
+        quick=given.quick,
+    )
+
+
+def pipeline_options(given: argparse.Namespace, *default: str) -> PipelineOptions:
+    """The pipelines and the lake that a job's arguments name."""
+    names = [one.strip() for text in given.pipeline or default for one in text.split(",")]
+    files = FileOptions(tuple(Path(name) for name in names if name), given.sources)
+    return PipelineOptions(files, LakeOptions(given.checkpoint_root or given.root, given.catalog, given.schemas))
+
+
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Reads a job's arguments; names those that it does not know in a warning.
+
+    An argument without a value counts as not given: a bundle's variable may be empty.
+    """
+    valued = [token for token in argv if token.partition("=")[1:] != ("=", "")]
+    given, unknown = parser.parse_known_args(valued)
+    if unknown:
+        names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
+        sys.stderr.write(f"warning: {parser.prog} ignores parameters it does not know: {visible(names)}\n")
+    return given

@@ -16,15 +16,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import InvalidOption
 from lakestreams.run import failure
-from lakestreams.run.arguments import READERS, given_of, reader_parser
-from lakestreams.run.runner import RunOptions, close_session, load, open_session, prepare
-from lakestreams.topology.durations import to_ms
-from lakestreams.visible import visible, visible_lines
+from lakestreams.run.arguments import run_options
+from lakestreams.run.options import RunOptions
+from lakestreams.run.runner import close_session, load, open_session, prepare
+from lakestreams.visible import visible_lines
 
 if TYPE_CHECKING:
     from lakestreams.engine.runtime.progress import Event
@@ -47,7 +46,7 @@ def run_job(name: str, shape: Shape, argv: Sequence[str]) -> None:
         SystemExit: with the exit code, unless all went well.
     """
     try:
-        outcomes = _run(name, shape, _options(name, argv))
+        outcomes = _run(name, shape, run_options(name, argv))
     except Exception as error:  # noqa: BLE001 - told in one form, whatever it is
         _fail([error])
     except KeyboardInterrupt:
@@ -60,7 +59,7 @@ def run_job(name: str, shape: Shape, argv: Sequence[str]) -> None:
 
 
 def _run(name: str, shape: Shape, options: RunOptions) -> list[Outcome]:
-    pipelines = load(options)
+    pipelines = load(options.files)
     for pipeline in pipelines:
         lacking = shape(pipeline.topology)
         if lacking:
@@ -68,42 +67,11 @@ def _run(name: str, shape: Shape, options: RunOptions) -> list[Outcome]:
             raise InvalidOption(msg, hint="name another --pipeline, or use `lakestreams run`, which takes any")
     job = prepare(pipelines, options, _tell)
     spark = open_session(quick=options.quick, progress=_print)
-    outcomes = job.run(spark, stop_signal(options.interval_ms))
+    outcomes = job.run(spark, stop_signal(options.timing.interval_ms))
     for outcome in outcomes:
         if outcome.summary is not None:
             _print_summary(outcome)
     return outcomes
-
-
-# --- arguments -----------------------------------------------------------------------------------------------------
-
-
-def _options(name: str, argv: Sequence[str]) -> RunOptions:
-    given, unknown = reader_parser(name).parse_known_args(given_of(argv))
-    if unknown:
-        names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
-        sys.stderr.write(f"warning: {name} ignores parameters it does not know: {visible(names)}\n")
-    pipelines = [one.strip() for text in given.pipeline or [READERS[name]] for one in text.split(",")]
-    interval = None if given.interval in (None, "none", "once") else to_ms(given.interval, "--interval")
-    if given.root and given.checkpoint_root and not given.catalog:
-        msg = "--root and --checkpoint-root are both given without a catalog"
-        raise InvalidOption(msg, hint="tables and checkpoints lie under --root; --checkpoint-root goes with --catalog")
-    return RunOptions(
-        pipelines=tuple(Path(one) for one in pipelines if one),
-        sources=given.sources,
-        root=given.checkpoint_root or given.root,
-        catalog=given.catalog,
-        schemas=given.schemas,
-        interval_ms=interval,
-        max_bad_share=given.max_bad_share,
-        idle_timeout_ms=None if given.idle_timeout is None else to_ms(given.idle_timeout, "--idle-timeout"),
-        drain=given.drain,
-        accept_data_loss=given.accept_data_loss,
-        accept_change=given.accept_change,
-        bootstrap_servers=given.bootstrap_servers,
-        secret_scope=given.secret_scope,
-        quick=given.quick,
-    )
 
 
 # --- what is told --------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Final
 from lakestreams.errors import Fenced, LakestreamsError, LocationNotWritable, TopologyInvalid
 from lakestreams.expressions.environment import References
 from lakestreams.kafka.options import KafkaOptions
+from lakestreams.registry.options import RegistryOptions
 from lakestreams.visible import visible_lines
 
 OK: Final = 0
@@ -24,7 +25,7 @@ FENCED: Final = 3
 INTERRUPTED: Final = 130
 
 # Of the whole process, because an error may come up anywhere: what was loaded is remembered until the process ends.
-_secretive: list[KafkaOptions | References] = []
+_secretive: list[KafkaOptions | References | RegistryOptions] = []
 
 
 def on_databricks() -> bool:
@@ -32,7 +33,7 @@ def on_databricks() -> bool:
     return "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
-def remember(secretive: KafkaOptions | References) -> None:
+def remember(secretive: KafkaOptions | References | RegistryOptions) -> None:
     """Notes options, or references, whose secrets `redact` has to hide from now on."""
     if secretive not in _secretive:
         _secretive.append(secretive)
@@ -52,6 +53,15 @@ def exit_code(error: BaseException | None) -> int:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return FENCED if isinstance(error, Fenced) else FAILED
+
+
+def noted(error: Exception) -> tuple[LakestreamsError, Path | None]:
+    """The error as users see it, and the log with its whole trace, written where our own error is not the whole story."""
+    if isinstance(error, LakestreamsError) and error.__cause__ is None:
+        redact_error(error)
+        return error, None
+    log = write_log(error)
+    return told(error, log), log
 
 
 def told(error: Exception, log: Path) -> LakestreamsError:

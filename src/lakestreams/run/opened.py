@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import UnknownReference
-from lakestreams.run.runner import RunOptions, find_pipeline, load, open_lake, open_session
+from lakestreams.run.options import FileOptions, LakeOptions
+from lakestreams.run.runner import find_pipeline, load, open_lake, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +37,7 @@ class Opened:
     configuration: Configuration | None = None
 
     def bronze(self, source: str | None = None) -> DataFrame:
-        """All records that were read of a source; may be left out if there is one only.
+        """All records of a source; its name may be left out if there is only one.
 
         Raises:
             UnknownReference: if there is no such source, or none is named and there are several.
@@ -46,7 +47,7 @@ class Opened:
         return lake.bronze(self.topology.name, topics[_one_of("source", source, topics)]).read(self.spark)
 
     def silver(self, output: str | None = None) -> DataFrame:
-        """The rows of an output that is a table; may be left out if there is one only.
+        """The rows of an output table; its name may be left out if there is only one.
 
         Raises:
             UnknownReference: as for `bronze`, and of a topic.
@@ -59,17 +60,17 @@ class Opened:
         return self.lake.output(_one_of("output", output, outputs)).read(self.spark)
 
     def quarantine(self) -> DataFrame:
-        """The records that gave no result and must not be lost: reason, node, raw bytes, coordinates, cycle."""
+        """The records that gave no result and are kept: reason, node, raw bytes, place, cycle."""
         rows = self.lake.control("quarantine").read(self.spark)
         return rows.where(rows["pipeline"] == self.topology.name)
 
     def events(self) -> DataFrame:
-        """The event log: one `flow_progress` a node and cycle, one `cycle_progress` a cycle; `details` is a JSON text."""
+        """The event log: one `flow_progress` per node and cycle, one `cycle_progress` per cycle; `details` is a JSON text."""
         rows = self.lake.control("events").read(self.spark)
         return rows.where(rows["pipeline"] == self.topology.name)
 
     def expectations(self) -> DataFrame:
-        """How often what was expected was fulfilled.
+        """How often each expectation passed and failed.
 
         Returns:
             A row a cycle, dataset and expectation: `cycle, dataset, name, action, passed, failed`.
@@ -88,7 +89,7 @@ class Opened:
         )  # fmt: skip
 
     def orphans(self) -> DataFrame:
-        """The rows that name a row which is not there, of joins that expect them to (`foreign_key_exists`).
+        """The rows whose foreign key names no row, of joins with the invariant `foreign_key_exists`.
 
         Returns:
             Columns `node, key, foreign_key` (JSON texts), `event_time_ms, _lineage`.
@@ -97,7 +98,7 @@ class Opened:
         return rows.where(rows["pipeline"] == self.topology.name).drop("pipeline")
 
     def lag(self) -> DataFrame:
-        """How far each topic-partition has come.
+        """How far each topic-partition is read and processed.
 
         Returns:
             Columns `topic, partition, planned_to, end_offset, stream_time_ms, behind_ms`: the cycles have taken all
@@ -135,9 +136,9 @@ class Opened:
         Raises:
             NoSuchRecord: if bronze holds none, and no output a row of the key.
         """
-        from lakestreams.verify import why  # noqa: PLC0415 - needs pyspark
+        from lakestreams.verify import fate, why  # noqa: PLC0415 - needs pyspark
 
-        place = why.at(at) if at is not None else None
+        place = fate.at(at) if at is not None else None
         fates = why.why(self.spark, self.lake, self.topology, key=key, place=place)
         rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.told) for f in fates]
         columns = (
@@ -147,7 +148,7 @@ class Opened:
         return self.spark.createDataFrame(rows, columns)
 
     def verify(self) -> Verdict:
-        """Recomputes all finished cycles from bronze, and compares (see `audit.verify`)."""
+        """Recomputes all finished cycles from bronze, and compares them with the tables (see `verify.verify`)."""
         from lakestreams.verify.verify import verify  # noqa: PLC0415 - needs pyspark
 
         return verify(self.spark, self.lake, self.topology, configuration=self.configuration)
@@ -177,13 +178,12 @@ def open_pipeline(
     from lakestreams.engine.ledger import fingerprint  # noqa: PLC0415 - as the others
     from lakestreams.topology.topology import Topology  # noqa: PLC0415 - as the others
 
-    files = () if isinstance(pipeline, Topology) else (_file(pipeline),)
-    options = RunOptions(files, Path(sources) if sources else None, root, catalog, schemas)
+    lake = LakeOptions(root, catalog, schemas)
     if isinstance(pipeline, Topology):
-        return Opened(open_session(), open_lake(options), pipeline)
-    (loaded,) = load(options)
+        return Opened(open_session(), open_lake(lake), pipeline)
+    (loaded,) = load(FileOptions((_file(pipeline),), Path(sources) if sources else None))
     configuration = fingerprint.of(loaded.topology, loaded.text, loaded.meaning)
-    return Opened(open_session(), open_lake(options), loaded.topology, configuration)
+    return Opened(open_session(), open_lake(lake), loaded.topology, configuration)
 
 
 def _file(pipeline: str | Path) -> Path:
@@ -199,5 +199,10 @@ def _one_of(what: str, name: str | None, known: Iterable[str]) -> str:
         return names[0]
     if name in names:
         return str(name)
-    message = f"no {what} is named {name!r}" if name is not None else f"there are several {what}s"
-    raise UnknownReference(message, hint=f"there are: {', '.join(names)}")
+    if name is not None:
+        raise UnknownReference(f"no {what} is named {name!r}", hint=f"there are: {', '.join(names)}")
+    call = "bronze" if what == "source" else "silver"
+    raise UnknownReference(
+        f"there are several {what}s",
+        hint=f"pass one's name, such as {call}({names[0]!r}); there are: {', '.join(names)}",
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import signal
 import threading
 import time
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import lakestreams
 from lakestreams.config.compile import Pipeline, load_pipeline
-from lakestreams.config.load import Document, read
+from lakestreams.config.load import read
 from lakestreams.engine.runtime import schemas
 from lakestreams.errors import (
     ConfigUnreadable,
@@ -29,6 +28,8 @@ from lakestreams.errors import (
     unfold,
 )
 from lakestreams.run.failure import on_databricks, remember
+from lakestreams.run.locating import locate
+from lakestreams.run.options import FileOptions, LakeOptions, RunOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,44 +44,6 @@ _POLL_S = 0.1
 
 Listener = Callable[[str, "Event"], None]
 """Told of a pipeline's name and what happened in its run."""
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What a job or command was asked to do.
-
-    Attributes:
-        pipelines: the pipelines' files.
-        sources: the file of Kafka and topics; by default `sources.yml` beside each pipeline's file.
-        root: folder of all tables; with a catalog the volume folder of checkpoints.
-        catalog: Unity Catalog catalog, or None for folders.
-        schemas: names of the lake's schemas that are not the default ones, such as `bronze=raw,control=_streams`.
-        interval_ms: time between two rounds; None for one run over what is there.
-        max_bad_share: overrides the pipeline's setting.
-        idle_timeout_ms: overrides the pipeline's setting.
-        drain: no record will come: whatever waits is to come out.
-        accept_data_loss: go on where records expired unread.
-        accept_change: go on where the topology has changed over existing results.
-        bootstrap_servers: overrides the files' address of Kafka.
-        secret_scope: where every secret is looked up, instead of the scope that its reference names; so that one file
-            serves targets that have a scope each.
-        quick: a local session that starts sooner and computes slower: for small data.
-    """
-
-    pipelines: tuple[Path, ...]
-    sources: Path | None = None
-    root: str | None = None
-    catalog: str | None = None
-    schemas: str | None = None
-    interval_ms: int | None = None
-    max_bad_share: float | None = None
-    idle_timeout_ms: int | None = None
-    drain: bool = False
-    accept_data_loss: bool = False
-    accept_change: bool = False
-    bootstrap_servers: str | None = None
-    secret_scope: str | None = None
-    quick: bool = False
 
 
 @dataclass
@@ -124,7 +87,7 @@ def find_file(path: Path) -> Path:
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         msg = f"there is no file {path}"
-        raise ConfigUnreadable(msg, hint="check the path; a job's own conf/ is found by its path in the workspace")
+        raise ConfigUnreadable(msg, hint="check the path; a job needs the path of its conf/ in the workspace")
     return found
 
 
@@ -153,7 +116,7 @@ def find_pipeline(name: str, folder: Path = Path("conf")) -> Path:
     return found[0]
 
 
-def load(options: RunOptions) -> list[Pipeline]:
+def load(files: FileOptions) -> list[Pipeline]:
     """Reads and checks all pipelines; nothing is started.
 
     Raises:
@@ -161,11 +124,11 @@ def load(options: RunOptions) -> list[Pipeline]:
     """
     faults: list[LakestreamsError] = []
     pipelines: list[Pipeline] = []
-    for path in options.pipelines:
+    for path in files.pipelines:
         try:
-            pipelines.append(_load_one(find_file(path), options))
+            pipelines.append(_load_one(find_file(path), files))
         except LakestreamsError as error:
-            if len(options.pipelines) == 1:
+            if len(files.pipelines) == 1:
                 raise
             faults.extend(unfold(error))
     names = [pipeline.topology.name for pipeline in pipelines]
@@ -178,32 +141,22 @@ def load(options: RunOptions) -> list[Pipeline]:
     return pipelines
 
 
-def _load_one(path: Path, options: RunOptions) -> Pipeline:
-    pipeline = load_pipeline(path, find_file(options.sources) if options.sources else None)
-    if options.bootstrap_servers:
-        pipeline = replace(pipeline, kafka=replace(pipeline.kafka, bootstrap_servers=options.bootstrap_servers))
-    if options.secret_scope:
-        pipeline = replace(pipeline, kafka=pipeline.kafka.with_scope(options.secret_scope))
+def _load_one(path: Path, files: FileOptions) -> Pipeline:
+    pipeline = load_pipeline(path, find_file(files.sources) if files.sources else None)
+    if files.bootstrap_servers:
+        pipeline = replace(pipeline, kafka=replace(pipeline.kafka, bootstrap_servers=files.bootstrap_servers))
+    if files.secret_scope:
+        scope, registry = files.secret_scope, pipeline.registry
+        pipeline = replace(
+            pipeline,
+            kafka=pipeline.kafka.with_scope(scope),
+            registry=None if registry is None else registry.with_scope(scope),
+        )
     remember(pipeline.kafka)
     remember(pipeline.references)
+    if pipeline.registry is not None:
+        remember(pipeline.registry)
     return pipeline
-
-
-def locate(error: LakestreamsError, pipeline: Pipeline) -> LakestreamsError:
-    """Adds file and line to faults that name a step, output or source of the pipeline's files."""
-    documents: list[tuple[Document, str]] = []
-    for fault in unfold(error):
-        name = re.search(r'^[a-z_]+ "([^"]+)"$', fault.where or "")
-        if name is None:
-            continue
-        if not documents:
-            own, shared = read(pipeline.path), read(pipeline.sources_path, keep=frozenset({("kafka",)}))
-            documents = [(own, "steps"), (own, "outputs"), (shared, "topics")]
-        for document, part in documents:
-            if (part, name[1]) in document.lines:
-                fault.where = document.where((part, name[1]))
-                break
-    return error
 
 
 # --- the engine's parts --------------------------------------------------------------------------------------------
@@ -238,11 +191,21 @@ def open_session(
         session = spark_session(quick=quick or few, extra_conf=SETTINGS if few else None, progress=progress)
     except ModuleNotFoundError as error:
         raise missing(error) from error
+    _quiet()
     if session is not there and session not in _started:
         _started.append(session)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, _interrupted)
     return session
+
+
+def _quiet() -> None:
+    """Keeps pyspark from logging each refused expression as JSON, with Java's trace: it is told as an error of ours."""
+    with contextlib.suppress(ImportError):
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - beside the session
+
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).disabled = True
 
 
 def _interrupted(_number: int, _frame: object) -> None:
@@ -266,7 +229,7 @@ def missing(error: ModuleNotFoundError) -> LakestreamsError:
     return LocalPartsMissing(f"the package {error.name} is not installed")
 
 
-def open_lake(options: RunOptions) -> Lake:
+def open_lake(options: LakeOptions) -> Lake:
     """Where the tables are.
 
     Raises:
@@ -277,7 +240,7 @@ def open_lake(options: RunOptions) -> Lake:
 
     if options.catalog and not options.root:
         msg = f"catalog {options.catalog!r} is given without a folder for checkpoints"
-        raise InvalidOption(msg, hint="--checkpoint-root=/Volumes/<catalog>/<schema>/<volume>")
+        raise InvalidOption(msg, hint="add --root /Volumes/<catalog>/<schema>/<volume>; a job's is --checkpoint-root")
     if on_databricks() and not options.root:
         msg = "neither a folder nor a catalog is given for the tables"
         raise InvalidOption(msg, hint="--catalog=... with --checkpoint-root=..., or --root=...")
@@ -294,7 +257,8 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
     """
     from lakestreams.engine.runtime.settings import RunSettings  # noqa: PLC0415 - the engine needs pyspark
 
-    share = pipeline.settings.max_bad_share if options.max_bad_share is None else options.max_bad_share
+    timing, accepted = options.timing, options.accepted
+    share = pipeline.settings.max_bad_share if accepted.max_bad_share is None else accepted.max_bad_share
     if not 0 <= share <= 1:
         msg = f"max_bad_share is {share}"
         raise InvalidOption(msg, hint="a share between 0 and 1, such as 0.05")
@@ -305,12 +269,12 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
         max_bad_share=share,
         snapshot_every=pipeline.settings.snapshot_every,
         settling=pipeline.settings.settling,
-        idle_timeout_ms=pipeline.settings.idle_timeout_ms
-        if options.idle_timeout_ms is None
-        else options.idle_timeout_ms,
-        drain=options.drain,
-        accept_data_loss=options.accept_data_loss,
-        accept_change=options.accept_change,
+        idle_timeout_ms=pipeline.settings.idle_timeout_ms if timing.idle_timeout_ms is None else timing.idle_timeout_ms,
+        interval_ms=timing.interval_ms,
+        drain=timing.drain,
+        accept_data_loss=accepted.data_loss,
+        accept_change=accepted.change,
+        registry=pipeline.registry,
         config_text=pipeline.text,
         meaning=pipeline.meaning,
     )
@@ -326,7 +290,7 @@ class Job:
     pipelines: tuple[Pipeline, ...]
     settings: tuple[RunSettings, ...]
     lake: Lake
-    options: RunOptions
+    interval_ms: int | None = None
     listener: Listener = field(default=lambda _name, _event: None)
 
     def driver(self, spark: SparkSession, index: int = 0) -> Driver:
@@ -352,7 +316,7 @@ class Job:
         outcomes = [Outcome(pipeline.topology.name) for pipeline in self.pipelines]
         for driver, outcome in zip(drivers, outcomes, strict=True):
             _attempt(outcome, driver.run)
-        interval = self.options.interval_ms
+        interval = self.interval_ms
         while interval is not None and all(outcome.error is None for outcome in outcomes):
             if _waited(interval / 1_000, stop):
                 break
@@ -398,10 +362,10 @@ def prepare(pipelines: Sequence[Pipeline], options: RunOptions, listener: Listen
     """
     from lakestreams.engine.runtime.lake import require_distinct  # noqa: PLC0415 - needs pyspark
 
-    lake = open_lake(options).naming(*(pipeline.topology for pipeline in pipelines))
+    lake = open_lake(options.lake).naming(*(pipeline.topology for pipeline in pipelines))
     require_distinct(_tables(pipelines, lake))
     settings = tuple(settings_of(pipeline, options) for pipeline in pipelines)
-    job = Job(tuple(pipelines), settings, lake, options)
+    job = Job(tuple(pipelines), settings, lake, options.timing.interval_ms)
     return replace(job, listener=listener) if listener else job
 
 

@@ -57,7 +57,7 @@ class Checker:
                 self._fault(DuplicateName, "another case has this name, too", ("cases", number), "rename one of them")
             names.add(spec.name)
             cases.append(self._case(spec, ("cases", number)))
-        shown = self._document.where().rpartition(":")[0]
+        shown = self._document.where().file
         return Suite(shown, self._topology, self._pipeline, counts, tuple(cases))
 
     def _case(self, spec: CaseSpec, path: KeyPath) -> Case:
@@ -89,7 +89,7 @@ class Checker:
             ]
             refused = tuple((place or 0, one.code) for place, one in zip(places, spec.refused, strict=True))
         table = {output: tuple((row.key, row.value) for row in rows) for output, rows in spec.table.items()}
-        where = self._document.where(path).partition("  ")[0]
+        where = self._document.where(path).line_alone
         return Case(spec.name, where, tuple(one for one in given if one is not None), expect, refused, table)
 
     def _piped(self, spec: GivenSpec, path: KeyPath) -> Piped | None:
@@ -101,7 +101,7 @@ class Checker:
             message = f"{spec.to} has no partition {spec.partition}"
             hint = f"partitions: {{{spec.to}: ...}} at the head of the file says how many it has; 1 if not said"
             self._fault(ConfigInvalid, message, (*path, "partition"), hint)
-        key = self._bytes(lambda: raw(spec.key, source.key), (*path, "key"))
+        key = self._bytes(lambda: raw(_delta_key(spec.key, source), source.key), (*path, "key"))
         value = self._bytes(lambda: raw(spec.value, source.value), (*path, "value"))
         return Piped(spec.to, key, value, at, spec.partition)
 
@@ -140,6 +140,13 @@ class Checker:
 
 def _with_path(told: tuple[str, str], path: KeyPath) -> tuple[str, KeyPath, str]:
     return told[0], path, told[1]
+
+
+def _delta_key(value: Any, source: Source) -> Any:
+    """A key as its columns, where a Delta table's only key column is given alone."""
+    columns = [one.name for one in source.key.fields]
+    alone = source.delta is not None and len(columns) == 1 and value is not None and not isinstance(value, dict)
+    return {columns[0]: value} if alone else value
 
 
 def raw(value: Any, how: Format) -> bytes | None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from lakestreams.config.cases import CasesFile
 from lakestreams.config.compile import Pipeline, load_pipeline
-from lakestreams.config.load import Document, read, validate
+from lakestreams.config.load import Document, read
 from lakestreams.config.python import importing_from, topology_of
+from lakestreams.config.validate import validate
 from lakestreams.errors import ConfigUnreadable, LakestreamsError, TopologyInvalid, unfold
 from lakestreams.testing.case_checks import Checker
 from lakestreams.testing.cases import Suite
@@ -46,7 +47,9 @@ def find(places: Iterable[Path]) -> Found:
             continue
         if not place.is_dir():
             msg = f"there is no file or folder {place}"
-            raise ConfigUnreadable(msg, hint="name a file of cases, or a folder that has some (docs/testing.md)")
+            raise ConfigUnreadable(
+                msg, hint="name a file of cases, or a folder that has some; lakestreams init pipeline NAME writes one"
+            )
         for path in sorted(place.rglob("*")):
             if path.suffix in _ENDINGS and path.is_file() and not _hidden(path.relative_to(place)):
                 if _HAS_CASES.search(path.read_text(encoding="utf-8", errors="replace")):
@@ -55,7 +58,9 @@ def find(places: Iterable[Path]) -> Found:
                     others += 1
     if not files:
         msg = f"no YAML file in {', '.join(map(str, places))} has a key `cases`"
-        raise ConfigUnreadable(msg, hint="name a file of cases, or a folder that has some (docs/testing.md)")
+        raise ConfigUnreadable(
+            msg, hint="name a file of cases, or a folder that has some; lakestreams init pipeline NAME writes one"
+        )
     return Found(tuple(files), others)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import LakestreamsError
 from lakestreams.operators.records import KEY, KIND, PLACE, TIME, VALUE
+from lakestreams.operators.workers import coded
 from lakestreams.testing.cases import Case, Suite
 from lakestreams.testing.difference import difference, text_of
 from lakestreams.testing.driver import require_sound
@@ -92,7 +93,7 @@ def _run_together(group: Sequence[Outcome], spark: SparkSession) -> None:
         raise  # of the topology, not of a case
     except Exception as error:  # noqa: BLE001 - the user's own expressions may fail on a case's records
         if len(group) == 1:
-            group[0].error = error
+            group[0].error = coded(error)
             return
         for one in group:  # one of them stops the job (a division by zero, say): each alone tells which
             _run_together([one], spark)

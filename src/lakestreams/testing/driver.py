@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakestreams.engine.runtime.tuning import Tuning
 from lakestreams.errors import InvalidOption, TopologyInvalid, WrongKind
 from lakestreams.evaluate import walk
+from lakestreams.operators.workers import coded_errors
 from lakestreams.testing.encode import encode
 from lakestreams.testing.histories import CLOCK, Histories, Piped
 from lakestreams.testing.results import Refused, Result, outputs, refused, to_result
@@ -52,7 +53,7 @@ class TopologyTestDriver:
         self._refused: list[Refused] = []
 
     def pipe(self, source: str, key: Any, value: Any, timestamp: int, *, partition: int = 0) -> None:
-        """One more record.
+        """Adds a record.
 
         Args:
             source: the source's name.
@@ -72,7 +73,7 @@ class TopologyTestDriver:
         self._pending.append(Piped(source, encode(key, node.key), encode(value, node.value), timestamp, partition))
 
     def advance(self, timestamp: int) -> None:
-        """Time goes on to here although no record comes, so that what waits for it comes out (as `idle_timeout` does).
+        """Moves time to this point without a record, as `idle_timeout` does, so that waiting rows come out.
 
         Args:
             timestamp: to which every task's clock moves, ms; a clock that is further stays where it is, and behind what
@@ -81,7 +82,7 @@ class TopologyTestDriver:
         self._pending.append(Piped(CLOCK, None, None, timestamp))
 
     def read(self, output: str | None = None) -> list[Result]:
-        """What came out of an output since it was last read, in order.
+        """The results of an output since it was last read, in order.
 
         Args:
             output: its name; may be left out if there is one only.
@@ -111,7 +112,7 @@ class TopologyTestDriver:
         return dict(self._tables[name])
 
     def refused(self) -> list[Refused]:
-        """The records that some step had no use for, so far: unreadable, late, or with a null where it matters."""
+        """The records that some step has refused so far: unreadable, late, or with a null that it cannot use."""
         self._process()
         return sorted(self._refused, key=lambda one: (one.cause, one.node, one.code))
 
@@ -129,7 +130,7 @@ class TopologyTestDriver:
         if not self._pending:
             return
         pieces, self._pending = self._pending, []
-        with self._tuning.utc():
+        with self._tuning.utc(), coded_errors():
             self._step(pieces)
 
     def _step(self, pieces: list[Piped]) -> None:

@@ -15,12 +15,15 @@ from lakestreams.formats import (
     Int,
     Json,
     JsonScalar,
+    JsonSchema,
     Long,
     RegistryJson,
     Short,
     Text,
     Uuid,
 )
+from lakestreams.formats.avro.formats import AvroFormat
+from lakestreams.formats.protobuf.formats import ProtobufFormat
 
 if TYPE_CHECKING:
     from lakestreams.formats.base import Format
@@ -35,7 +38,7 @@ def encode(value: Any, how: Format) -> bytes | None:
     Args:
         value: bytes as they are; None; text for `Text` and `Uuid`; an int for `Long`, `Int` and `Short`; either for `JsonScalar`; a dict for the formats of JSON, whose
             names and types are judged when it is read, as a topic's are; a column that is read from another field is
-            written there. For `DebeziumJson` it is the row; its update
+            written there; for `Avro` and `RegistryAvro` a dict of all columns, or the value of a schema that is no record, written by the declared schema; for `Protobuf` and `RegistryProtobuf` a dict of the fields that are set. For `DebeziumJson` it is the row; its update
             is written (pass bytes for any other event).
 
     Raises:
@@ -53,9 +56,15 @@ def encode(value: Any, how: Format) -> bytes | None:
             return UUID(value).bytes
     if isinstance(how, JsonScalar) and type(value) in (int, str):
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
-    if isinstance(how, Json | RegistryJson | ConnectJson | DebeziumJson) and isinstance(value, Mapping):
+    if isinstance(how, Json | RegistryJson | JsonSchema | ConnectJson | DebeziumJson) and isinstance(value, Mapping):
         text = json.dumps(_wrapped(how.places.put(value), how), ensure_ascii=False, default=str).encode("utf-8")
-        return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson) else text
+        return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson | JsonSchema) else text
+    if isinstance(how, AvroFormat):
+        with contextlib.suppress(TypeError, ValueError, KeyError):
+            return how.encoded(value)
+    if isinstance(how, ProtobufFormat) and isinstance(value, Mapping):
+        with contextlib.suppress(TypeError, ValueError, KeyError):
+            return how.encoded(value)
     message = f"{value!r} cannot be written as {how.describe()}"
     raise InvalidOption(message, hint="pass bytes to pipe a record that the format cannot read")
 

@@ -15,17 +15,18 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from lakestreams.engine.ingest.batches import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP, typed_rows
+from lakestreams.engine.ingest.bronze_rows import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP, typed_rows
 from lakestreams.engine.publish.quarantine import NULL_KEY
 from lakestreams.evaluate import walk
+from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.evaluate.joins import Rejected, Scopes
 from lakestreams.evaluate.sides import EXPECTATION
-from lakestreams.evaluate.walk import Inputs, Results, Scopes
 from lakestreams.expectations.rules import any_of, fields_of
 from lakestreams.operators.records import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
 from lakestreams.sql import quoted
 from lakestreams.topology.graph import passes_null_values, refuses_null_values
-from lakestreams.topology.steps import Repartition
+from lakestreams.topology.partitions import most_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -93,7 +94,7 @@ class Histories:
         self._spark = spark
         self._partitions = dict(partitions or {})
         counts = [self._partitions.get(source.topic, 1) for source in topology.sources]
-        self._stride = max([1, *counts, *(node.partitions for node in topology.nodes if isinstance(node, Repartition))])
+        self._stride = max([1, *counts, most_partitions(topology.nodes)])
         self._scopes = Scopes(self._stride, times or {}, retention or {}) if many else None
         self._olds = olds
         self._offsets: dict[tuple[str, int], int] = {}
@@ -104,7 +105,7 @@ class Histories:
         self._nulls: dict[str, list[int]] = {}
         self.piped: list[Piped] = []
 
-    def step(self, pieces: Sequence[Piped], *, keeps: bool = True) -> tuple[Results, list[walk.Rejected]]:
+    def step(self, pieces: Sequence[Piped], *, keeps: bool = True) -> tuple[Results, list[Rejected]]:
         """Processes further records, in this order.
 
         Args:
@@ -235,10 +236,10 @@ class Histories:
     def _reason(self, source: Source) -> Column:
         return F.coalesce(*(F.when(condition, F.lit(code)) for code, condition in self._codes(source).items()))
 
-    def _bad(self, source: Source, judged: DataFrame) -> list[walk.Rejected]:
+    def _bad(self, source: Source, judged: DataFrame) -> list[Rejected]:
         coordinates = [F.lit(source.topic).alias("source"), *map(F.col, ("partition", "offset", "attempt"))]
         return [
-            walk.Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
+            Rejected(source.name, code, judged.where(F.col("reason") == code).select(*coordinates))
             for code in self._codes(source)
         ]
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row
 
-    from lakestreams.evaluate.walk import Rejected, Results
+    from lakestreams.evaluate.inputs import Results
+    from lakestreams.evaluate.joins import Rejected
     from lakestreams.testing.histories import Histories
-    from lakestreams.topology.node import Sink
+    from lakestreams.topology.endpoints import Sink
 
 
 @dataclass(frozen=True)

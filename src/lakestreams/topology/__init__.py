@@ -1,1 +1,1 @@
-"""What the user declares: an immutable graph of sources, steps and outputs, checked whole before anything starts."""
+"""What the user declares: an immutable graph of sources, steps and outputs. It is checked whole before anything starts."""

@@ -38,7 +38,7 @@ class Aggregator:
 
 
 def count(of: Column | None = None) -> Aggregator:
-    """How many records, or of a table rows, the group has; of a column, how many values that are not null.
+    """The number of the group's records or rows; of a column, the number of values that are not null.
 
     A bigint; 0 where all have gone.
     """
@@ -46,7 +46,7 @@ def count(of: Column | None = None) -> Aggregator:
 
 
 def sum(of: Column) -> Aggregator:  # noqa: A001 - Kafka's and SQL's word
-    """The sum of a number, nulls counting as nothing; 0 where there is none, as from an initialiser.
+    """The sum of a number, without nulls; 0 if there is no value, as from an initialiser.
 
     Whole numbers give a bigint, decimals ten digits more. Doubles are added one after the other in the order of the
     records: the sum does not depend on how the input was cut, but what is subtracted again leaves its rounding
@@ -56,12 +56,12 @@ def sum(of: Column) -> Aggregator:  # noqa: A001 - Kafka's and SQL's word
 
 
 def avg(of: Column) -> Aggregator:
-    """The mean of a number's values that are not null; null where there is none. Added up as `sum` does."""
+    """The mean of a number's values that are not null; null if there is none. Added up as in `sum`."""
     return Aggregator("avg", of)
 
 
 def min(of: Column) -> Aggregator:  # noqa: A001 - SQL's word
-    """The smallest value that is not null. Of a table a change of the group reads the rows that it has then."""
+    """The smallest value that is not null. For a table, each change of the group reads its present rows."""
     return Aggregator("min", of)
 
 
@@ -71,12 +71,12 @@ def max(of: Column) -> Aggregator:  # noqa: A001 - SQL's word
 
 
 def last(of: Column) -> Aggregator:
-    """The value, null perhaps, of the record that came last; of a table, of the row that was written last."""
+    """The value of the last record, or of a table's row that was written last; it may be null."""
     return Aggregator("last", of)
 
 
 def collect(of: Column) -> Aggregator:
-    """All values in the order in which they came, nulls too; of a table, of the rows that the group has.
+    """All values in order, nulls included; for a table, the values of the rows that the group has.
 
     Each result holds them all: a group that grows without end is written out again at each change.
     """
@@ -84,7 +84,7 @@ def collect(of: Column) -> Aggregator:
 
 
 def fold(of: Column, *, initial: Column, add: Fold, subtract: Fold | None = None) -> Aggregator:
-    """Whatever can be said over columns, as Kafka Streams' initializer, adder and subtractor: one value at a time.
+    """Any function over columns, as Kafka Streams' initializer, adder and subtractor: one value at a time.
 
     Args:
         of: the value that each record brings.

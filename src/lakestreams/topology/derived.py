@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from lakestreams.errors import InvalidOption
+from lakestreams.errors.phrases import Either, Given, Option, Phrase
+from lakestreams.topology.durations import in_units
 from lakestreams.topology.kinds import (
     STREAM,
     TABLE,
@@ -22,20 +25,13 @@ from lakestreams.topology.kinds import (
 )
 from lakestreams.topology.mappers import columns
 from lakestreams.topology.node import Node, OneInput, Pin
-from lakestreams.topology.steps import (
-    DropAbsentDeletes,
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Map,
-    MapValues,
-    Merge,
-    Repartition,
-    SelectKey,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from lakestreams.errors import LakestreamsError
+
+_SHUTDOWN = Option("when_full", "shutdown")
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,7 @@ class ToTable(OneInput):
     takes: ClassVar[Sort | None] = STREAM
     stateful: ClassVar[bool] = True
     _word: ClassVar[str] = "to_table"
+    _does: ClassVar[str] = "each record its key's new row"
     null_deletes: ClassVar[bool] = True
     begins_changes: ClassVar[bool] = True
     sends_old: ClassVar[SendsOld] = "if_stored"
@@ -71,6 +68,7 @@ class ToStream(OneInput):
 
     takes: ClassVar[Sort | None] = TABLE
     _word: ClassVar[str] = "to_stream"
+    _does: ClassVar[str] = "each change a record"
     tells_deletions: ClassVar[bool] = True
     hears_deletions: ClassVar[bool] = True
 
@@ -100,6 +98,7 @@ class Aggregate(OneInput):
     reads_old: ClassVar[bool] = True
     condenses: ClassVar[bool] = True
     role: ClassVar[Role] = "aggregate"
+    choices: ClassVar[Mapping[str, Any]] = {"verb": AggregateVerb, "emit": Changes, "empty": EmptyGroup}
 
     verb: AggregateVerb
     group: GroupMapper | None = None
@@ -202,6 +201,37 @@ class Aggregate(OneInput):
         empty = [] if self.group is None else [f"empty {self.empty}"]
         return [*lines, ", ".join((f"emit {self.emit}", *empty))]
 
+    @property
+    def box(self) -> list[str]:
+        """Groups, windows, what comes out."""
+        lines = ["grouped by key" if self.group is None else "grouped by a new key"]
+        if self.windows is not None:
+            size, advance, grace = map(in_units, (self.windows.size_ms, self.windows.advance_ms, self.windows.grace_ms))
+            if self.windows.advance_ms == self.windows.size_ms:
+                lines.append(f"windows of {size}, grace {grace}")
+            else:
+                lines += [f"windows of {size} every {advance}", f"grace {grace}"]
+        return [*lines, *([f"emit {self.emit}"] if self.emit != "every_change" else [])]
+
+    def faults(self) -> Iterator[LakestreamsError]:
+        """A verb without its function, windows that are none."""
+        yield from super().faults()
+        needed = {"reduce": self.add, "aggregate": self.aggregators}
+        if self.verb in needed and not callable(needed[self.verb]):
+            text = f"{self.verb}() takes a function, not {needed[self.verb]!r}"
+            yield InvalidOption(text, hint='such as lambda row: {"total": agg.sum(row.amount)}', where=self.where)
+        if self.group is not None and self.windows is not None:
+            yield InvalidOption("a table's rows have no windows, only a stream's records do", where=self.where)
+        windows = self.windows
+        if windows is None:
+            return
+        if windows.size_ms < 1 or not 1 <= windows.advance_ms <= windows.size_ms:
+            text = f"windows of {windows.size_ms} ms, {windows.advance_ms} ms apart"
+            hint = "a size above zero, and an advance from 1 ms to the size"
+            yield InvalidOption(text, hint=hint, where=self.where, option="windows", given=windows)
+        if windows.grace_ms < 0:
+            yield InvalidOption.negative("grace", windows.grace_ms, self.where)
+
 
 @dataclass(frozen=True)
 class Suppress(OneInput):
@@ -222,6 +252,7 @@ class Suppress(OneInput):
     sends_old: ClassVar[SendsOld] = "as_input"
     condenses: ClassVar[bool] = True
     role: ClassVar[Role] = "buffer"
+    choices: ClassVar[Mapping[str, Any]] = {"when_full": WhenFull}
 
     until_ms: int | None = None
     max_records: int | None = None
@@ -298,8 +329,42 @@ class Suppress(OneInput):
         bounds = [] if self.max_records is None else [f"max_records {self.max_records}", f"when_full {self.when_full}"]
         return [", ".join((until, *bounds))]
 
+    @property
+    def box(self) -> list[str]:
+        """How long updates wait, and how many."""
+        until = "until window closes" if self.until_ms is None else f"until {in_units(self.until_ms)}"
+        return [
+            until,
+            *([] if self.max_records is None else [f"max_records {self.max_records}, then {self.when_full}"]),
+        ]
 
-Step: TypeAlias = (
-    MapValues | Filter | DropAbsentDeletes | SelectKey | Map | FlatMapValues | FlatMap | Merge | Repartition
-    | ToTable | ToStream
-)  # fmt: skip
+    def faults(self) -> Iterator[LakestreamsError]:
+        """Source: Kafka Streams' SuppressedInternal, GraphGraceSearchUtil; semantics section 8.2."""
+        yield from super().faults()
+        if self.until_ms is None and self.parent.is_table and self.parent.key_windows is None:
+            text = f"the rows of {self.parent.name} have no windows that could close"
+            yield InvalidOption(text, hint="suppress a windowed aggregate, or give a time", where=self.where)
+        if self.until_ms is not None and self.until_ms < 0:
+            yield InvalidOption.negative("until", self.until_ms, self.where)
+        yield from self._bound_faults()
+        if self.parent.history_ms is not None:
+            text = f"{self.parent.name} is versioned: its rows cannot be held back"
+            way = Either(python="leave as_of out", file="leave history out")
+            yield InvalidOption(text, hint=Phrase(way, ", or join it first"), where=self.where)
+
+    def _bound_faults(self) -> Iterator[LakestreamsError]:
+        if self.max_records is not None and (type(self.max_records) is not int or self.max_records < 1):
+            hint = "a whole number, 1 or more; or none, for any number"
+            text = Phrase(Given("max_records", self.max_records), " is not a count")
+            yield InvalidOption(text, hint=hint, where=self.where)
+        if self.max_records is None and self.when_full == "shutdown":
+            yield InvalidOption(
+                Phrase(_SHUTDOWN, " without max_records: nothing is ever full"),
+                hint=Phrase(Option("max_records", 10_000), ", or leave when_full out"),
+                where=self.where,
+                option="when_full",
+                given="shutdown",
+            )
+        if self.until_ms is None and self.max_records is not None and self.when_full == "emit":
+            early = "a window's final row cannot come out early"
+            yield InvalidOption(early, hint=Phrase(_SHUTDOWN, ", or no max_records"), where=self.where)

@@ -22,6 +22,7 @@ _UNITS_MS = {
     "d": 86_400_000,
     "day": 86_400_000,
 }
+_SHORT_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 _NUMBER = r"^\s*(-?\d+(?:\.\d+)?)\s*"
 _MS = re.compile(_NUMBER + r"(ms)\s*$")
 _TEXT = re.compile(_NUMBER + r"([a-zA-Z]+?)s?\s*$")
@@ -29,30 +30,37 @@ _TEXT = re.compile(_NUMBER + r"([a-zA-Z]+?)s?\s*$")
 Duration = str | timedelta
 
 
-def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False) -> int:
+def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, word: str | None = None) -> int:
     """Milliseconds of a duration such as `"10 minutes"`, `"1.5 s"`, `"250 ms"` or a timedelta.
 
     Args:
         duration: the text or timedelta.
         what: the option it belongs to, for the message.
         signed: whether it may be negative, such as `"-3 s"`: the bounds of a window may.
+        word: what the option takes beside durations, for the message.
 
     Raises:
         InvalidDuration: if it is neither, negative without `signed`, or finer than a millisecond.
     """
+    shown = f"{what} {duration!r}" if word is None else f'{what} (or "{word}") {duration!r}'
     if isinstance(duration, timedelta):
         ms = Decimal(duration // timedelta(microseconds=1)) / 1_000
     else:
         # "ms" ends in the plural's s, so it is looked up before the s is taken off
         match = _MS.match(str(duration)) or _TEXT.match(str(duration))
         if match is None or match[2].lower() not in _UNITS_MS:
-            msg = f"{what} {duration!r} is not a duration"
-            raise InvalidDuration(msg)
+            raise InvalidDuration(f"{shown} is not a duration", option=what, given=duration)
         ms = Decimal(match[1]) * _UNITS_MS[match[2].lower()]  # exact: in floats 1.001 s is no whole number of ms
     if (ms < 0 and not signed) or ms != int(ms):
-        msg = f"{what} {duration!r} must be {'' if signed else 'zero or more, '}in whole milliseconds"
-        raise InvalidDuration(msg)
+        msg = f"{shown} must be {'' if signed else 'zero or more, '}in whole milliseconds"
+        raise InvalidDuration(msg, option=what, given=duration)
     return int(ms)
+
+
+def in_units(ms: int) -> str:
+    """A duration in the largest unit that gives a whole number, as drawings show it: `5 min`, `1500 ms`."""
+    unit, unit_ms = next(((unit, unit_ms) for unit, unit_ms in _SHORT_MS if ms and ms % unit_ms == 0), ("ms", 1))
+    return f"{ms // unit_ms} {unit}"
 
 
 def to_text(ms: int) -> str:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from lakestreams.formats.time import EventTime
+from lakestreams.errors import FormatUnfit, InvalidFormat, InvalidName, InvalidOption, UnknownColumn
+from lakestreams.errors.phrases import Given, Phrase
+from lakestreams.formats.base import Format, WritableFormat
+from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES, EventTime
+from lakestreams.sql import NAME_HINT, name_fault
+from lakestreams.topology.durations import in_units
 from lakestreams.topology.kinds import (
     DAY_MS,
+    DELTA_TOPIC,
     GLOBAL,
+    STREAM,
+    TABLE,
     ExpectationAction,
     NullValues,
     Role,
@@ -16,15 +24,30 @@ from lakestreams.topology.kinds import (
     SinkMode,
     Sort,
     SourceKind,
+    StreamMode,
     TableChanges,
+    TableMode,
 )
 from lakestreams.topology.mappers import listed, shown
-from lakestreams.topology.node import Node, Pin, Sink
+from lakestreams.topology.merging import merge_fault
+from lakestreams.topology.names import PATH, PIPELINE, TOPIC, TOPIC_HINT
+from lakestreams.topology.names import TABLE as TABLE_NAME
+from lakestreams.topology.node import Node, OneInput, Pin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from lakestreams.formats.base import Format
+    from lakestreams.errors import LakestreamsError
+
+_CHANGES_WORDS: dict[TableChanges, str] = {
+    "cdf": "by its change data feed",
+    "snapshot": "by comparing it with what was read before",
+}
+_SINK_WORDS: dict[SinkMode, str] = {
+    "append": "appended",
+    "merge": "merged by key",
+    "changes": "appended change by change",
+}
 
 
 @dataclass(frozen=True)
@@ -53,6 +76,12 @@ class Source(Node):
     begins_changes: ClassVar[bool] = True
     sends_old: ClassVar[SendsOld] = "if_stored"
     role: ClassVar[Role] = "source"
+    choices: ClassVar[Mapping[str, Any]] = {
+        "kind": SourceKind,
+        "null_values": NullValues,
+        "keys_not_null": ExpectationAction,
+        "changes": TableChanges,
+    }
 
     topic: str
     kind: SourceKind
@@ -78,13 +107,18 @@ class Source(Node):
         """As it is declared."""
         return GLOBAL if self.kind == "global_table" else self.kind
 
+    @property
+    def has_partitions(self) -> bool:
+        """A topic has some; a Delta table has one."""
+        return not self.delta
+
     def pins(self) -> tuple[Pin, ...] | None:
         """Itself, unless it is a Delta table, which nobody has partitioned by key."""
         return None if self.delta is not None else (self,)
 
     def partition_count(self, partitions: Mapping[str, int]) -> int | None:
-        """The topic's."""
-        return partitions.get(self.topic)
+        """The topic's; a Delta table has none."""
+        return partitions.get(self.topic) if self.delta is None else None
 
     @property
     def headline(self) -> str:
@@ -111,6 +145,99 @@ class Source(Node):
             lines.append(f"versioned, history {self.history_ms} ms")
         return lines
 
+    @property
+    def caption(self) -> str:
+        """What it is read as."""
+        return self.kind.replace("_", " ")
+
+    @property
+    def box(self) -> list[str]:
+        """Where records come from, if its name does not say it; history."""
+        lines = []
+        if self.delta is not None:
+            lines.append(f"delta {self.delta}")
+            lines.extend([f"changes {self.changes}"] if self.kind != "stream" else [])
+        elif self.topic != self.name:
+            lines.append(f"topic {self.topic}")
+        return [*lines, *([f"versioned, history {in_units(self.history_ms)}"] if self.history_ms is not None else [])]
+
+    def plan(self, kernel: str | None) -> str:
+        """What is read into bronze."""
+        del kernel
+        if self.delta is None:
+            return f"topic {self.topic} read as a {self.kind} into bronze; parsed once: {self.value.describe()}"
+        how = "its appends" if self.kind == "stream" else _CHANGES_WORDS[self.changes]
+        return f"delta {self.delta} read as a {self.kind} into bronze, {how}: {self.value.describe()}"
+
+    def faults(self) -> Iterator[LakestreamsError]:
+        """History, names and options of a topic or a Delta table, the column of the event time."""
+        yield from self.name_faults()
+        yield from self._history_faults()
+        if self.name and not TOPIC.match(self.topic if self.delta is None else self.topic[len(DELTA_TOPIC) :]):
+            text = f"topic name {self.topic!r}"
+            yield InvalidName(text, hint=TOPIC_HINT, where=self.where, option="topic", given=self.topic)
+        yield from self._delta_faults()
+        if self.bronze is not None and not PIPELINE.match(self.bronze):
+            text = f"bronze table {self.bronze!r}"
+            yield InvalidName(text, where=self.where, option="bronze", given=self.bronze)
+        yield from self._time_faults()
+        yield from self.choice_faults()
+
+    def _history_faults(self) -> Iterator[LakestreamsError]:
+        if self.history_ms is not None and self.kind != "table":
+            text = f"a {self.kind.replace('_', ' ')} cannot be versioned, only a table"
+            yield InvalidOption(text, hint="leave history_ms out", where=self.where)
+        elif self.history_ms is not None and self.history_ms < 0:
+            yield InvalidOption.negative("history", self.history_ms, self.where)
+
+    def _delta_faults(self) -> Iterator[LakestreamsError]:
+        if self.delta is not None and not (TABLE_NAME.match(self.delta) or PATH.match(self.delta)):
+            hint = "catalog.schema.table, schema.table, or a path with a slash in it"
+            yield InvalidName(f"Delta table {self.delta!r}", hint=hint, where=self.where)
+        if self.delta is None and (self.changes != "cdf" or self.ignore_changes):
+            given: str | Given = "ignore_changes" if self.ignore_changes else Given("changes", self.changes)
+            option = "ignore_changes" if self.ignore_changes else "changes"
+            text = Phrase(given, " is for Delta tables; this reads a topic")
+            yield InvalidOption(text, hint="give delta=...", where=self.where, option=option)
+        elif self.kind == "stream" and self.changes != "cdf":
+            reason = " compares the rows of keys, and a stream's records have none of their own"
+            text = Phrase(Given("changes", self.changes), reason)
+            yield InvalidOption(text, hint="read it as a table, or leave changes out", where=self.where)
+        elif self.kind != "stream" and self.ignore_changes:
+            wrong = "ignore_changes is for streams; a table is made of updates and deletes"
+            yield InvalidOption(wrong, hint="leave it out", where=self.where, option="ignore_changes", given=True)
+
+    def _time_faults(self) -> Iterator[LakestreamsError]:
+        column = self.event_time.field
+        types = {one.name: one.type for one in self.value.fields}
+        if column is not None and column not in types:
+            hint = f"the value has: {', '.join(types)}"
+            text = f"event_time names {column!r}, which the value lacks"
+            yield UnknownColumn(text, hint=hint, where=self.where, option="event_time", given=column)
+        elif column is not None and types[column] not in (*NUMBER_TYPES, *TIME_TYPES):
+            hint = f"one of {', '.join((*NUMBER_TYPES, *TIME_TYPES))}; numbers are ms since the epoch"
+            text = f"event_time column {column!r} is a {types[column]}"
+            yield InvalidOption(text, hint=hint, where=self.where, option="event_time", given=column)
+
+
+@dataclass(frozen=True)
+class Sink(OneInput):
+    """An output."""
+
+    hears_deletions: ClassVar[bool] = True
+    one_of_one: ClassVar[bool] = True
+    role: ClassVar[Role] = "sink"
+
+    @property
+    def makes(self) -> Sort:
+        """A stream's records, or a table's rows."""
+        return TABLE if self.parent.is_table else STREAM
+
+    def wrong_inputs(self) -> Iterator[str]:
+        """A stream or a table."""
+        if self.parent.makes == GLOBAL:
+            yield f"{self.parent.name} is a global table, which every task holds whole; it is no output"
+
 
 @dataclass(frozen=True)
 class DeltaSink(Sink):
@@ -125,11 +252,23 @@ class DeltaSink(Sink):
     """
 
     _word: ClassVar[str] = "to_delta"
+    has_layout: ClassVar[bool] = True
+    choices: ClassVar[Mapping[str, Any]] = {"mode": SinkMode}
 
     cluster_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     mode: SinkMode = "append"
     change_feed: bool = False
+
+    @property
+    def appends(self) -> bool:
+        """As it is declared."""
+        return self.mode == "append"
+
+    @property
+    def upserts(self) -> bool:
+        """As it is declared."""
+        return self.mode == "merge"
 
     @property
     def headline(self) -> str:
@@ -141,6 +280,50 @@ class DeltaSink(Sink):
         """The table's layout."""
         layouts = {"cluster by": self.cluster_by, "partition by": self.partition_by}
         return [f"{layout} {listed(names)}" for layout, names in layouts.items() if names]
+
+    @property
+    def qualities(self) -> tuple[str, ...]:
+        """How it is written."""
+        return (self.mode,)
+
+    @property
+    def box(self) -> list[str]:
+        """The table's layout."""
+        layouts = {"cluster by": self.cluster_by, "partition by": self.partition_by}
+        return [f"{layout} {', '.join(names)}" for layout, names in layouts.items() if names]
+
+    def plan(self, kernel: str | None) -> str:
+        """How it is written."""
+        del kernel
+        words = _SINK_WORDS[self.mode] if self.is_table or self.mode != "merge" else "merged by record"
+        return f"{self.parent.name} {words}, one commit a cycle"
+
+    def faults(self) -> Iterator[LakestreamsError]:
+        """Names that tables cannot carry, a mode that does not fit."""
+        yield from super().faults()
+        if self.name and not TABLE_NAME.match(self.name):
+            yield InvalidName(f"table name {self.name!r}", where=self.where)
+        for name in (*self.cluster_by, *self.partition_by):
+            fault = name_fault(name)
+            if fault is not None:
+                text = f"cluster_by or partition_by: {fault}"
+                yield InvalidName(text, hint=NAME_HINT, where=self.where, option="cluster_by", given=name)
+        if self.cluster_by and self.partition_by:
+            text = "cluster_by and partition_by exclude each other"
+            yield InvalidOption(text, where=self.where, option="cluster_by")
+        yield from self._mode_faults()
+
+    def _mode_faults(self) -> Iterator[LakestreamsError]:
+        fitting = get_args(TableMode if self.parent.is_table else StreamMode)
+        if self.mode in get_args(SinkMode) and self.mode not in fitting:
+            text = Phrase(Given("mode", self.mode), f" does not fit {self.parent.name}, a {self.parent.makes}")
+            yield InvalidOption(text, hint=f"it takes {', '.join(fitting)}", where=self.where, takes=fitting)
+        elif self.mode == "merge" and not self.parent.is_table:
+            fault = merge_fault(self.parent)
+            if fault is not None:
+                hint = "append every result; the record that one is of is _lineage.contributors[0]"
+                wrong = f"mode merge: {fault}"
+                yield InvalidOption(wrong, hint=hint, where=self.where, option="mode", given="merge")
 
 
 @dataclass(frozen=True)
@@ -176,3 +359,38 @@ class KafkaSink(Sink):
         """Its formats."""
         key, value = ("json(all columns)" if how is None else how.describe() for how in (self.key, self.value))
         return [f"key {key}, value {value}"]
+
+    @property
+    def qualities(self) -> tuple[str, ...]:
+        """What it gets."""
+        return (self.content,)
+
+    @property
+    def box(self) -> list[str]:
+        """What can be relied on."""
+        return ["at least once"]
+
+    def plan(self, kernel: str | None) -> str:
+        """What is written, and what a run that fails does to it."""
+        del kernel
+        each = "change by change" if self.is_table else "record by record"
+        again = "a run that fails repeats its cycle, with equal ids"
+        return f"{self.parent.name} written to the topic {each}, at least once: {again}"
+
+    def faults(self) -> Iterator[LakestreamsError]:
+        """A name that no topic has, formats that cannot be written."""
+        yield from super().faults()
+        if self.name and not TOPIC.match(self.name):
+            text = f"topic name {self.name!r}"
+            yield InvalidName(text, hint=TOPIC_HINT, where=self.where, option="topic", given=self.name)
+        # users without a type checker pass anything
+        formats: dict[str, object] = {"key": self.key, "value": self.value}
+        for side, given in formats.items():
+            if given is not None and not isinstance(given, Format):
+                wrong = Phrase(Given(side, given), " is not a format")
+                hint = 'such as Text("user") or Json("ms int, page string")'
+                yield InvalidFormat(wrong, hint=hint, where=self.where)
+            elif isinstance(given, Format) and not isinstance(given, WritableFormat):
+                hint = "write it as Text, Long or Json; without a format it is a JSON object of all columns"
+                unfit = f"{side}: {given.describe()} can be read only"
+                yield FormatUnfit(unfit, hint=hint, where=self.where, option=side, given=given)

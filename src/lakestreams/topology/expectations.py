@@ -14,10 +14,13 @@ from types import CellType, CodeType, NoneType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from lakestreams.errors import InvalidName, InvalidOption
+from lakestreams.errors.phrases import Given, Phrase
+from lakestreams.errors.places import NodePlace
 from lakestreams.topology.durations import Duration, to_ms
 
 if TYPE_CHECKING:
     from lakestreams.topology.kinds import Predicate
+    from lakestreams.topology.node import Node
 
 RuleAction = Literal["warn", "drop", "fail"]
 InvariantAction = Literal["warn", "fail"]
@@ -51,7 +54,7 @@ class Rule:
             InvalidName: for an unfit name.
             InvalidOption: for an unknown action, or an empty condition.
         """
-        where = f'expectation "{self.name}"'
+        where = NodePlace("expectation", self.name)
         name, condition = self.name, self.condition
         if not _NAME.match(str(name)):
             message = f"{self.name!r} is no name of an expectation"
@@ -59,8 +62,7 @@ class Rule:
                 message, hint="letters, digits, space, dot, _ and -, beginning with a letter", where=where
             )
         if self.action not in ("warn", "drop", "fail"):
-            message = f"action={self.action!r} is none of warn, drop, fail"
-            raise InvalidOption(message, where=where)
+            raise InvalidOption.none_of("action", self.action, ("warn", "drop", "fail"), where)
         if not callable(condition) and not str(condition or "").strip():
             message = f"the condition {condition!r} is neither SQL nor a function"
             raise InvalidOption(message, hint="""such as "amount > 0" """.strip(), where=where)
@@ -136,33 +138,57 @@ class Invariant:
             InvalidOption: then.
         """
         if self.action not in ("warn", "fail"):
-            message = f"action={self.action!r} is none of warn, fail"
+            message = Phrase(Given("action", self.action), " is none of warn, fail")
             raise InvalidOption(message, hint="an invariant judges many rows: none of them can be dropped for it",
-                                where=f'invariant "{self.name}"')  # fmt: skip
+                                where=NodePlace("invariant", self.name))  # fmt: skip
 
     def describe(self) -> str:
         """The invariant in a line."""
         options = [f"{one.name} {getattr(self, one.name)}" for one in fields(self) if one.name != "action"]
         return f"invariant {self.name}: {', '.join((*options, self.action))}"
 
+    def unfit(self, node: Node) -> str | None:
+        """Why the invariant says nothing of a node's rows; None if it fits."""
+        raise NotImplementedError
+
+
+class _OfSources(Invariant):
+    def unfit(self, node: Node) -> str | None:
+        return None if node.role == "source" else "it is one of sources"
+
+
+class _OfPartitions(_OfSources):
+    def unfit(self, node: Node) -> str | None:
+        return super().unfit(node) or (None if node.has_partitions else "a Delta table has one partition")
+
+
+class _OfJoins(Invariant):
+    def unfit(self, node: Node) -> str | None:
+        return None if node.role == "join" else "it is one of joins"
+
+
+class _OfStreamJoins(_OfJoins):
+    def unfit(self, node: Node) -> str | None:
+        return super().unfit(node) or ("a table has one row a key" if node.is_table else None)
+
 
 @dataclass(frozen=True)
-class FanOut(Invariant):
-    """Of a join: at most so many results of one record of the left side, whenever they come."""
+class FanOut(_OfStreamJoins):
+    """Of a join: a bound for the matched results of one left record, over all cycles."""
 
     name: ClassVar[str] = "fan_out"
     at_most: int = 1
 
 
 @dataclass(frozen=True)
-class OneOutcomePerLeft(Invariant):
+class OneOutcomePerLeft(_OfStreamJoins):
     """Of a join: no record of the left side comes out both matched and unmatched, or unmatched twice."""
 
     name: ClassVar[str] = "one_outcome_per_left"
 
 
 @dataclass(frozen=True)
-class MatchRate(Invariant):
+class MatchRate(_OfJoins):
     """Of a left or outer join: the share of matched results over a span of stream time.
 
     Attributes:
@@ -181,15 +207,25 @@ class MatchRate(Invariant):
         """The span in ms."""
         return to_ms(self.over, "over")
 
+    def unfit(self, node: Node) -> str | None:
+        """It fits joins that tell what met nothing."""
+        return super().unfit(node) or (
+            None if node.keeps_unmatched else "an inner join does not tell what met nothing; a left_join does"
+        )
+
 
 @dataclass(frozen=True)
-class ForeignKeyExists(Invariant):
-    """Of a foreign-key left join: each row of the left table names a row that is there.
+class ForeignKeyExists(_OfJoins):
+    """Of a foreign-key left join: each row of the left table names an existing row.
 
     Those that do not are listed as orphans (`lakestreams quarantine orphans`), until the row comes.
     """
 
     name: ClassVar[str] = "foreign_key_exists"
+
+    def unfit(self, node: Node) -> str | None:
+        """It fits joins that know which rows name one that is not there."""
+        return super().unfit(node) or (None if node.tells_orphans else "it is one of foreign-key left joins of tables")
 
 
 @dataclass(frozen=True)
@@ -210,6 +246,12 @@ class UniqueKey(Invariant):
         """The span in ms."""
         return to_ms(self.within, "within")
 
+    def unfit(self, node: Node) -> str | None:
+        """It fits Delta tables that are appended to."""
+        if not node.appends:
+            return "it is one of outputs that are appended to"
+        return None if self.columns else "it names no columns"
+
 
 @dataclass(frozen=True)
 class NoDuplicateResult(Invariant):
@@ -217,10 +259,14 @@ class NoDuplicateResult(Invariant):
 
     name: ClassVar[str] = "no_duplicate_result"
 
+    def unfit(self, node: Node) -> str | None:
+        """It fits everything that has results."""
+        return "it is one of steps and outputs" if node.role == "source" else None
+
 
 @dataclass(frozen=True)
-class Lateness(Invariant):
-    """Of a source: no record lies further behind its partition's stream time than this."""
+class Lateness(_OfSources):
+    """Of a source: no record is further behind its partition's stream time than this."""
 
     name: ClassVar[str] = "lateness"
     at_most: Duration = "1 hour"
@@ -232,7 +278,7 @@ class Lateness(Invariant):
 
 
 @dataclass(frozen=True)
-class TimeSkew(Invariant):
+class TimeSkew(_OfJoins):
     """Of a join of two streams: the stream times of its sides lie no further apart than this after a cycle."""
 
     name: ClassVar[str] = "time_skew"
@@ -243,9 +289,13 @@ class TimeSkew(Invariant):
         """The bound in ms."""
         return to_ms(self.at_most, "at_most")
 
+    def unfit(self, node: Node) -> str | None:
+        """It fits joins whose sides have a clock each."""
+        return super().unfit(node) or (None if node.joins_streams else "it is one of joins of two streams")
+
 
 @dataclass(frozen=True)
-class KeyOnHomePartition(Invariant):
+class KeyOnHomePartition(_OfPartitions):
     """Of a source: each record lies on the partition that this partitioner gives its key's bytes."""
 
     name: ClassVar[str] = "key_on_home_partition"
@@ -253,7 +303,7 @@ class KeyOnHomePartition(Invariant):
 
 
 @dataclass(frozen=True)
-class OneKeyOnePartition(Invariant):
+class OneKeyOnePartition(_OfPartitions):
     """Of a source: no key lies in two partitions; between them its records have no defined order.
 
     Attributes:
@@ -265,7 +315,7 @@ class OneKeyOnePartition(Invariant):
 
 
 @dataclass(frozen=True)
-class Skew(Invariant):
+class Skew(_OfPartitions):
     """Of a source: no partition has more than this share of a cycle's records.
 
     Attributes:
@@ -280,9 +330,13 @@ class Skew(Invariant):
 
 @dataclass(frozen=True)
 class Layout(Invariant):
-    """Of an output: its table is clustered or partitioned as the pipeline declares; looked at when a run begins."""
+    """Of an output: its table is clustered or partitioned as declared; checked when a run begins."""
 
     name: ClassVar[str] = "layout"
+
+    def unfit(self, node: Node) -> str | None:
+        """It fits Delta tables."""
+        return None if node.has_layout else "it is one of outputs that are Delta tables"
 
 
 INVARIANTS: Final[dict[str, type[Invariant]]] = {
@@ -294,9 +348,6 @@ INVARIANTS: Final[dict[str, type[Invariant]]] = {
 }  # fmt: skip
 # Judged record by record while they are read, as rules are.
 OF_RECORDS: Final = (Lateness, KeyOnHomePartition)
-OF_SOURCES: Final = (*OF_RECORDS, OneKeyOnePartition, Skew)
-OF_JOINS: Final = (FanOut, OneOutcomePerLeft, MatchRate, ForeignKeyExists, TimeSkew)
-OF_OUTPUTS: Final = (UniqueKey,)
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,13 @@ class Fields:
         """Whether there is a column of that name."""
         return name in self._columns
 
-    def sql(self, name: str) -> str:
-        """The SQL text that refers to a column; for expressions that are text themselves."""
+    def sql(self, name: str, where: str | None = None) -> str:
+        """The SQL text that refers to a column; for expressions that are text themselves.
+
+        Args:
+            name: the column.
+            where: where it is named, if that is known better than by the step.
+        """
         if name in self._columns:
             return self._columns[name]
         near = difflib.get_close_matches(name, self._columns, n=1)
@@ -74,7 +79,9 @@ class Fields:
             UnknownColumn(
                 f"{self._owner} has no column {name!r}",
                 hint=f"{hint}{self._owner} has: {', '.join(self._columns)}",
-                where=self._where,
+                where=where or self._where,
+                given=name,
+                takes=tuple(self._columns),
             )
         )
         return "null"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestreams.topology.endpoints import Source
-from lakestreams.topology.node import Join
+from lakestreams.topology.joins import Join
 from lakestreams.topology.old_values import quiet_filters
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from lakestreams.topology.kinds import Overlap
     from lakestreams.topology.node import Node
-    from lakestreams.topology.steps import Merge, Repartition
+    from lakestreams.topology.steps import Merge
 
 
 def sources_of(node: Node) -> tuple[Source, ...]:
@@ -169,7 +169,7 @@ def is_rekeyed(node: Node) -> bool:
     return node.makes_key or any(map(is_rekeyed, node.parents))
 
 
-def keeps_null_keys(node: Repartition, nodes: Sequence[Node]) -> bool:
+def keeps_null_keys(node: Node, nodes: Sequence[Node]) -> bool:
     """Whether a repartition lets null keys pass, as Kafka Streams does where any join behind it has a use for them.
 
     Such joins give a record without a key as an unmatched one (KIP-962, `NodesWithRelaxedNullKeyJoinDownstream`).
@@ -182,7 +182,7 @@ def keeps_null_keys(node: Repartition, nodes: Sequence[Node]) -> bool:
     for other in nodes:
         if any(parent.name in behind for parent in other.parents):
             behind.add(other.name)
-            if isinstance(other, Join) and not other.is_table and other.how != "inner":
+            if other.keeps_unmatched and not other.is_table:
                 return True
     return False
 
@@ -201,6 +201,20 @@ def held_before_ms(node: Node) -> int:
     A join that waits for `w` has let out, at a clock of `c`, all that is older than `c - w`; what it still holds is not.
     """
     return max((parent.longest_wait_ms + held_before_ms(parent) for parent in node.parents), default=0)
+
+
+def delays_before_ms(node: Node) -> int:
+    """How far a node's rows may lie behind its clock, at most, because they have waited on their way, ms."""
+    return max((parent.longest_delay_ms + delays_before_ms(parent) for parent in node.parents), default=0)
+
+
+def closes_too_soon(nodes: Sequence[Node]) -> Iterator[tuple[Node, int]]:
+    """Nodes whose windows may close before rows that have waited come to them, and by how much too soon, ms."""
+    for node in nodes:
+        closes = node.span is not None and (node.joins_streams or not node.waits)  # a buffer refuses nothing
+        missing_ms = delays_before_ms(node) - node.least_slack_ms
+        if closes and missing_ms > 0:
+            yield node, missing_ms
 
 
 def lets_out_before(node: Node) -> bool:

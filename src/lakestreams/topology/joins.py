@@ -1,12 +1,13 @@
-"""The joins, one class for each pair of kinds of inputs."""
+"""What all joins have, and those whose sides are equals: of two streams, and of two tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from lakestreams.errors import InvalidOption
+from lakestreams.topology.durations import in_units
 from lakestreams.topology.kinds import (
-    GLOBAL,
     STREAM,
     TABLE,
     AnyJoiner,
@@ -15,13 +16,119 @@ from lakestreams.topology.kinds import (
     JoinKind,
     Mapper,
     OuterJoinKind,
+    Role,
     Rules,
     SendsOld,
     Sort,
     WindowStore,
 )
-from lakestreams.topology.mappers import columns
-from lakestreams.topology.node import Join, Node
+from lakestreams.topology.mappers import ByName, columns
+from lakestreams.topology.node import Node, Pin, TwoInputs, once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakestreams.errors import LakestreamsError
+
+
+@dataclass(frozen=True)
+class Join(TwoInputs):
+    """A join of any shape.
+
+    Attributes:
+        how: which rows come out though they have met none.
+        sides: what the left input must make, and what the right one.
+        shape: what the sides are, such as `stream-table`; with how they find each other, if not by key.
+    """
+
+    role: ClassVar[Role] = "join"
+
+    how: OuterJoinKind
+
+    sides: ClassVar[tuple[Sort, Sort]]
+    shape: ClassVar[str]
+    choices: ClassVar[Mapping[str, Any]] = {"how": JoinKind, "co_partitioning": CoPartitioning}
+    gathers: ClassVar[bool] = True
+    stateful: ClassVar[bool] = True
+
+    @property
+    def word(self) -> str:
+        """The verb with which it is declared."""
+        return "join" if self.how == "inner" else f"{self.how}_join"
+
+    @property
+    def keeps_unmatched(self) -> bool:
+        """All but inner joins do."""
+        return self.how != "inner"
+
+    @property
+    def reach_ms(self) -> int:
+        """How far apart in time two records that meet can be, at most; 0 where times do not decide it."""
+        return 0
+
+    @property
+    def follows_strictly(self) -> bool:
+        """Whether a side's clock is its partition's stream time where no join made its rows."""
+        return True
+
+    @property
+    def joiner(self) -> AnyJoiner | None:
+        """Makes a result's value of both sides; None: it has all their columns."""
+        return None
+
+    @property
+    def co_partitioning(self) -> CoPartitioning | None:
+        """What to do if the sides have different partition counts; None: the join does not need equal ones."""
+        return None
+
+    @property
+    def makes(self) -> Sort:
+        """As its left side: looking up in a table leaves a stream a stream."""
+        return self.sides[0]
+
+    def wrong_inputs(self) -> Iterator[str]:
+        """Each side has what it takes."""
+        for side, parent, wanted in zip(("left", "right"), self.parents, self.sides, strict=True):
+            if parent.makes != wanted:
+                found = f"the {side} side of a {self.shape} join is {parent.name}, a {parent.makes}"
+                yield f"{found}; it takes a {wanted}"
+
+    def pins(self) -> tuple[Pin, ...] | None:
+        """The left side's; those of both where both must lie alike."""
+        if self.co_partitioning is None:
+            return self.left.pins()
+        right = self.right.pins() if self.co_partitioning == "require" else None
+        return once(self.left.pins() or (), right or ())
+
+    @property
+    def lookup(self) -> list[str]:
+        """How the right side's row is found, where it is a row."""
+        return []
+
+    @property
+    def bounds(self) -> list[str]:
+        """The window and its rules, a line each."""
+        return []
+
+    @property
+    def qualities(self) -> tuple[str, ...]:
+        """What the sides are."""
+        return (self.shape,)
+
+    def plan(self, kernel: str | None) -> str:
+        """Both sides, and what the kernel exchanges and sorts."""
+        return f"{self.left.name} with {self.right.name}: {kernel or self.does}"
+
+    @property
+    def details(self) -> list[str]:
+        """Shape, lookup, window, columns."""
+        columns_of = "all columns of both sides" if self.joiner is None else "columns of the joiner"
+        required = [f"co_partitioning {self.co_partitioning}"] if self.co_partitioning is not None else []
+        return [", ".join((self.shape, self.how, *self.lookup)), *self.bounds, ", ".join((columns_of, *required))]
+
+
+# Joins between equals: both sides can keep unmatched rows.
+OF_EQUALS: Final[dict[str, Any]] = {**Join.choices, "how": OuterJoinKind}
 
 
 @dataclass(frozen=True)
@@ -39,7 +146,12 @@ class WindowedJoin(Join):
 
     sides: ClassVar[tuple[Sort, Sort]] = (STREAM, STREAM)
     shape: ClassVar[str] = "stream-stream"
-    how_choices: ClassVar[Any] = OuterJoinKind  # joins between equals: both can keep unmatched rows
+    joins_streams: ClassVar[bool] = True
+    choices: ClassVar[Mapping[str, Any]] = OF_EQUALS | {
+        "emit_unmatched": Emission,
+        "rules": Rules,
+        "store": WindowStore,
+    }
     multiplies: ClassVar[bool] = True
 
     how: OuterJoinKind
@@ -66,6 +178,11 @@ class WindowedJoin(Join):
     def longest_wait_ms(self) -> int:
         """Until its window is closed."""
         return max(self.before_ms, self.after_ms, 0) + self.grace_ms
+
+    @property
+    def longest_delay_ms(self) -> int:
+        """Unmatched rows wait for their windows, unless they are eager."""
+        return self.longest_wait_ms if self.waits and self.emit_unmatched == "on_window_close" else 0
 
     @property
     def span(self) -> tuple[str, int] | None:
@@ -112,146 +229,25 @@ class WindowedJoin(Join):
             ", ".join((f"rules {self.rules}", *unmatched, *store)),
         ]
 
-
-@dataclass(frozen=True)
-class StreamTableJoin(Join):
-    """Each stream record with the table row of its key that is valid at the record (Kafka's KStream-KTable join).
-
-    A versioned table (`history_ms` of its source) is looked up as of the record's event time, any other one as of the
-    record's place in the order.
-
-    Attributes:
-        grace_ms: with a versioned table, how long records wait for table records that come late (KIP-923).
-        wait_ms: how long a record that meets no row waits for one, before it comes out without, or is refused.
-        amend_ms: how long a record that came out without a row is put right by one that comes.
-    """
-
-    sides: ClassVar[tuple[Sort, Sort]] = (STREAM, TABLE)
-    shape: ClassVar[str] = "stream-table"
-
-    how: JoinKind
-    joiner: AnyJoiner | None = None
-    co_partitioning: CoPartitioning = "require"
-    grace_ms: int | None = None
-    wait_ms: int | None = None
-    amend_ms: int | None = None
-
     @property
-    def races(self) -> bool:
-        """Whether records look out for rows that come after them."""
-        return self.wait_ms is not None or self.amend_ms is not None
+    def box(self) -> list[str]:
+        """The window, and rules that are not the default."""
+        before, after, grace = map(in_units, (self.before_ms, self.after_ms, self.grace_ms))
+        window = [f"before {before}, after {after}", f"grace {grace}"]
+        if self.before_ms == self.after_ms:
+            window = [f"within {before}, grace {grace}"]
+        unmatched = [f"unmatched {self.emit_unmatched}"] if self.how != "inner" else []
+        return [*window, *unmatched, *([f"rules {self.rules}"] if self.rules != "strict" else [])]
 
-    @property
-    def waits(self) -> bool:
-        """Whether a record's result may come out at another record."""
-        return self.grace_ms is not None or self.races
-
-    @property
-    def placed_by(self) -> tuple[Node, ...]:
-        """A row that is waited for brings records out where it lies itself."""
-        return self.parents if self.races else (self.left,)
-
-    @property
-    def triggers(self) -> tuple[Node, ...]:
-        """The table only where records wait for it."""
-        return self.parents if self.waits else (self.left,)
-
-    @property
-    def is_plural(self) -> bool:
-        """A record that waits comes out with others that waited."""
-        return self.waits
-
-    @property
-    def remembers(self) -> bool:
-        """A history, or records that wait."""
-        return self.right.history_ms is not None or self.waits
-
-    @property
-    def longest_wait_ms(self) -> int:
-        """The longest of its waits."""
-        return max(self.grace_ms or 0, self.wait_ms or 0, self.amend_ms or 0)
-
-    @property
-    def looks_into(self) -> tuple[Node, ...]:
-        """The table."""
-        return (self.right,)
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The table's rows or versions, and records that wait."""
-        if self.right.history_ms is not None:
-            return ("versions", "points") if self.grace_ms is not None else ("versions",)
-        return ("table", "points") if self.races else ("table",)
-
-    def refuses_null_keys(self, *, raw: bool) -> bool:
-        """Unless a left join gives them as unmatched ones."""
-        return raw or self.how == "inner"
-
-    def refuses_null_values(self, *, raw: bool) -> bool:
-        """Of those that come from a source."""
-        return raw
-
-    @property
-    def lookup(self) -> list[str]:
-        """By order or by event time, and how long records wait."""
-        history_ms = self.right.history_ms
-        lookup = ["lookup latest"] if history_ms is None else ["lookup as_of", f"history {history_ms} ms"]
-        times = (("grace", self.grace_ms), ("wait", self.wait_ms), ("amend", self.amend_ms))
-        return [*lookup, *(f"{word} {ms} ms" for word, ms in times if ms is not None)]
-
-
-@dataclass(frozen=True)
-class StreamGlobalJoin(Join):
-    """Each stream record with the global table's row of a key made from it (Kafka's KStream-GlobalKTable join).
-
-    Attributes:
-        left_on: from the record's fields to the table's key columns, in the table's order.
-    """
-
-    sides: ClassVar[tuple[Sort, Sort]] = (STREAM, GLOBAL)
-    shape: ClassVar[str] = "stream-global"
-
-    how: JoinKind
-    left_on: Mapper
-    joiner: AnyJoiner | None = None
-
-    @property
-    def placed_by(self) -> tuple[Node, ...]:
-        """The table is looked up."""
-        return (self.left,)
-
-    @property
-    def triggers(self) -> tuple[Node, ...]:
-        """The table is looked up."""
-        return (self.left,)
-
-    @property
-    def remembers(self) -> bool:
-        """A history."""
-        return self.right.history_ms is not None
-
-    @property
-    def task_inputs(self) -> tuple[Node, ...]:
-        """The stream: every task has the table whole."""
-        return (self.left,)
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The table's rows."""
-        return ("table",)
-
-    def refuses_null_keys(self, *, raw: bool) -> bool:
-        """Of those that come from a source."""
-        return raw
-
-    def refuses_null_values(self, *, raw: bool) -> bool:
-        """Of those that come from a source."""
-        return raw
-
-    @property
-    def lookup(self) -> list[str]:
-        """By the key that is made."""
-        return [f"left_on {columns(self.left_on)}"]
+    def faults(self) -> Iterator[LakestreamsError]:
+        """A window that ends before it begins."""
+        yield from super().faults()
+        before_ms, after_ms = self.before_ms, self.after_ms
+        if before_ms + after_ms < 0:
+            text = f"the window ends before it begins: before {before_ms} ms + after {after_ms} ms is negative"
+            yield InvalidOption(text, hint="one of the two may be negative, their sum may not", where=self.where)
+        if self.grace_ms < 0:
+            yield InvalidOption.negative("grace", self.grace_ms, self.where)
 
 
 @dataclass(frozen=True)
@@ -260,7 +256,7 @@ class TableTableJoin(Join):
 
     sides: ClassVar[tuple[Sort, Sort]] = (TABLE, TABLE)
     shape: ClassVar[str] = "table-table"
-    how_choices: ClassVar[Any] = OuterJoinKind  # joins between equals: both can keep unmatched rows
+    choices: ClassVar[Mapping[str, Any]] = OF_EQUALS
     hears_deletions: ClassVar[bool] = True
     sends_old: ClassVar[SendsOld] = "with_inputs"
     reads_old: ClassVar[bool] = True
@@ -320,6 +316,11 @@ class ForeignKeyJoin(Join):
     joiner: AnyJoiner | None = None
 
     @property
+    def tells_orphans(self) -> bool:
+        """Those that come out unmatched."""
+        return self.how == "left"
+
+    @property
     def rekeys(self) -> bool:
         """Rows come by the right side's records as well, which lie elsewhere."""
         return True
@@ -354,57 +355,7 @@ class ForeignKeyJoin(Join):
         """By the key that is made."""
         return [f"left_on {columns(self.left_on)}"]
 
-
-@dataclass(frozen=True)
-class ForeignKeyStreamJoin(Join):
-    """Each stream record with every table row that names its key (KIP-955).
-
-    Attributes:
-        right_on: from the table row's fields (key and value) to the stream's key columns, in their order.
-    """
-
-    sides: ClassVar[tuple[Sort, Sort]] = (STREAM, TABLE)
-    shape: ClassVar[str] = "foreign-key stream-table"
-    multiplies: ClassVar[bool] = True
-
-    how: JoinKind
-    right_on: Mapper
-    joiner: AnyJoiner | None = None
-
     @property
-    def placed_by(self) -> tuple[Node, ...]:
-        """The table is looked up."""
-        return (self.left,)
-
-    @property
-    def triggers(self) -> tuple[Node, ...]:
-        """The table is looked up."""
-        return (self.left,)
-
-    @property
-    def remembers(self) -> bool:
-        """A history."""
-        return self.right.history_ms is not None
-
-    @property
-    def looks_into(self) -> tuple[Node, ...]:
-        """The table."""
-        return (self.right,)
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The table's rows."""
-        return ("table",)
-
-    def refuses_null_keys(self, *, raw: bool) -> bool:
-        """Unless a left join gives them as unmatched ones."""
-        return raw or self.how == "inner"
-
-    def refuses_null_values(self, *, raw: bool) -> bool:
-        """Of those that come from a source."""
-        return raw
-
-    @property
-    def lookup(self) -> list[str]:
-        """By the key that is made."""
-        return [f"right_on {columns(self.right_on)}"]
+    def box(self) -> list[str]:
+        """The columns that it is made of, if they have names."""
+        return [f"left_on {', '.join(self.left_on.names)}"] if isinstance(self.left_on, ByName) else []

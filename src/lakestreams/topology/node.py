@@ -7,29 +7,23 @@ so that a new operator is a new class.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
-from lakestreams.topology.kinds import (
-    GLOBAL,
-    STREAM,
-    TABLE,
-    AnyJoiner,
-    CoPartitioning,
-    JoinKind,
-    OuterJoinKind,
-    Role,
-    SendsOld,
-    Sort,
-    TimeWindows,
-)
+from lakestreams.errors import InvalidOption, UnnamedNode, WrongKind
+from lakestreams.errors.phrases import Either, Phrase
+from lakestreams.errors.places import NodePlace
+from lakestreams.topology.kinds import STREAM, Role, SendsOld, Sort, TimeWindows
 from lakestreams.topology.mappers import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lakestreams.errors import LakestreamsError
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.steps import Repartition
+
+_A_NAME = Phrase(Either(python="pass a name that is not empty", file="give it a name"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,8 @@ class Node:
     Attributes:
         name: the user's name.
         takes: what each input must make; None: anything.
-        role: as what the node is drawn.
+        choices: options that are a Literal, by name, with it.
+        role: what the node is among sources, steps and outputs; so it is drawn.
         gathers: whether rows wait or are gathered here, so that they no longer come as their partitions do.
         stateful: whether rows are made of rows of the past.
         makes_key: whether the user's function makes a new key, which may be null.
@@ -55,13 +50,18 @@ class Node:
         filters: whether rows are left out, so that old values say which deletions are told.
         condenses: whether rows name only the records that brought them about, not all that they are made of.
         one_of_one: whether each row of the input becomes one row, no less and no more.
+        at_most_one: whether each row of the (left) input becomes one row at most, beside those that replace it.
         sends_old: when a table sends old values to a child that asks for them (decision 0028).
         reads_old: whether a table's changes are read with the row before.
+        joins_streams: whether two streams meet here, each with clocks of its own.
+        refuses_unused_null_keys: whether records without a key are refused unless something behind has a use for them.
+        has_layout: whether rows are written to a Delta table, which has a layout.
     """
 
     name: str
 
     takes: ClassVar[Sort | None] = None
+    choices: ClassVar[Mapping[str, Any]] = {}
     role: ClassVar[Role] = "step"
     gathers: ClassVar[bool] = False
     stateful: ClassVar[bool] = False
@@ -80,7 +80,12 @@ class Node:
     reads_old: ClassVar[bool] = False
     condenses: ClassVar[bool] = False
     one_of_one: ClassVar[bool] = False
+    at_most_one: ClassVar[bool] = False
+    joins_streams: ClassVar[bool] = False
+    refuses_unused_null_keys: ClassVar[bool] = False
+    has_layout: ClassVar[bool] = False
     _word: ClassVar[str] = ""
+    _does: ClassVar[str] = ""
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -91,6 +96,11 @@ class Node:
     def word(self) -> str:
         """The word for the node's kind, as drawings and messages show it."""
         return self._word
+
+    @property
+    def where(self) -> NodePlace:
+        """The node's place, for messages."""
+        return NodePlace(self.word, self.name)
 
     @property
     def makes(self) -> Sort:
@@ -146,9 +156,54 @@ class Node:
         return False
 
     @property
+    def has_partitions(self) -> bool:
+        """Whether rows come from the partitions of a topic."""
+        return True
+
+    @property
+    def keeps_unmatched(self) -> bool:
+        """Whether rows that have met none come out as well."""
+        return False
+
+    @property
+    def tells_orphans(self) -> bool:
+        """Whether it is known which rows name another one that is not there."""
+        return False
+
+    @property
+    def appends(self) -> bool:
+        """Whether rows are only ever added to a Delta table."""
+        return False
+
+    @property
+    def upserts(self) -> bool:
+        """Whether rows replace those that a Delta table has."""
+        return False
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether a record is given up that has waited too long."""
+        return False
+
+    @property
+    def fate_bounds(self) -> Mapping[str, int | None]:
+        """Of a node that counts what becomes of each record: the options that bound it, ms; else empty."""
+        return {}
+
+    @property
+    def amends(self) -> bool:
+        """Whether a later row may replace one that came out."""
+        return False
+
+    @property
     def longest_wait_ms(self) -> int:
         """How far a clock must pass a record's time, at most, until the node holds nothing of it any more."""
         return 0
+
+    @property
+    def longest_delay_ms(self) -> int:
+        """How far a row's time may lie behind the clock at which it comes out, at most, because it has waited here, ms."""
+        return self.longest_wait_ms if self.waits else 0
 
     @property
     def span(self) -> tuple[str, int] | None:
@@ -189,6 +244,31 @@ class Node:
     def details(self) -> list[str]:
         """What the options say, a line per group."""
         return []
+
+    @property
+    def qualities(self) -> tuple[str, ...]:
+        """What stands behind the node's word in a drawing."""
+        return ()
+
+    @property
+    def caption(self) -> str:
+        """The line below the node's name in a drawing."""
+        return ", ".join((self.word, *self.qualities, *(("new key",) if self.makes_key else ())))
+
+    @property
+    def box(self) -> list[str]:
+        """The options one looks for in a drawing, a short line each."""
+        return []
+
+    @property
+    def does(self) -> str:
+        """What happens to rows here, in words, where no kernel says it."""
+        return self._does or self.word
+
+    def plan(self, kernel: str | None) -> str:
+        """The node's line in a plan; `kernel`: what its kernel says of itself, if it has one that does."""
+        inputs = " and ".join(parent.name for parent in self.parents)
+        return f"{inputs}, {self.does}" if kernel is None else f"{inputs}, {self.word}: {kernel}"
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -234,6 +314,26 @@ class Node:
             if self.takes is not None and parent.makes != self.takes:
                 yield f"{parent.name} is a {parent.makes}; {self.word} takes a {self.takes}"
 
+    def faults(self) -> Iterator[LakestreamsError]:
+        """What is wrong with the node and seen without Spark or Kafka: its name, options and inputs."""
+        yield from self.name_faults()
+        yield from self.choice_faults()
+        for text in self.wrong_inputs():
+            yield WrongKind(text, where=self.where)
+
+    def name_faults(self) -> Iterator[LakestreamsError]:
+        """A node has a name."""
+        if not self.name:
+            yield UnnamedNode(f"a {self.word} has no name", hint=_A_NAME)
+
+    def choice_faults(self) -> Iterator[LakestreamsError]:
+        """Options that are none of their Literal's choices."""
+        for option in fields(self):
+            if option.name in self.choices:
+                chosen, words = getattr(self, option.name), get_args(self.choices[option.name])
+                if chosen not in words:
+                    yield InvalidOption.none_of(option.name, chosen, words, self.where)
+
 
 @dataclass(frozen=True)
 class OneInput(Node):
@@ -267,6 +367,7 @@ class PerRow(OneInput):
     keeps_rows: ClassVar[bool] = True
     passes_lookups: ClassVar[bool] = True
     passes_deletions: ClassVar[bool] = True
+    at_most_one: ClassVar[bool] = True
 
     @property
     def makes(self) -> Sort:
@@ -284,109 +385,9 @@ class PerRow(OneInput):
         return self.parent.key_windows if self.is_table else None
 
 
-@dataclass(frozen=True)
-class Join(TwoInputs):
-    """A join of any shape.
-
-    Attributes:
-        how: which rows come out though they have met none.
-        sides: what the left input must make, and what the right one.
-        shape: what the sides are, such as `stream-table`; with how they find each other, if not by key.
-        how_choices: the values that `how` can have, as a Literal.
-    """
-
-    role: ClassVar[Role] = "join"
-
-    how: OuterJoinKind
-
-    sides: ClassVar[tuple[Sort, Sort]]
-    shape: ClassVar[str]
-    how_choices: ClassVar[Any] = JoinKind
-    gathers: ClassVar[bool] = True
-    stateful: ClassVar[bool] = True
-
-    @property
-    def word(self) -> str:
-        """The verb with which it is declared."""
-        return "join" if self.how == "inner" else f"{self.how}_join"
-
-    @property
-    def reach_ms(self) -> int:
-        """How far apart in time two records that meet can be, at most; 0 where times do not decide it."""
-        return 0
-
-    @property
-    def follows_strictly(self) -> bool:
-        """Whether a side's clock is its partition's stream time where no join made its rows."""
-        return True
-
-    @property
-    def joiner(self) -> AnyJoiner | None:
-        """Makes a result's value of both sides; None: it has all their columns."""
-        return None
-
-    @property
-    def co_partitioning(self) -> CoPartitioning | None:
-        """What to do if the sides have different partition counts; None: the join does not need equal ones."""
-        return None
-
-    @property
-    def makes(self) -> Sort:
-        """As its left side: looking up in a table leaves a stream a stream."""
-        return self.sides[0]
-
-    def wrong_inputs(self) -> Iterator[str]:
-        """Each side has what it takes."""
-        for side, parent, wanted in zip(("left", "right"), self.parents, self.sides, strict=True):
-            if parent.makes != wanted:
-                found = f"the {side} side of a {self.shape} join is {parent.name}, a {parent.makes}"
-                yield f"{found}; it takes a {wanted}"
-
-    def pins(self) -> tuple[Pin, ...] | None:
-        """The left side's; those of both where both must lie alike."""
-        if self.co_partitioning is None:
-            return self.left.pins()
-        right = self.right.pins() if self.co_partitioning == "require" else None
-        return _once(self.left.pins() or (), right or ())
-
-    @property
-    def lookup(self) -> list[str]:
-        """How the right side's row is found, where it is a row."""
-        return []
-
-    @property
-    def bounds(self) -> list[str]:
-        """The window and its rules, a line each."""
-        return []
-
-    @property
-    def details(self) -> list[str]:
-        """Shape, lookup, window, columns."""
-        columns_of = "all columns of both sides" if self.joiner is None else "columns of the joiner"
-        required = [f"co_partitioning {self.co_partitioning}"] if self.co_partitioning is not None else []
-        return [", ".join((self.shape, self.how, *self.lookup)), *self.bounds, ", ".join((columns_of, *required))]
-
-
-@dataclass(frozen=True)
-class Sink(OneInput):
-    """An output."""
-
-    hears_deletions: ClassVar[bool] = True
-    role: ClassVar[Role] = "sink"
-
-    @property
-    def makes(self) -> Sort:
-        """A stream's records, or a table's rows."""
-        return TABLE if self.parent.is_table else STREAM
-
-    def wrong_inputs(self) -> Iterator[str]:
-        """A stream or a table."""
-        if self.parent.makes == GLOBAL:
-            yield f"{self.parent.name} is a global table, which every task holds whole; it is no output"
-
-
 Pin: TypeAlias = "Source | Repartition"
 
 
-def _once(left: Sequence[Pin], right: Sequence[Pin]) -> tuple[Pin, ...]:
+def once(left: Sequence[Pin], right: Sequence[Pin]) -> tuple[Pin, ...]:
+    """What fixes two inputs' partitions, each once."""
     return tuple({pin.name: pin for pin in (*left, *right)}.values())

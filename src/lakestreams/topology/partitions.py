@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import CoPartitioningRequired, LakestreamsError
+from lakestreams.errors.places import NodePlace
 from lakestreams.topology.graph import sources_of
-from lakestreams.topology.node import Join, Node
+from lakestreams.topology.joins import Join
+from lakestreams.topology.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +42,7 @@ def co_partitioning(nodes: Sequence[Node], partitions: Mapping[str, int]) -> tup
             warnings.append(f'step "{node.name}": {text}')
             continue
         names = next(iter(left), ""), next(iter(right), "")
-        faults.append(CoPartitioningRequired(text, where=f'step "{node.name}"', left=names[0], right=names[1]))
+        faults.append(CoPartitioningRequired(text, where=NodePlace("step", node.name), left=names[0], right=names[1]))
     return faults, warnings
 
 
@@ -58,7 +60,13 @@ def task_count(node: Node, partitions: Mapping[str, int]) -> int | None:
     counts = [count for parent in node.task_inputs for count in _counts(parent, partitions).values()]
     if counts:
         return counts[0]
-    return max((partitions[one.topic] for one in sources_of(node) if one.topic in partitions), default=None)
+    fed = (source.topic for parent in node.task_inputs for source in sources_of(parent))
+    return max((partitions[topic] for topic in fed if topic in partitions), default=None)
+
+
+def most_partitions(nodes: Sequence[Node]) -> int:
+    """The largest partition count that a step gives its records; 0: none gives one."""
+    return max((node.partition_count({}) or 0 for node in nodes), default=0)
 
 
 def _counts(node: Node, partitions: Mapping[str, int]) -> dict[str, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from lakestreams.errors import InvalidOption
+from lakestreams.errors.phrases import Given, Phrase
 from lakestreams.topology.kinds import (
     STREAM,
     TABLE,
@@ -17,10 +19,13 @@ from lakestreams.topology.kinds import (
     Sort,
     TimeWindows,
 )
-from lakestreams.topology.node import Node, OneInput, PerRow, Pin, TwoInputs, _once
+from lakestreams.topology.node import OneInput, PerRow, Pin, TwoInputs, once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from lakestreams.errors import LakestreamsError
+    from lakestreams.topology.node import Node
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class MapValues(PerRow):
     """Every record's value becomes the projection's columns; key, time and order stay."""
 
     _word: ClassVar[str] = "map_values"
+    _does: ClassVar[str] = "new values; key, time and order stay"
     passes_nulls: ClassVar[bool] = True
     sends_old: ClassVar[SendsOld] = "as_input"
     one_of_one: ClassVar[bool] = True
@@ -40,6 +46,7 @@ class Filter(PerRow):
     """Records whose predicate is true stay; of a table, the others become tombstones."""
 
     _word: ClassVar[str] = "filter"
+    _does: ClassVar[str] = "only records that fulfil the condition"
     passes_nulls: ClassVar[bool] = True
     filters: ClassVar[bool] = True
 
@@ -57,6 +64,8 @@ class SelectKey(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "select_key"
+    _does: ClassVar[str] = "under a new key; value, time and order stay"
+    at_most_one: ClassVar[bool] = True
     makes_key: ClassVar[bool] = True
     passes_nulls: ClassVar[bool] = True
     one_of_one: ClassVar[bool] = True
@@ -109,6 +118,8 @@ class Map(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "map"
+    _does: ClassVar[str] = "under a new key and with new values; time and order stay"
+    at_most_one: ClassVar[bool] = True
     makes_key: ClassVar[bool] = True
 
     mapper: PairMapper
@@ -120,6 +131,7 @@ class FlatMapValues(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "flat_map_values"
+    _does: ClassVar[str] = "each record none, one or several; key, time and order stay"
     multiplies: ClassVar[bool] = True
 
     mapper: ManyMapper
@@ -131,6 +143,7 @@ class FlatMap(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "flat_map"
+    _does: ClassVar[str] = "each record several, under new keys; time and order stay"
     makes_key: ClassVar[bool] = True
     multiplies: ClassVar[bool] = True
 
@@ -143,12 +156,13 @@ class Merge(TwoInputs):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "merge"
+    _does: ClassVar[str] = "as one stream"
     passes_nulls: ClassVar[bool] = True
 
     def pins(self) -> tuple[Pin, ...] | None:
         """Those of both inputs, if both have some."""
         left, right = self.left.pins(), self.right.pins()
-        return None if left is None or right is None else _once(left, right)
+        return None if left is None or right is None else once(left, right)
 
 
 @dataclass(frozen=True)
@@ -157,6 +171,8 @@ class Repartition(OneInput):
 
     takes: ClassVar[Sort | None] = STREAM
     _word: ClassVar[str] = "repartition"
+    refuses_unused_null_keys: ClassVar[bool] = True
+    at_most_one: ClassVar[bool] = True
     passes_nulls: ClassVar[bool] = True
     one_of_one: ClassVar[bool] = True
 
@@ -180,3 +196,15 @@ class Repartition(OneInput):
     def details(self) -> list[str]:
         """How many partitions."""
         return [f"partitions {self.partitions}"]
+
+    @property
+    def does(self) -> str:
+        """Where rows lie."""
+        return f"tasks by key hash over {self.partitions} partitions; no topic is made"
+
+    def faults(self) -> Iterator[LakestreamsError]:
+        """A count that is none."""
+        yield from super().faults()
+        if type(self.partitions) is not int or self.partitions < 1:
+            text = Phrase(Given("partitions", self.partitions), " is not a count")
+            yield InvalidOption(text, hint="a whole number, 1 or more", where=self.where)

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestreams.topology import describe
+from lakestreams.topology.joins import Join
 from lakestreams.topology.labels import Line, Style, lines_of, printable, shortened, width_of
 from lakestreams.topology.layout import Box, Edge, Layout, Size, lay_out
-from lakestreams.topology.node import Join, Node
+from lakestreams.topology.node import Node
 from lakestreams.visible import visible_lines
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ def _style() -> str:
     dark = "\n".join(f" {rule}" for rule in _coloured(DARK))
     fixed = [f".{ROOT_CLASS} {what} {{ {how} }}" for what, how in _FIXED]
     return "\n".join(
-        ("", _FITTED, *fixed, *_coloured(LIGHT), f"@media (prefers-color-scheme: dark) {{\n{dark}\n}}", "")
+        ("", _FITTED, *fixed, *_coloured(LIGHT), f"@media screen and (prefers-color-scheme: dark) {{\n{dark}\n}}", "")
     )
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestreams.topology import describe, svg
-from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Source
+from lakestreams.topology.endpoints import DeltaSink, KafkaSink, Sink, Source
 from lakestreams.topology.expectations import Expectations
-from lakestreams.topology.node import Join, Node, Sink
+from lakestreams.topology.joins import Join
+from lakestreams.topology.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Proof after the fact: tables compared with what bronze and the ledger give, and the fate of a record."""
+"""Compares tables with what bronze and the ledger give, and says what became of a record."""

@@ -19,7 +19,7 @@ from lakestreams.config import recorded
 from lakestreams.config.recorded import Given
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.plans import Plan
-from lakestreams.evaluate.walk import LINEAGE
+from lakestreams.evaluate.outputs import LINEAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.evaluate import walk
+from lakestreams.evaluate.inputs import Results
+from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.evaluate.stateless import names
-from lakestreams.evaluate.walk import LINEAGE
-from lakestreams.operators.records import CONTRIBUTORS, COORDINATES, KEY, ORDER
+from lakestreams.operators.records import CONTRIBUTORS, KEY, ORDER
 from lakestreams.operators.versions import TableSide
 from lakestreams.topology.derived import Aggregate, Suppress, ToStream
 from lakestreams.topology.endpoints import KafkaSink
 from lakestreams.topology.graph import key_source, upstream
 from lakestreams.topology.steps import Filter, MapValues
+from lakestreams.verify.identity import Identity, places
 from lakestreams.verify.keys import has_key
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.engine.runtime.lake import Lake
-    from lakestreams.topology.node import Node, Sink
+    from lakestreams.topology.endpoints import Sink
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 _COUNTED = 10_000  # of more records it is only said that there are more
 _PLACE, _AT = "place", "at"
 _KEEPS_ROWS = (MapValues, Filter, Suppress, ToStream)  # a row of theirs has the key of the row that it is of
-
-Identity = tuple[str, int, int, int]
-"""Topic, partition, offset, attempt."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def origins(
     lake: Lake,
     topology: Topology,
     key: str,
-    again: Callable[[], walk.Results] | None,
+    again: Callable[[], Results] | None,
     *,
     topics: Collection[str],
     most: int,
@@ -114,7 +114,7 @@ def _made(
     sink: Sink,
     key: str,
     columns: Collection[str],
-    again: Callable[[], walk.Results] | None,
+    again: Callable[[], Results] | None,
 ) -> DataFrame | None:
     """The contributors of the rows of a key, and when they made them: columns `place`, `at`."""
     if isinstance(sink, KafkaSink):
@@ -126,7 +126,7 @@ def _made(
     if gathers(sink) and again is not None:
         return _of_records(_changes(sink, again()), key)
     at = F.struct(*(F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")))
-    return of_key.select(F.explode(_places(F.col(LINEAGE)["contributors"])).alias(_PLACE), at.alias(_AT))
+    return of_key.select(F.explode(places(F.col(LINEAGE)["contributors"])).alias(_PLACE), at.alias(_AT))
 
 
 def _aggregate(sink: Sink) -> Aggregate | None:
@@ -137,7 +137,7 @@ def _aggregate(sink: Sink) -> Aggregate | None:
     return node if isinstance(node, Aggregate) else None
 
 
-def _changes(sink: Sink, results: walk.Results) -> DataFrame:
+def _changes(sink: Sink, results: Results) -> DataFrame:
     """Every change of the rows that an output has, also of those that do not come out."""
     aggregate = _aggregate(sink)
     if aggregate is None:
@@ -148,11 +148,7 @@ def _changes(sink: Sink, results: walk.Results) -> DataFrame:
 
 def _of_records(rows: DataFrame, key: str) -> DataFrame:
     of_key = rows.where(has_key(rows, {name: F.col(KEY)[name] for name in names(rows, KEY)}, key))
-    return of_key.select(F.explode(_places(F.col(CONTRIBUTORS))).alias(_PLACE), F.col(ORDER).alias(_AT))
-
-
-def _places(contributors: Column) -> Column:
-    return F.transform(contributors, lambda one: F.struct(*(one[name].alias(name) for name in COORDINATES)))
+    return of_key.select(F.explode(places(F.col(CONTRIBUTORS))).alias(_PLACE), F.col(ORDER).alias(_AT))
 
 
 def _newest(output: str, made: DataFrame, most: int, *, latest: bool) -> list[Origin]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.publish import sinks
+from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.evaluate.stateless import names
-from lakestreams.evaluate.walk import LINEAGE
 from lakestreams.operators.records import KEY, TOMBSTONE
 from lakestreams.verify.comparison import Finding
 from lakestreams.verify.configurations import within

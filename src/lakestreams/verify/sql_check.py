@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakestreams.topology.graph import overlap_of
-from lakestreams.topology.joins import ForeignKeyJoin, StreamTableJoin, TableTableJoin, WindowedJoin
-from lakestreams.topology.node import Join
+from lakestreams.topology.joins import ForeignKeyJoin, Join, TableTableJoin, WindowedJoin
+from lakestreams.topology.lookups import StreamTableJoin
 from lakestreams.verify import sql_lookups, sql_tables, sql_windows
 from lakestreams.verify.comparison import Finding
 from lakestreams.verify.sql_sides import MADE_OF, PLACE, Evaluation, Sides, own_key

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestreams.topology.joins import ForeignKeyStreamJoin, StreamGlobalJoin
+from lakestreams.topology.lookups import ForeignKeyStreamJoin, StreamGlobalJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lakestreams.topology.joins import StreamTableJoin
-    from lakestreams.topology.node import Join
+    from lakestreams.topology.joins import Join
+    from lakestreams.topology.lookups import StreamTableJoin
     from lakestreams.verify.sql_sides import Sides
 
 _LATEST = """

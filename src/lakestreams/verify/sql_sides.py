@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.errors import LakestreamsError
+    from lakestreams.topology.joins import Join
     from lakestreams.topology.kinds import Mapper
-    from lakestreams.topology.node import Join, Node
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 # Of a frame that a join of tables made for another one: the time that a lookup sees.

@@ -12,25 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import TYPE_CHECKING, NoReturn
-
-from pyspark.errors import AnalysisException
-from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, NO_TIME, Plan, Range
+from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.tuning import in_utc
-from lakestreams.engine.state import past
-from lakestreams.engine.state.bronze import planned_rows, row_cycle, within
-from lakestreams.errors import BronzeTrimmed, LakestreamsError, NothingToVerify
-from lakestreams.evaluate import walk
+from lakestreams.errors import BronzeTrimmed, NothingToVerify
 from lakestreams.operators.versions import TableSide
-from lakestreams.verify import configurations, outputs, sql_check
+from lakestreams.verify import bronze, configurations, outputs, sql_check
 from lakestreams.verify.comparison import Finding
-from lakestreams.verify.configurations import Configurations, Group, told
+from lakestreams.verify.configurations import Configurations, told
+from lakestreams.verify.evaluations import Evaluated, evaluations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,11 +31,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.ledger.fingerprint import Configuration
     from lakestreams.engine.ledger.plans import History
     from lakestreams.engine.runtime.lake import Lake
-    from lakestreams.evaluate.walk import Inputs, Results
-    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
-
-_EXAMPLES = outputs.EXAMPLES
 
 
 @dataclass
@@ -70,16 +59,6 @@ class Verdict:
     def equal(self) -> bool:
         """Whether nothing differs of what could be compared."""
         return not any(one.differs for one in self.findings)
-
-
-@dataclass(frozen=True)
-class _Evaluated:
-    """A configuration's cycles, evaluated again behind a cycle up to which bronze is trimmed (0: it is not)."""
-
-    group: Group
-    behind: int
-    inputs: Inputs
-    results: Results
 
 
 @in_utc
@@ -114,19 +93,10 @@ def verify(
     trimmed = history.trim.cycle if history.trim is not None else 0
     held = [plan for plan in every if plan.cycle > trimmed]
     ran = configurations.of(spark, ledger, topology, history, held, configuration)
-    evaluated = _evaluations(spark, ledger, history, every, ran)
+    evaluated = evaluations(spark, ledger, history, every, ran)
     behind = evaluated[0].behind if evaluated else trimmed
-    plans = [plan for plan in every if plan.cycle > behind]
     first, last = from_cycle or behind + 1, min(to_cycle or history.done_cycle, history.done_cycle)
-    if first <= behind:
-        _refuse(topology, behind, first)
-    if not plans or first > last:
-        begins = f"{behind + 1}, up to where bronze is trimmed," if behind else "1"
-        message = (
-            f"pipeline {topology.name} has finished cycles {begins} to {history.done_cycle}; asked: {first} to {last}"
-        )
-        raise NothingToVerify(message)
-    asked = [plan for plan in plans if first <= plan.cycle <= last]
+    asked = _asked(topology, history, every, behind, range(first, last + 1))
     left = [plan for plan in asked if plan.cycle in ran.why_not]
     if left and len(left) == len(asked):
         _refuse_others(topology, history, left, ran)
@@ -135,16 +105,11 @@ def verify(
         found.notes.append(f"bronze is trimmed up to cycle {behind}: what earlier cycles gave is not compared")
     found.notes += _which(asked, ran)
     found.notes += [
-        f"accepted behind cycle {one.cycle}: {'; '.join(one.changes)}"
+        f"accepted after cycle {one.cycle}: {'; '.join(one.changes)}"
         for one in (ledger.acceptances(spark) if history.accepted is not None else ())
         if first <= one.cycle < last
     ]
-    sources = {source.topic: source for one in reversed(evaluated) for source in one.group.topology.sources}
-    found.findings.append(_plans_follow_each_other(every))
-    found.findings.append(_settled(spark, ledger, list(sources.values()), plans))
-    before = _newest([plan for plan in every if plan.cycle <= behind])
-    for source in sources.values():
-        found.findings += _bronze(spark, ledger, source, plans, before)
+    found.findings += _of_bronze(spark, ledger, evaluated, every, behind)
     for name in dict.fromkeys(sink.name for one in evaluated for sink in one.group.topology.sinks):
         _output(spark, lake, name, evaluated, history, set(ran.why_not), found)
     if ask_second and behind:
@@ -158,54 +123,36 @@ def verify(
     return found
 
 
-def _refuse(topology: Topology, behind: int, first: int) -> NoReturn:
-    message = (
-        f"bronze of {topology.name} is trimmed up to cycle {behind}; the earliest cycle that can be verified is "
-        f"{behind + 1}; asked: {first}"
-    )
-    raise BronzeTrimmed(message, f"lakestreams verify --from {behind + 1}")
+def _asked(topology: Topology, history: History, every: Sequence[Plan], behind: int, cycles: range) -> list[Plan]:
+    """The plans of the cycles that were asked for; a refusal where there is none."""
+    first, last = cycles.start, cycles.stop - 1
+    if first <= behind:
+        message = (
+            f"bronze of {topology.name} is trimmed up to cycle {behind}; the earliest cycle that can be verified is "
+            f"{behind + 1}; asked: {first}"
+        )
+        raise BronzeTrimmed(message, f"lakestreams verify --from {behind + 1}")
+    plans = [plan for plan in every if plan.cycle > behind]
+    if not plans or first > last:
+        begins = f"{behind + 1}, up to where bronze is trimmed," if behind else "1"
+        message = (
+            f"pipeline {topology.name} has finished cycles {begins} to {history.done_cycle}; asked: {first} to {last}"
+        )
+        raise NothingToVerify(message)
+    return [plan for plan in plans if plan.cycle in cycles]
 
 
-# --- configurations --------------------------------------------------------------------------------------------------
-
-
-def _evaluations(
-    spark: SparkSession, ledger: Ledger, history: History, every: Sequence[Plan], ran: Configurations
-) -> list[_Evaluated]:
-    """Each configuration's evaluation, in their order; of cycles that have none it is noted why."""
-    found = []
-    for group in ran.groups:
-        try:
-            behind = past.reach(spark, ledger, group.topology, history, group.meaning)
-            ran.why_not |= dict.fromkeys(
-                (cycle for cycle in group.cycles if cycle <= behind), "bronze is trimmed there"
-            )
-            if group.plans[-1].cycle > behind:
-                found.append(_evaluation(spark, ledger, history, every, group, behind))
-        except (LakestreamsError, AnalysisException) as error:
-            if group.given:
-                raise
-            ran.why_not |= dict.fromkeys(group.cycles, _first_line(error))
+def _of_bronze(
+    spark: SparkSession, ledger: Ledger, evaluated: Sequence[Evaluated], every: Sequence[Plan], behind: int
+) -> list[Finding]:
+    """What is found of plans and of every source's bronze."""
+    sources = {source.topic: source for one in reversed(evaluated) for source in one.group.topology.sources}
+    plans = [plan for plan in every if plan.cycle > behind]
+    before = bronze.newest([plan for plan in every if plan.cycle <= behind])
+    found = [bronze.plans_follow_each_other(every), bronze.settled(spark, ledger, list(sources.values()), plans)]
+    for source in sources.values():
+        found += bronze.of_source(spark, ledger, source, plans, before)
     return found
-
-
-def _evaluation(
-    spark: SparkSession, ledger: Ledger, history: History, every: Sequence[Plan], group: Group, behind: int
-) -> _Evaluated:
-    """All that was taken up to the last cycle of a configuration, evaluated with it."""
-    topology = group.topology
-    plans = [plan for plan in every if behind < plan.cycle <= group.plans[-1].cycle]
-    own = [plan for plan in plans if any(plan.touches(source.topic) for source in topology.sources)]
-    # a cycle that another configuration took over may be of other topics, and gave nothing
-    inputs = past.everything(spark, ledger, topology, history, own or plans[-1:])
-    results = walk.run(topology, inputs)
-    for rows in results.outputs.values():
-        _ = rows.schema  # behind Spark Connect a fault shows only when something of the frame is asked for
-    return _Evaluated(group, behind, inputs, results)
-
-
-def _first_line(error: Exception) -> str:
-    return error.message if isinstance(error, LakestreamsError) else str(error).splitlines()[0]
 
 
 def _which(asked: Sequence[Plan], ran: Configurations) -> list[str]:
@@ -239,14 +186,11 @@ def _refuse_others(topology: Topology, history: History, plans: Sequence[Plan], 
     raise NothingToVerify(message, "give the pipeline as it was when it ran")
 
 
-# --- outputs ---------------------------------------------------------------------------------------------------------
-
-
 def _output(
     spark: SparkSession,
     lake: Lake,
     name: str,
-    evaluated: Sequence[_Evaluated],
+    evaluated: Sequence[Evaluated],
     history: History,
     left: set[int],
     found: Verdict,
@@ -293,116 +237,8 @@ def _output(
             )
 
 
-def _second_opinion(spark: SparkSession, one: _Evaluated) -> tuple[list[Finding], list[str]]:
+def _second_opinion(spark: SparkSession, one: Evaluated) -> tuple[list[Finding], list[str]]:
     made = one.results
     frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in made.nodes.items()}
     evaluation = sql_check.Evaluation(frames, one.inputs.partitions, one.inputs.ticks, made.made, one.inputs.fewer)
     return sql_check.judge(spark, one.group.topology, evaluation)
-
-
-# --- bronze and ledger -----------------------------------------------------------------------------------------------
-
-
-def _newest(plans: Sequence[Plan]) -> list[Range]:
-    """The last range of each topic-partition; not every configuration reads every topic."""
-    return list({part.at: part for plan in plans for part in plan.ranges}.values())
-
-
-def _plans_follow_each_other(plans: Sequence[Plan]) -> Finding:
-    """Each plan takes a partition up where the one before has left it; cycles ascend by one."""
-    wrong = []
-    position: dict[tuple[str, int], int] = {}
-    for plan in plans:
-        for part in plan.ranges:
-            at = position.get(part.at)
-            if at is not None and part.from_offset != at:
-                wrong.append(
-                    f"cycle {plan.cycle}: {part.topic}-{part.partition} from {part.from_offset}, not from {at}"
-                )
-            position[part.at] = part.to_offset
-    return Finding("plans", len(plans), len(wrong), tuple(wrong[:_EXAMPLES]))
-
-
-def _settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plans: Sequence[Plan]) -> Finding:
-    """In a round, a cycle's records lie strictly before those of all later cycles: what was planned was settled.
-
-    A round is known by the ends that it has captured; what lies past them, replayed records, and global tables, which are
-    read to their end first, hold nobody back.
-    """
-    bounds: dict[int, list[tuple[int, int]]] = {}
-    for source in sources:
-        ends = [
-            (plan.cycle, part.partition, part.end_offset)
-            for plan in plans
-            for part in plan.of(source.topic)
-            if part.end_offset is not None
-        ]
-        if source.kind == "global_table" or not ends:
-            continue
-        taken = [plan for plan in plans if plan.of(source.topic)]
-        captured = spark.createDataFrame(ends, "cycle bigint, partition int, end_offset bigint")
-        given = planned_rows(spark, ledger, source, taken, readable=False).where(F.col("attempt") == 0)
-        rows = given.select(row_cycle(source.topic, taken).alias("cycle"), "partition", "offset", "stream_time_ms")
-        of_round = rows.join(F.broadcast(captured), ["cycle", "partition"]).where("offset < end_offset")
-        for row in of_round.groupBy("cycle").agg(F.min("stream_time_ms"), F.max("stream_time_ms")).collect():
-            bounds.setdefault(row[0], []).append((row[1], row[2]))
-    wrong = []
-    reached: int | None = None
-    captured_before: dict[tuple[str, int], int | None] = {}
-    for plan in plans:
-        captured_now = {part.at: part.end_offset for part in plan.ranges if not part.of_attempts}
-        if captured_now != captured_before:
-            reached, captured_before = None, captured_now
-        if plan.cycle not in bounds:
-            continue
-        first, last = min(low for low, _ in bounds[plan.cycle]), max(high for _, high in bounds[plan.cycle])
-        if reached is not None and first <= reached:
-            wrong.append(f"cycle {plan.cycle} begins at stream time {first}, an earlier one has reached {reached}")
-        reached = last if reached is None else max(reached, last)
-    return Finding("plans, what was settled", len(plans), len(wrong), tuple(wrong[:_EXAMPLES]))
-
-
-def _bronze(
-    spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan], before: Sequence[Range]
-) -> list[Finding]:
-    """Stream time anew from the raw columns; no record twice; as many rows as the plans took."""
-    begins = {part.partition: part for part in before if part.topic == source.topic}
-    ends = {part.partition: part.to_offset for part in _newest(plans) if part.topic == source.topic}
-    if not ends:
-        return []
-    starts = {partition: part.to_offset for partition, part in begins.items()}
-    planned_now = within({partition: (starts.get(partition, 0), end) for partition, end in ends.items()})
-    wanted = planned_now
-    if ATTEMPTS in ends:  # a replayed record moves stream time where it was ingested, also one that waits for its plan
-        wanted |= (F.col("attempt") > 0) & F.col("seq").between(starts.get(ATTEMPTS, 0), plans[-1].seq)
-    rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(wanted)
-    in_order = Window.partitionBy("partition").orderBy("seq", "offset", "attempt")
-    moves = F.when(F.col("error").isNull(), F.col("event_time_ms"))
-    stood = reduce(  # where the partition's stream time stood before the first of these rows
-        lambda column, part: F.when(F.col("partition") == part.partition, part.stream_time_ms).otherwise(column),
-        (part for part in begins.values() if not part.of_attempts),
-        F.lit(NO_TIME),
-    )
-    so_far = F.max(moves).over(in_order.rowsBetween(Window.unboundedPreceding, 0))
-    expected = F.greatest(so_far, stood.cast("bigint"))
-    before_it = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    as_given = F.col("attempt") == 0
-    twice = as_given & (F.max(F.when(as_given, F.col("offset"))).over(before_it) >= F.col("offset"))
-    judged = rows.withColumns({"_expected": expected, "_twice": F.coalesce(twice, F.lit(False))}).where(planned_now)
-    wrong = (F.col("_expected") != F.col("stream_time_ms")) | F.col("_twice")
-    (total,) = judged.agg(F.count("*").alias("all"), F.count_if(wrong).alias("wrong")).collect()
-    examples = judged.where(wrong).orderBy("partition", "offset").limit(_EXAMPLES).collect() if total["wrong"] else []
-    texts = tuple(
-        f"{source.topic}-{row['partition']}@{row['offset']}: "
-        + ("twice" if row["_twice"] else f"stream time {row['stream_time_ms']}, computed {row['_expected']}")
-        for row in examples
-    )
-    planned = sum(plan.records(source.topic) for plan in plans)
-    missing = abs(planned - total["all"])
-    counted = Finding(
-        f"bronze of {source.topic}, rows",
-        planned,
-        missing,
-        (f"the plans took {planned} records, bronze holds {total['all']} of them",) if missing else (),
-    )
-    return [Finding(f"bronze of {source.topic}, stream time", total["all"], total["wrong"], texts), counted]

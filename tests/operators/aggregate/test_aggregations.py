@@ -11,17 +11,19 @@ from tests.operators import plans
 from tests.operators.rows import frame
 
 from lakestreams import StreamsBuilder, Text, agg
+from lakestreams.errors import BufferFull
 from lakestreams.evaluate import walk
-from lakestreams.evaluate.walk import Inputs
+from lakestreams.evaluate.inputs import Inputs
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
 from lakestreams.operators.aggregate.columns import Part
 from lakestreams.operators.aggregate.kernel import Grouping
 from lakestreams.operators.records import KEY, OLD, TASK
-from lakestreams.operators.suppress import kernel as suppress
+from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold
 from lakestreams.operators.versions import TableSide
+from lakestreams.operators.workers import coded_errors
 from lakestreams.topology.kinds import TimeWindows
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ def test_a_text_in_place_of_a_column_is_refused(spark: SparkSession) -> None:
     stream = builder.stream("s", key=Text("k"), value=Text("amount"))
     stream.group_by_key().aggregate(lambda _: {"low": agg.min("amount")}).to_delta("out")  # type: ignore[arg-type]
     _, (fault,) = walk.check(builder.build(), spark)
-    assert "agg.min('amount') is of a text" in str(fault)
+    assert "agg.min('amount') takes a column, not a text" in str(fault)
     assert "agg.min(row.amount)" in str(fault)
 
 
@@ -160,7 +162,7 @@ def test_a_buffer_stops_the_run_when_it_is_more_than_full_and_not_before(spark: 
     updates = frame(spark, "t", [("a", "1", 1, 1), ("b", "1", 2, 2), ("a", "2", 3, 3)]).withColumn(TASK, F.lit(0))
     assert suppress.execute(updates, None, None, hold, 1).collect() == []
     one_more = frame(spark, "t", [("c", "1", 4, 4)]).withColumn(TASK, F.lit(0))
-    with pytest.raises(Exception, match=r'BUFFER_FULL   suppress "held": 3 keys wait in task 0, 2 fit'):
+    with pytest.raises(BufferFull, match='suppress "held": 3 keys wait in task 0, max_records is 2'), coded_errors():
         suppress.execute(updates.unionByName(one_more), None, None, hold, 1).collect()
 
 

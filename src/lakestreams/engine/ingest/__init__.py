@@ -1,1 +1,1 @@
-"""From Kafka and Delta sources into bronze, exactly once."""
+"""Reads Kafka and Delta sources into bronze, exactly once."""

@@ -1,7 +1,7 @@
 """The row of the ledger that closes a batch, appended beside the cycle over it instead of before it.
 
 A plan needs to know what a batch has, not that the ledger knows: a crash in between leaves the batch in bronze without a row,
-and the next driver closes it (`ingest.recover`), whether it is planned already or not. There is one such batch at most: the
+and the next driver closes it (`machines.recover`), whether it is planned already or not. There is one such batch at most: the
 next one waits for the row before anything of it is in bronze. What a round has begun here is done when it ends, and fails it.
 """
 
@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from lakestreams.errors import Fenced
-
-_running: dict[str, _Row] = {}  # by run; of a round whose row has failed it stays, so that nothing comes behind it
 
 
 class _Row:
@@ -35,68 +33,69 @@ class _Row:
         return None if self._last is None else self._last.exception()
 
 
-@contextlib.contextmanager
-def rows(run_id: str, failure: Callable[[Exception], Exception] = lambda error: error) -> Iterator[None]:
-    """While this is open, `append` of the run need not wait; at its end all of it is done.
+class PendingAppend:
+    """The rows of one run. Outside of a round, and in another process than the round, each is appended at once."""
 
-    Args:
-        run_id: whose rows.
-        failure: what to raise for what an append has raised.
+    def __init__(self) -> None:
+        self._row: _Row | None = None  # of a round whose row has failed it stays, so that nothing comes behind it
 
-    Raises:
-        Fenced: an append was fenced, whatever else has ended the block.
-        Exception: an append has failed, unless something else ends the block: then that has a note of it.
-    """
-    pool = ThreadPoolExecutor(1, thread_name_prefix="lakestreams-ledger")
-    one = _running[run_id] = _Row(pool)
-    try:
-        yield
-    except Exception as error:
-        failed = one.failure()
-        if isinstance(failed, Fenced):
-            raise failed from error
-        if failed is not None and failed is not error:
-            error.add_note(f"and the row that closes the batch before was not appended: {failed}")
-        raise
-    finally:
-        pool.shutdown()
-        if one.failure() is None:
-            del _running[run_id]
-    try:
-        one.wait()
-    except Exception as error:
-        told = failure(error)
-        if told is error:
+    @contextlib.contextmanager
+    def round(self, failure: Callable[[Exception], Exception] = lambda error: error) -> Iterator[None]:
+        """While this is open, `append` need not wait; at its end all of it is done.
+
+        Args:
+            failure: what to raise for what an append has raised.
+
+        Raises:
+            Fenced: an append was fenced, whatever else has ended the block.
+            Exception: an append has failed, unless something else ends the block: then that has a note of it.
+        """
+        pool = ThreadPoolExecutor(1, thread_name_prefix="lakestreams-ledger")
+        one = self._row = _Row(pool)
+        try:
+            yield
+        except Exception as error:
+            failed = one.failure()
+            if isinstance(failed, Fenced):
+                raise failed from error
+            if failed is not None and failed is not error:
+                error.add_note(f"and the row that closes the batch before was not appended: {failed}")
             raise
-        raise told from error
+        finally:
+            pool.shutdown()
+            if one.failure() is None:
+                self._row = None
+        try:
+            one.wait()
+        except Exception as error:
+            told = failure(error)
+            if told is error:
+                raise
+            raise told from error
+
+    def settled(self) -> None:
+        """Waits until what was begun is there.
+
+        Raises:
+            Exception: it has failed.
+        """
+        there = self._row
+        if there is not None:
+            there.wait()
+
+    def append(self, row: Callable[[], None], *, waits: bool) -> None:
+        """Appends a row, behind the one before it: beside the run's round, or `waits` until it is there.
+
+        Raises:
+            Exception: this one, if it is waited for, or the one before has failed.
+        """
+        there = self._row
+        if there is None:
+            row()
+            return
+        there.begin(row)
+        if waits:
+            there.wait()
 
 
-def settled(run_id: str) -> None:
-    """Waits until what was begun is there.
-
-    Raises:
-        Exception: it has failed.
-    """
-    there = _running.get(run_id)
-    if there is not None:
-        there.wait()
-
-
-def append(run_id: str, row: Callable[[], None], *, waits: bool) -> None:
-    """Appends a row, behind the one before it: beside the run's round, or `waits` until it is there.
-
-    It is waited for anyhow where the round is in another process, as seen from Spark Connect's worker.
-
-    Raises:
-        Exception: this one, if it is waited for, or the one before has failed.
-    """
-    there = _running.get(run_id)
-    if there is None:
-        row()
-        return
-    there.begin(row)
-    if waits:
-        there.wait()
-
-
-__all__ = ["append", "rows", "settled"]
+__all__ = ["PendingAppend"]

@@ -7,8 +7,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from lakestreams.engine.ingest.batch_size import Resized
-from lakestreams.errors import Fenced, IngestFailed, LakestreamsError, OffsetsExpired
-from lakestreams.kafka.cluster import not_let_in, rights_missing
+from lakestreams.errors import (
+    Fenced,
+    IngestFailed,
+    KafkaOptionRefused,
+    LakestreamsError,
+    OffsetsExpired,
+    RegistryRefused,
+    RegistryUnreachable,
+    SchemaMissing,
+    SecretUnresolved,
+)
+from lakestreams.kafka.client_errors import not_let_in, rights_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +42,10 @@ _TIME_OVERFLOW: Final = re.compile(
 )
 # How Spark tells that the function which gets a batch has failed.
 _IN_BATCH: Final = re.compile(r"FOREACH_BATCH_USER_FUNCTION_ERROR|ForeachBatchFunction|ForeachBatchUserFuncException")
+
+_REGISTRY: Final = (RegistryUnreachable, RegistryRefused, SchemaMissing, SecretUnresolved, KafkaOptionRefused)
+# One of our errors at the end of a traceback, as `LakestreamsError.__str__` prints it: its message, its hint.
+_PRINTED: Final = r"\.{name}: {head}[^\n]*\n((?:  [^\n]*\n)+?)  Fix: ([^\n]*?) {{8}}lakestreams explain {code}"
 
 
 class CheckpointRefused(Exception):
@@ -147,24 +161,29 @@ def failure(pipeline: str, error: Exception, topics: Sequence[str]) -> Lakestrea
     if isinstance(error, LakestreamsError):
         return error
     text = str(error)
-    known = _carried(text)
-    if known is not None:
-        return known(f"pipeline {pipeline}: ingest stopped")
+    if "LS503 FENCED" in text:  # raised inside foreachBatch and wrapped by Spark
+        return Fenced(f"pipeline {pipeline}: ingest stopped")
     if "LAKESTREAMS_FENCED" in text:
         return Fenced(f"a newer driver runs pipeline {pipeline}; nothing was written")
     if "failOnDataLoss" in text or "OffsetOutOfRange" in text:
         return OffsetsExpired(f"Spark's Kafka source found offsets missing:\n{text.splitlines()[0]}")
     return (
-        rights_missing(text, topics)
+        _of_registry(text)
+        or rights_missing(text, topics)
         or not_let_in(error, "the brokers")
         or unreadable_time(text)
         or IngestFailed(f"the ingest query of {pipeline} stopped: {_cause(text)}")
     )
 
 
-def _carried(text: str) -> type[LakestreamsError] | None:
-    """One of our own errors, raised inside foreachBatch and wrapped by Spark."""
-    return Fenced if "LS503 FENCED" in text else None
+def _of_registry(text: str) -> LakestreamsError | None:
+    """What asking the schema registry has raised inside foreachBatch, wrapped by Spark: with its own message and hint."""
+    for kind in _REGISTRY:
+        found = re.search(_PRINTED.format(name=kind.__name__, head=f"{kind.code} {kind.name}", code=kind.code), text)
+        if found is not None:
+            lines = [line.strip() for line in found[1].splitlines()]
+            return kind("\n".join(lines), hint=found[2])
+    return None
 
 
 def unreadable_time(text: str) -> IngestFailed | None:

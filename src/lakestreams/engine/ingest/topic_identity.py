@@ -16,7 +16,7 @@ from lakestreams.errors import TopicRecreated
 from lakestreams.kafka.noted import Noted, TopicPartition
 
 if TYPE_CHECKING:
-    from lakestreams.kafka.cluster import ClusterView
+    from lakestreams.kafka.cluster_view import ClusterView
     from lakestreams.topology.topology import Topology
 
 _RECREATED: Final = "was deleted and created again"
@@ -110,7 +110,7 @@ def _other(
     """What shows that a topic is another one than was read; None if nothing does."""
     recorded, now = noted.ids.get(topic), view.topic_ids.get(topic)
     if recorded is not None and now is not None and recorded != now:
-        what = "is not the one that was read before" if of_delta else _RECREATED
+        what = "is not the table that was read before" if of_delta else _RECREATED
         return f"{what} (id {recorded}, now {now})"
     own = sorted(at for at in view.ends if at[0] == topic)
     for at in own:
@@ -128,5 +128,5 @@ def _other(
 
 def _too_short(at: TopicPartition, end: int, position: int, of_delta: bool) -> str:
     if of_delta:
-        return f"has {versions(end)} versions, {versions(position)} were read before"
-    return f"partition {at[1]} ends at offset {end}, {position} were read before"
+        return f"has {versions(end)} versions, but {versions(position)} were already read"
+    return f"partition {at[1]} ends at offset {end}, but {position} were already read"

@@ -1,1 +1,1 @@
-"""What drivers decide, written down before they do it: plans, fences, settling."""
+"""Records what drivers decide before they do it: plans, fences, settling."""

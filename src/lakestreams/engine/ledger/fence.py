@@ -18,7 +18,8 @@ from lakestreams.sql import literal
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.engine.runtime.lake import Lake, Table
+    from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.engine.runtime.table import Table
 
 SCHEMA = "pipeline string, role string, epoch bigint, run_id string"
 FENCED_WORD = "LAKESTREAMS_FENCED"

@@ -258,12 +258,14 @@ class Claim:
         run_id, epoch: of the run.
         began_ms: when it took the pipeline over, by its machine's clock.
         last_ms: when the ledger's newest row was written, by its writer's.
+        waits_ms: how long the run waits between its rounds; 0: it has one round, or it has said that it ended.
     """
 
     run_id: str
     epoch: int
     began_ms: int
     last_ms: int
+    waits_ms: int = 0
 
 
 @dataclass(frozen=True)

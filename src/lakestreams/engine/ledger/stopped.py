@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestreams.engine.publish import cycle
+from lakestreams.engine.runtime.failpoints import failpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,8 @@ class Topics:
     def begin(self, plan: Plan) -> None:
         """From here on topics may have records of a cycle; said where the ledger says the opposite."""
         if plan.cycle == self.stopped:
-            self.ledger.record_publishing(self.spark, plan.cycle)
+            self.ledger.record_said(self.spark, "publishing", plan.cycle)
+            failpoint("publishing.after")
             self.stopped = 0
         self._begun = True
 
@@ -57,7 +59,7 @@ class Topics:
             written = any(cycle.causes(plan, topic) for topic in self.topology.kafka_sinks)
             if written and not (repeated or self._begun):
                 with contextlib.suppress(Exception):  # the failure is what is told; the cycle then counts as in doubt
-                    self.ledger.record_stopped(self.spark, plan.cycle)
+                    self.ledger.record_said(self.spark, "stopped", plan.cycle)
                     self.stopped = plan.cycle
             raise
 

@@ -1,1 +1,1 @@
-"""The protocol: what drivers, maintenance and replay requests do next, given what they have read. Plain Python without Spark."""
+"""Decides what drivers, maintenance and replay requests do next, from what they have read. Plain Python without Spark."""

@@ -66,6 +66,11 @@ def of_loss_before(topic: str, seq: int) -> Transaction:
     return Transaction(f"loss/{topic}", seq)
 
 
+def of_schema(number: int) -> Transaction:
+    """Of the schema of a registry's id."""
+    return Transaction(f"schema/{number}", 1)
+
+
 def of_events(cycle: int) -> Transaction:
     """Of the event log's rows up to a cycle."""
     return Transaction("events", cycle)
@@ -245,6 +250,14 @@ def closed(before: Standing, found: Mapping[TopicPartition, Tail], ends: Mapping
 def closed_request(before: Standing, number: int, found: Mapping[TopicPartition, Tail], seq: int) -> Ingest:
     """The same of a replay's batch: the row names its request, so that it is ingested once."""
     return Ingest(seq, before.seq + 1, attempt_ranges_of(before, seq, found), number, before.mean_bytes)
+
+
+def may_close_later(batch: Ingest) -> bool:
+    """Whether the row that closes a batch may come behind the plan over it: if need be, it is made anew from bronze.
+
+    Of markers alone bronze has no row: nobody but the ledger knows that they were read (decision 0024).
+    """
+    return any(part.records for part in batch.ranges)
 
 
 def recovered(before: Standing, found: Mapping[TopicPartition, Tail]) -> Ingest | None:

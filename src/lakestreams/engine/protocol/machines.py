@@ -1,8 +1,9 @@
 """The protocol from top to bottom: a run is `drive`, a maintenance is `trim`, a replay is `request`.
 
-A machine is a generator: it yields commands and is sent their answers. The engine carries out `claim` and `take_over` with Spark
-(`engine.claiming`), and asks the decisions of the others in an order of its own. `tests/protocol` runs all of them over tables in
-memory, in every order (decision 0035).
+A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`,
+`maintain` (`engine.takeover.claiming`), `record` (`engine.ledger`), `recover` and `ingest_request` (`engine.ingest.ingesting`), and
+asks the decisions of the others in an order of its own. `tests/protocol` runs all of them over tables in memory, in every order
+(decision 0035).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakestreams.engine.ledger import settle
+from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.plans import History, Ingest, Plan, Range, Standing, StoredState
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import (
@@ -182,9 +184,7 @@ def ingest(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
         yield Append(topic, rows, decisions.of_batch(topic, turn.epoch, seq), turn, decisions.fenced("bronze"))
     found = yield Read("tail", before.seq)
     one = decisions.closed(before, found, {at: end for at, end in ends.items() if end})
-    # of markers alone bronze has no row: nobody but the ledger knows that they were read (decision 0024)
-    beside = any(part.records for part in one.ranges)
-    if not beside:
+    if not decisions.may_close_later(one):
         yield from record(turn, "ingest", one.seq, one)
     else:
         row = ("ingest", one.seq, one)
@@ -194,30 +194,35 @@ def ingest(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
 
 def ingest_requests(turn: Turn, at: At) -> Steps[At]:
     """Ingests each request as one batch."""
-    while True:
-        before = Standing.after(at.ingests)
-        requests = yield Read("requests")
-        number = decisions.oldest_request(requests, before.request)
-        if not number:
-            return at
-        topic = yield Read("requested", number)
-        seq = before.seq + 1
-        yield Append(
-            topic, (topic, number, seq), decisions.of_batch(topic, turn.epoch, seq), turn, decisions.fenced("bronze")
-        )
-        found = yield Read("attempts", before.seq)
-        one = decisions.closed_request(before, number, found, seq)
-        yield from record(turn, "ingest", seq, one)
+    while (one := (yield from ingest_request(turn, Standing.after(at.ingests)))) is not None:
         at = replace(at, ingests=(*at.ingests, one))
+    return at
+
+
+def ingest_request(turn: Turn, before: Standing) -> Steps[Ingest | None]:
+    """Ingests the oldest request that is not yet, as one batch; None if there is none."""
+    requests = yield Read("requests")
+    number = decisions.oldest_request(requests, before.request)
+    if not number:
+        return None
+    topic = yield Read("requested", number)
+    seq = before.seq + 1
+    yield Append(
+        topic, (topic, number, seq), decisions.of_batch(topic, turn.epoch, seq), turn, decisions.fenced("bronze")
+    )
+    found = yield Read("attempts", before.seq)
+    one = decisions.closed_request(before, number, found, seq)
+    yield from record(turn, "ingest", seq, one)
+    return one
 
 
 def cycle(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     """Plans and executes a cycle over what is ingested; its plan closes the one before."""
     number = at.plan.cycle + 1 if at.plan is not None else 1
-    plan = settle.next_plan(number, own.fingerprint, settle.Backlog(at.plan, at.ingests), {}, {}, _never_cut)
+    plan = settle.next_plan(number, own.fingerprint, Backlog(at.plan, at.ingests), {}, {}, _never_cut)
     if plan is not None:
         yield from record(turn, "plan", number, plan)
-        ingests = settle.Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
+        ingests = Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
         at = yield from execute(own, turn, replace(at, plan=plan, state="planned", ingests=ingests))
     if not (yield Wait()):
         message = "another driver closed the batch"
@@ -305,15 +310,25 @@ def record(turn: Turn, kind: str, number: int, row: Any) -> Steps[None]:
 # --- maintenance and replay ----------------------------------------------------------------------------------------------
 
 
+def maintain(history: History, tables: tuple[Any, ...]) -> Steps[tuple[Turn, History]]:
+    """Becomes the only maintenance that may write, beside whichever driver there is.
+
+    Args:
+        history: what the ledger said before.
+        tables: those of `sealed`: the ledger alone, in which all that counts of a maintenance stands.
+    """
+    turn = Turn("maintain", decisions.next_epoch(history.maintenance))
+    yield from claim(turn)
+    yield Seal(tables, turn)
+    return turn, (yield Read(LEDGER, turn))
+
+
 def trim(own: Pipeline) -> Steps[None]:
     """Trims bronze beside a running driver: base, `trim` row, deletes, `trimmed` row; a crash is finished by the next one."""
     history = yield Read(LEDGER)
     if not (yield from target_of(own, history)) and not decisions.unfinished(history):
         return
-    turn = Turn("maintain", decisions.next_epoch(history.maintenance))
-    yield from claim(turn)
-    yield Seal(decisions.sealed(LEDGER, (), ()), turn)  # all that counts of it stands there
-    history = yield Read(LEDGER, turn)
+    turn, history = yield from maintain(history, decisions.sealed(LEDGER, (), ()))
     target = yield from target_of(own, history)
     if target:
         if not own.remembers or (yield from based(turn, history, target)):

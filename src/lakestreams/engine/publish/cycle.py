@@ -20,8 +20,9 @@ from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.write_metrics import Observed, Passing
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.evaluate import walk
+from lakestreams.evaluate.inputs import Inputs, Results
+from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.evaluate.sides import EXPECTATION
-from lakestreams.evaluate.walk import LINEAGE, Inputs, Results
 from lakestreams.expectations import judging
 from lakestreams.expectations.judging import KINDS, ROWS
 from lakestreams.expectations.tally import Tally
@@ -206,7 +207,8 @@ class _Publisher:
         rows = self.results.outputs[sink.name]
         key = sinks.merged_by(sink, self.results.records[sink.name])
         if sink.mode == "merge":
-            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan)
+            count = self.tally.of(sink.name).rows or 0
+            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, count)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
         there = self.ledger.lake.output(sink.name)

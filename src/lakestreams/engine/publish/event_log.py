@@ -27,7 +27,7 @@ from lakestreams.engine.state.policy import EVENTS_EVERY_S
 if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession
 
-    from lakestreams.engine.runtime.lake import Table
+    from lakestreams.engine.runtime.table import Table
     from lakestreams.topology.topology import Topology
 
 _PROPERTIES: Final = {"delta.dataSkippingStatsColumns": "pipeline,cycle,event_type,timestamp"}

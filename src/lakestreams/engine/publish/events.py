@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from lakestreams.expectations import log_columns
 from lakestreams.expectations.tally import NodeTally, Tally
 from lakestreams.operators.records import TOMBSTONE
-from lakestreams.topology.joins import StreamTableJoin
-from lakestreams.topology.node import Sink
 
 if TYPE_CHECKING:
     from lakestreams.engine.ledger.plans import Plan
@@ -108,7 +106,7 @@ def _quality(node: Node, own: NodeTally) -> dict[str, Any]:
         metrics["num_input_rows"] = own.rows_in
     if own.rows is not None:
         metrics["num_output_rows"] = own.rows
-    if isinstance(node, Sink) and getattr(node, "mode", "") == "merge" and own.rows is not None:
+    if node.upserts and own.rows is not None:
         deleted = own.kinds.get(TOMBSTONE, 0)
         metrics |= {"num_upserted_rows": own.rows - deleted, "num_deleted_rows": deleted}
     expectations = [
@@ -132,8 +130,8 @@ def _own(node: Node, own: NodeTally) -> dict[str, Any]:
         "rows": own.kinds,
         "quarantined": own.quarantined,
     }
-    if isinstance(node, StreamTableJoin) and node.races:
-        told |= {"wait_ms": node.wait_ms, "amend_ms": node.amend_ms, "fates": own.fates}
+    if node.fate_bounds:
+        told |= {**node.fate_bounds, "fates": own.fates}
     return told
 
 

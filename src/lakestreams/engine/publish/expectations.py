@@ -19,7 +19,7 @@ from lakestreams.engine.ledger.plans import NO_TIME, Plan
 from lakestreams.engine.state import bronze
 from lakestreams.engine.state.bronze import planned_rows
 from lakestreams.errors import ExpectationFailed
-from lakestreams.evaluate.walk import LINEAGE
+from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.expectations import judging
 from lakestreams.expectations.judging import EXAMPLES, Dataset
 from lakestreams.expectations.rules import Judged, RecordRules

@@ -18,8 +18,9 @@ from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.errors import LakestreamsError, TopicWriteFailed
-from lakestreams.evaluate.walk import EVENT_TIME, LINEAGE
-from lakestreams.kafka.options import OPTIONS
+from lakestreams.errors.places import NodePlace
+from lakestreams.evaluate.outputs import EVENT_TIME, LINEAGE
+from lakestreams.kafka.allowed_options import OPTIONS
 from lakestreams.partitioning.kafka_default import partition_of_bytes
 
 if TYPE_CHECKING:
@@ -72,11 +73,13 @@ class Target:
             and Spark's sink the others, which are those of a service credential.
         partitions: topic to partition count.
         most_bytes: topic to the size of the largest batch that it takes, where that is known.
+        prefixes: topic and side to what stands before its bytes, for those of a schema registry (`subjects`).
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
     most_bytes: Mapping[str, int] = field(default_factory=dict)
+    prefixes: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
 
     def producer(self, topic: str) -> dict[str, str]:
         """The options of Spark's Kafka sink for a topic."""
@@ -109,6 +112,8 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
         TopicWriteFailed: if not every record was acknowledged.
     """
     failpoint("kafka.before", sink.name)
+    own = {side: _under(F.col(side), prefix) for side, prefix in target.prefixes.get(sink.name, {}).items()}
+    rows = rows.withColumns(own) if own else rows
     fenced = ledger.fence(spark, records(ledger.pipeline, sink, rows, target.partitions[sink.name]))
     # all of a partition in one task, in the order of the results: the producer keeps the order in which it is given them
     ordered = fenced.repartition("partition").sortWithinPartitions(*_PLACE)
@@ -123,7 +128,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
         if cause is None:  # the results could not be computed
             raise
         message = f"topic {sink.name} of pipeline {ledger.pipeline}: {cause}"
-        raise TopicWriteFailed(message, hint=_hint(cause, target), where=f'to_kafka "{sink.name}"') from error
+        raise TopicWriteFailed(message, hint=_hint(cause, target), where=NodePlace("to_kafka", sink.name)) from error
     failpoint("kafka.after", sink.name)
 
 
@@ -185,6 +190,11 @@ def note(topology: Topology) -> list[str]:
     return [text] if topics else []
 
 
+def _under(raw: Column, prefix: bytes) -> Column:
+    """Bytes with their schema's id; they were written with another one in its place."""
+    return F.concat(F.lit(bytearray(prefix)), F.substring(raw, F.lit(len(prefix) + 1), F.octet_length(raw)))
+
+
 def _text(*parts: Column | str) -> Column:
     texts = [F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts]
     return F.concat(*texts).cast("binary")
@@ -196,9 +206,9 @@ def _hint(cause: str, target: Target) -> str | None:
         return "raise the topic's max.message.bytes, or make the results smaller; then run again: the cycle is repeated"
     if _OVERDUE.search(cause):
         return (
-            "the broker did not take them in time: see whether it is well, and whether the topic's max.message.bytes is at "
-            f"least {target.batch_bytes}: raise it, or set batch.size in kafka.options to less than it; then run again: the "
-            "cycle is repeated"
+            "the broker did not take them in time: check its health, and that the topic's max.message.bytes is at least "
+            f"{target.batch_bytes}: raise it, or set batch.size in kafka.options below it; then run again: the cycle is "
+            "repeated"
         )
     return None
 

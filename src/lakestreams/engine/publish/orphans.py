@@ -13,14 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.publish import sinks
-from lakestreams.evaluate.walk import EVENT_TIME, LINEAGE
+from lakestreams.evaluate.outputs import EVENT_TIME, LINEAGE
 from lakestreams.expectations.judging import ORPHAN
 from lakestreams.operators.records import KEY, KIND, LINEAGE_TYPE, TIME, TOMBSTONE, lineage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestreams.engine.runtime.lake import Table
+    from lakestreams.engine.runtime.table import Table
 
 SCHEMA: Final = (
     f"pipeline string, node string, key string, foreign_key string, {EVENT_TIME} bigint, {LINEAGE} {LINEAGE_TYPE}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ingest.batches import (
+from lakestreams.engine.ingest.bronze_rows import (
     FUTURE_TIMESTAMP,
     HEADERS_TYPE,
     MALFORMED_KEY,
@@ -17,10 +17,10 @@ from lakestreams.engine.ingest.batches import (
 )
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, Range
-from lakestreams.engine.runtime.lake import Table
+from lakestreams.engine.runtime.table import Table
 from lakestreams.engine.state.bronze import planned_rows, with_offsets
+from lakestreams.evaluate.joins import Rejected
 from lakestreams.evaluate.sides import DETAIL, EXPECTATION, ROW, RULES
-from lakestreams.evaluate.walk import Rejected
 from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.topology.graph import (
     is_made,

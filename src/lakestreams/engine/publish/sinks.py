@@ -16,9 +16,10 @@ from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.runtime.failpoints import failpoint
-from lakestreams.engine.runtime.lake import INDEXED, OWNER, owned_by
+from lakestreams.engine.runtime.lake import OWNER, owned_by
+from lakestreams.engine.runtime.table import INDEXED
+from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.evaluate.stateless import names
-from lakestreams.evaluate.walk import LINEAGE
 from lakestreams.operators.records import KEY, TOMBSTONE
 from lakestreams.sql import quoted
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 # A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
 _MERGED: Final = {"delta.enableDeletionVectors": "true"}
+MANY = 10_000  # rows whose merge costs more than a look at how many files a table has
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}
 _MOST_INDEXED: Final = 32  # Delta's default
 _LATEST = "latest"
@@ -86,14 +88,24 @@ def laid_out_otherwise(spark: SparkSession, lake: Lake, sink: DeltaSink) -> str 
 
 
 def publish(
-    spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], plan: Plan
+    spark: SparkSession,
+    ledger: Ledger,
+    sink: DeltaSink,
+    rows: DataFrame,
+    key: Sequence[str],
+    plan: Plan,
+    count: int = 0,
 ) -> None:
     """Writes a cycle's rows to an output.
+
+    A merge into an empty table replaces nothing: many rows are appended, for less than half of the CPU. A repetition
+    finds them there, and merges; an older driver's append is skipped or fails, as any other of its appends.
 
     Args:
         ledger: of the running epoch.
         rows: as its table has them; of a merged one a row a key (`latest`), deletions of the kind `tombstone`.
         key: what says which row of a merged table it is (`merged_by`).
+        count: how many rows of a merged one there are.
 
     Raises:
         Fenced: if a newer driver runs the pipeline; nothing is written.
@@ -101,11 +113,14 @@ def publish(
     table = ledger.lake.output(sink.name)
     failpoint("publish.before", sink.name)
     with translated(ledger.pipeline):
-        if sink.mode == "merge":
-            fenced = ledger.fence(spark, rows)
+        merges = sink.mode == "merge"
+        if merges and count >= MANY and not table.size(spark)[0]:
+            merges, rows = False, rows.where(f"NOT ({GONE})")
+        fenced = ledger.fence(spark, rows)
+        if merges:
             table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
         else:
-            table.append(ledger.fence(spark, rows), *decisions.of_output(sink.name, plan).of(ledger.pipeline))
+            table.append(fenced, *decisions.of_output(sink.name, plan).of(ledger.pipeline))
     failpoint("publish.after", sink.name)
 
 

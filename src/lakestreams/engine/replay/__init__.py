@@ -1,1 +1,1 @@
-"""Quarantined records that operators have mended and asked for once more."""
+"""Replays quarantined records that people have requested, corrected or as they were."""

@@ -15,15 +15,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest import batch_metrics, batches
+from lakestreams.engine.ingest.bronze_rows import read_rows
 from lakestreams.engine.ingest.idempotent_append import append_once
+from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing, Tail
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol import commands
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.replay.requests import RECORD, Request
 from lakestreams.engine.runtime.failpoints import failpoint
@@ -34,45 +36,72 @@ from lakestreams.kafka.noted import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from lakestreams.registry.options import RegistryOptions
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.expectations import Expectations
     from lakestreams.topology.topology import Topology
 
 RAW: Final = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type")
 LATER_IS_THERE: Final = "a later record of its key is there"
-TRIMMED: Final = "bronze is trimmed past it: whether a later record of its key was there cannot be told"
+TRIMMED: Final = "bronze is trimmed past it, so nothing can tell whether a later record of its key existed"
 NO_SOURCE: Final = "no source of the pipeline reads its topic any more"
 
 
-@dataclass(frozen=True)
+@dataclass
 class AttemptReader:
-    """Ingests requests, one at a time.
+    """The hands of `machines.ingest_request`, and of what `machines.recover` asks about requests.
 
     Attributes:
         spark: the session.
         ledger: of the running epoch.
         topology: the pipeline.
+        before: where bronze stands.
         rules: what is judged of single records.
+        schemas: the writers' schemas of records.
     """
 
     spark: SparkSession
     ledger: Ledger
     topology: Topology
+    before: Standing
     rules: RecordRules = field(default_factory=RecordRules)
+    schemas: WriterSchemas = field(default_factory=WriterSchemas)
+    _oldest: Request | None = None  # that is not ingested
 
-    def ingest(self, request: Request, before: Standing) -> Ingest:
-        """Appends a request's records that are not superseded, and closes the batch.
-
-        Args:
-            request: the oldest one that is not ingested.
-            before: where bronze stands.
+    def __call__(self, command: commands.Command) -> Any:
+        """Does what a command says, and gives the answer.
 
         Raises:
             Fenced: if a newer driver runs the pipeline.
         """
-        now, seq = time.time_ns() // 1_000_000, before.seq + 1
+        match command:
+            case commands.Read("requests"):
+                self._oldest = replays.oldest(self.spark, self.ledger, self.before.request)
+                return [] if self._oldest is None else [self._oldest.number]
+            case commands.Read("requested"):
+                return self._request.topic
+            case commands.Read("attempts"):
+                return self._tail()
+            case commands.Append(row=(_, _, Ingest() as batch)):
+                self.ledger.record_ingest(self.spark, batch)
+            case _:
+                self._append_wanted()
+        return True
+
+    @property
+    def _request(self) -> Request:
+        if self._oldest is None:
+            message = "nobody has asked which request is the oldest"
+            raise RuntimeError(message)
+        return self._oldest
+
+    def _append_wanted(self) -> None:
+        """Appends the request's records that are not superseded."""
+        now, seq, request = time.time_ns() // 1_000_000, self.before.seq + 1, self._request
         source = source_of(self.topology, request.topic)
         wanted = replays.requested(self.spark, self.ledger, request)
+        if source is not None:
+            source = self.schemas.knowing(self.ledger, wanted, source)
         refused = wanted.select(*RECORD, F.lit(NO_SOURCE).alias("reason")) if source is None else None
         if source is not None and source.kind != "stream":
             refused = superseded(
@@ -84,26 +113,9 @@ class AttemptReader:
             gone = replays.superseded(self.spark, self.ledger, request)
             wanted = wanted.join(gone.select(*RECORD), [*RECORD], "left_anti")
         if source is None:
-            return self._closed(request, before, seq, {})
-        positions = {partition: at for (topic, partition), at in before.positions.items() if topic == source.topic}
+            return
+        positions = {partition: at for (topic, partition), at in self.before.positions.items() if topic == source.topic}
         self._append(read(wanted, source, positions, seq, now), source, seq)
-        return self._closed(request, before, seq, self._tail(source, before))
-
-    def recover(self, last: Ingest | None) -> Ingest | None:
-        """Closes the request that a crash left in bronze without a ledger row; None if there is none.
-
-        Requests are taken in their order, one batch each: what lies past the last batch is of the oldest one that is
-        not ingested.
-        """
-        before = Standing.after([last] if last else [])
-        request = replays.oldest(self.spark, self.ledger, before.request)
-        source = source_of(self.topology, request.topic) if request is not None else None
-        if request is None or source is None:
-            return None
-        one = decisions.recovered_request(before, request.number, self._tail(source, before))
-        if one is not None:
-            self.ledger.record_ingest(self.spark, one)
-        return one
 
     def _append(self, rows: DataFrame, source: Source, seq: int) -> None:
         """One append; none without rows, which would be a commit for nothing."""
@@ -113,14 +125,13 @@ class AttemptReader:
                 append_once(self.spark, self.ledger, source.topic, held, seq)
         failpoint("bronze.after", source.topic)
 
-    def _tail(self, source: Source, before: Standing) -> Mapping[TopicPartition, Tail]:
-        return batch_metrics.read_back(self.spark, self.ledger, [source], before.seq, self.rules, again=True)
-
-    def _closed(self, request: Request, before: Standing, seq: int, found: Mapping[TopicPartition, Tail]) -> Ingest:
-        """Writes the ledger row that closes a request's batch."""
-        made = decisions.closed_request(before, request.number, found, seq)
-        self.ledger.record_ingest(self.spark, made)
-        return made
+    def _tail(self) -> Mapping[TopicPartition, Tail]:
+        """What bronze has of the request. Requests are taken in their order: what lies there is of the oldest one."""
+        source = source_of(self.topology, self._oldest.topic) if self._oldest is not None else None
+        if source is None:
+            return {}
+        seq = self.before.seq
+        return batch_metrics.read_back(self.spark, self.ledger, [source], seq, self.rules, again=True)
 
 
 def source_of(topology: Topology, topic: str) -> Source | None:
@@ -140,7 +151,7 @@ def read(
     """
     # not below a position: they lie there, and are to come once more
     clocks = {partition: Position(0, at.stream_time_ms) for partition, at in positions.items()}
-    return batches.read_rows(rows.select(*RAW), source, clocks, seq, ingest_time_ms)
+    return read_rows(rows.select(*RAW), source, clocks, seq, ingest_time_ms)
 
 
 def superseded(
@@ -199,11 +210,18 @@ class Outlook:
     is_read: bool = True
 
 
-def outlook(spark: SparkSession, ledger: Ledger, topology: Topology, chosen: DataFrame) -> list[Outlook]:
+def outlook(
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    chosen: DataFrame,
+    registry: RegistryOptions | None = None,
+) -> list[Outlook]:
     """What would become of records, as far as it can be told before their cycle; nothing is written.
 
     Args:
-        chosen: what `replays.chosen` gives.
+        chosen: what `deciding.chosen` gives.
+        registry: where writers' schemas are asked for that the ledger does not know.
     """
     now = time.time_ns() // 1_000_000
     found = []
@@ -213,7 +231,9 @@ def outlook(spark: SparkSession, ledger: Ledger, topology: Topology, chosen: Dat
         if source is None:
             found.append(Outlook(topic, records, {}, records, is_read=False))
             continue
-        rows = read(chosen.where(F.col("topic") == topic), source, {}, 0, now)
+        own = chosen.where(F.col("topic") == topic)
+        source = WriterSchemas(registry).knowing(ledger, own, source, keep=False)
+        rows = read(own, source, {}, 0, now)
         if source.kind != "stream":
             gone = superseded(spark, ledger, source, rows, topology.expectations)
             rows = rows.join(gone.select(*RECORD), [*RECORD], "left_anti")

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lakestreams.engine.runtime.lake import MARK
+from lakestreams.engine.runtime.table import MARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestreams.engine.runtime.lake import Table
+    from lakestreams.engine.runtime.table import Table
 
 _HARMLESS: Final = frozenset(
     {

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StringType
 
 from lakestreams.errors import UnwritablePartition
-from lakestreams.evaluate.walk import LINEAGE
+from lakestreams.errors.places import NodePlace
+from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.operators.records import TOMBSTONE
 from lakestreams.sql import quoted
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-    from lakestreams.engine.runtime.lake import Table
+    from lakestreams.engine.runtime.table import Table
     from lakestreams.topology.endpoints import DeltaSink
 
 NULL_WORD: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -49,8 +50,8 @@ def require_exact(sink: DeltaSink, rows: DataFrame, table: Table) -> None:
     judged = F.array_compact(F.array(*(F.when(fault, _said(name)) for name, fault in faults.items())))
     found = written.select(F.explode(judged).alias("fault")).distinct().orderBy("fault").limit(_SHOWN).collect()
     if found:
-        lines = "\n".join(f"{sink.name}: {one['fault']} would come back as another value" for one in found)
-        raise UnwritablePartition(f"{lines}\nnothing of the cycle was published", where=f'output "{sink.name}"')
+        lines = "\n".join(f"{sink.name}: {one['fault']} would be read back as another value" for one in found)
+        raise UnwritablePartition(f"{lines}\nnothing of the cycle was published", where=NodePlace("output", sink.name))
 
 
 def _said(name: str) -> Column:

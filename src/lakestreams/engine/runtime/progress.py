@@ -60,3 +60,37 @@ class Timer:
 
     def __exit__(self, *_: object) -> None:
         self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + time.perf_counter() - self._began
+
+
+@dataclass
+class Reporter:
+    """Tells the user of a run: events as they come, and the summary.
+
+    Attributes:
+        summary: filled while the run goes on.
+        listener: gets every event.
+    """
+
+    summary: Summary
+    listener: Listener = lambda _: None
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        """Tells the listener of an event."""
+        self.listener(Event(kind, facts))
+
+    def warn(self, *texts: str) -> None:
+        """Adds warnings to the summary."""
+        self.summary.warnings += texts
+
+    def warn_once(self, *texts: str) -> None:
+        """Adds those warnings that the summary does not have."""
+        self.summary.warnings += [text for text in texts if text not in self.summary.warnings]
+
+    def timed(self, stage: str) -> Timer:
+        """Adds the time of a block to a stage of the summary."""
+        return Timer(self.summary.seconds, stage)
+
+
+def wall_clock_ms() -> int:
+    """The machine's time."""
+    return time.time_ns() // 1_000_000

@@ -34,7 +34,9 @@ def parse(text: str | None) -> dict[str, str]:
     for part in text.split(",") if text else ():
         room, _, name = (one.strip() for one in part.partition("="))
         if room not in _ROOMS or room in given:
-            msg = f"--schemas: {part.strip()!r}" + (" stands beside another one of its kind" if room in given else "")
+            msg = f"--schemas: {part.strip()!r}" + (
+                " names a schema of this kind a second time" if room in given else ""
+            )
             raise InvalidOption(msg, hint="bronze=NAME,silver=NAME,control=NAME, or some of them")
         given[room] = name
     require_usable(_ROOMS | given)
@@ -68,7 +70,5 @@ def require_usable(names: Mapping[str, str]) -> None:
             raise InvalidName(msg, hint="letters, digits and _, not starting with a digit, 255 at most")
         other = taken.setdefault(name.lower(), room)  # catalogs do not tell capitals apart
         if other != room:
-            msg = f"{other} and {room} are both to be in the schema {name}"
-            raise InvalidOption(
-                msg, hint="a schema of its own for each: their tables' names are made without each other"
-            )
+            msg = f"{other} and {room} would both use the schema {name}"
+            raise InvalidOption(msg, hint="give each its own schema: their tables' names could clash")

@@ -1,1 +1,1 @@
-"""What cycles need of the cycles before: bronze by plans, operator state, snapshots."""
+"""What a cycle needs from earlier cycles: bronze by plans, operator state, snapshots."""

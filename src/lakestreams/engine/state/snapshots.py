@@ -22,7 +22,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.failpoints import failpoint
-from lakestreams.engine.runtime.lake import MARK
+from lakestreams.engine.runtime.table import MARK
 from lakestreams.engine.state import policy as pace
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
 from lakestreams.expectations.rules import kept

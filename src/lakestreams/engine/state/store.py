@@ -21,8 +21,9 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import StoredState
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.failpoints import failpoint
-from lakestreams.engine.runtime.lake import INDEXED, Table, plain
+from lakestreams.engine.runtime.lake import plain
 from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.table import INDEXED, Table
 from lakestreams.engine.runtime.write_metrics import Observed
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _ROWS: Final = "rows"
 _PROPERTIES: Final = {INDEXED: "0"}  # nobody skips files of it; each column costs
 
 Frames = Mapping[str, Mapping[str, "DataFrame"]]
-"""Node to frame name to what it keeps (see `walk.Results.kept`)."""
+"""Node to frame name to what it keeps (see `inputs.Results.kept`)."""
 
 
 def there(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:

@@ -67,7 +67,7 @@ def require_accepted(change: Change | None, pipeline: str, cycle: int, *, accept
     """
     if change is not None and not accept:
         lines = "\n".join(f"  {one}" for one in change.told)
-        message = f"{pipeline} has results of {cycle} cycles, and since then it has changed:\n{lines}"
+        message = f"{pipeline} has results of {cycle} cycles, and has changed since:\n{lines}"
         raise TopologyChanged(message, where=f"pipeline {pipeline!r}")
 
 
@@ -96,7 +96,7 @@ def _told(
     if history.meanings.get(former) == configured.meaning:
         return ()
     # an older version has not recorded what its results follow from
-    return (f"the topology or its configuration; what of it, configuration {former} does not tell",)
+    return (f"the topology or its configuration; the record of configuration {former} has no details",)
 
 
 def differences(former: Results, now: Results) -> list[str]:
@@ -157,7 +157,7 @@ def _in_words(option: str, former: str | None, now: str | None) -> str:
         and now is not None
         and any("expression " in one or _FUNCTION.search(one) for one in (former, now))
     ):
-        return f"{option} is computed otherwise"
+        return f"{option} is computed differently"
     return f"{'' if option == NODE else option + ' '}{_shown(former)} -> {_shown(now)}"
 
 

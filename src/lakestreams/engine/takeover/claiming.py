@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ledger import fence
-from lakestreams.engine.protocol import commands, machines
+from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.parallel import side_by_side
 from lakestreams.errors import Fenced
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from lakestreams.engine.ledger.fingerprint import Configuration
     from lakestreams.engine.ledger.ledger import Ledger
     from lakestreams.engine.ledger.plans import History
-    from lakestreams.engine.runtime.lake import Table
+    from lakestreams.engine.runtime.table import Table
 
 
 @dataclass
 class Claiming:
-    """The hands of `machines.claim` and `machines.take_over`.
+    """The hands of `machines.claim`, `machines.take_over` and `machines.maintain`.
 
     Attributes:
         spark: the session.
@@ -60,6 +60,20 @@ class Claiming:
             Fenced: if another driver claimed the same epoch at the same time.
         """
         _, history = self._carried_out(machines.take_over(history, tables))
+        return history
+
+    def maintain(self, history: History) -> History:
+        """Becomes the only maintenance that may write: what the ledger says, to which no older maintenance adds.
+
+        Args:
+            history: what it said before.
+
+        Raises:
+            Fenced: if another maintenance claimed the same epoch at the same time.
+        """
+        last = history.maintenance or fence.newest(self.spark, self.ledger.lake, self.ledger.pipeline, "maintain")
+        steps = machines.maintain(replace(history, maintenance=last), decisions.sealed(self.ledger.table, (), ()))
+        _, history = self._carried_out(steps)
         return history
 
     def _carried_out(self, steps: commands.Steps[Any]) -> Any:

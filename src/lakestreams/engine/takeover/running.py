@@ -24,12 +24,12 @@ _SECONDS: Final = (631_152_000, 4_102_444_800)
 def taken_from(history: History) -> list[str]:
     """What to know of the run that had the pipeline before, as warnings: it has crashed, or runs still."""
     claim = history.claim
-    if claim is None or history.open_plan is None:
+    if claim is None or (history.open_plan is None and not claim.waits_ms):
         return []
+    what = f"has not finished cycle {history.open_plan.cycle}" if history.open_plan else "has not ended"
     text = (
-        f"run {claim.run_id} (epoch {claim.epoch}) has not finished cycle {history.open_plan.cycle}: it took the pipeline over "
-        f"at {shown(claim.began_ms)} and last wrote at {shown(claim.last_ms)}; this run goes on in its place, and if it still "
-        "runs it ends with LS503"
+        f"run {claim.run_id} (epoch {claim.epoch}) {what}: it took the pipeline over at {shown(claim.began_ms)} and last "
+        f"wrote at {shown(claim.last_ms)}; this run continues in its place; if the other still runs, it ends with LS503"
     )
     return [text]
 
@@ -47,8 +47,9 @@ def clock_behind(history: History, now_ms: int) -> list[str]:
     if behind <= CLOCK_SLACK_MS:
         return []
     text = (
-        f"this machine's clock says {shown(now_ms)}, the ledger was written at {shown(now_ms + behind)} already: one of the "
-        "two is wrong. By a clock that is behind, records of now lie in the future and go to quarantine (FUTURE_TIMESTAMP)"
+        f"this machine's clock says {shown(now_ms)}, but the ledger was already written at {shown(now_ms + behind)}: one of the "
+        "two clocks is wrong. If this clock is behind, current records look like future ones and go to quarantine "
+        "(FUTURE_TIMESTAMP)"
     )
     return [text]
 
@@ -78,7 +79,7 @@ def in_seconds(topology: Topology, plan: Plan) -> list[str]:
             hint = (
                 f"declare the column as {column} timestamp_s"
                 if column
-                else "the producer sets milliseconds, or event_time names a column"
+                else "let the producer set milliseconds, or name a column in event_time"
             )
             found.append(
                 f"{source.name}: all event times lie before March 1970; are they seconds? Event times are milliseconds: {hint}"

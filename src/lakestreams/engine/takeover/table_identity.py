@@ -19,8 +19,9 @@ from lakestreams.engine.publish import event_log, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime import commits
 from lakestreams.engine.runtime.commits import Commit
-from lakestreams.engine.runtime.lake import OWNER, Table, owned_by
+from lakestreams.engine.runtime.lake import OWNER, owned_by
 from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.table import Table
 from lakestreams.errors import LakestreamsError, LedgerLost, TableChanged, TableDeleted, TableOwned
 from lakestreams.topology.expectations import ForeignKeyExists
 
@@ -109,10 +110,10 @@ class Found:
             if not decisions.ledger_lost(epoch, sealed, has_records=files):
                 continue
             if sealed > epoch:
-                knows = f"knows only {epoch}" if epoch else "has none of it"
-                message = f"epoch {sealed} of {self.pipeline} has written to {one.table.name}, and the ledger {knows}"
+                knows = f"knows only {epoch}" if epoch else "knows no epoch of it"
+                message = f"epoch {sealed} of {self.pipeline} has written to {one.table.name}, but the ledger {knows}"
                 raise LedgerLost(message)
-            message = f"{one.table.name} has records of {self.pipeline}, and the ledger has nothing of it"
+            message = f"{one.table.name} has records of {self.pipeline}, but the ledger does not know the pipeline"
             raise LedgerLost(message)
 
     def faults(self, spark: SparkSession, history: History) -> list[Fault]:
@@ -209,11 +210,11 @@ def _beyond_epochs(spark: SparkSession, ledger: Ledger, history: History, *, has
     Raises:
         LedgerLost: if the ledger knows nothing of a pipeline of which they know.
     """
-    newest = ledger.began(spark)
+    newest = fence.newest(spark, ledger.lake, ledger.pipeline, ledger.role)
     if newest and not history.epoch and has_ledger:  # another driver may have begun meanwhile
         history = ledger.history(spark)
     if newest and not history.epoch:
-        message = f"{ledger.pipeline} has begun epoch {newest}, and the ledger has nothing of it"
+        message = f"{ledger.pipeline} has begun epoch {newest}, but the ledger does not know the pipeline"
         raise LedgerLost(message)
     return replace(history, epoch=max(newest, history.epoch))
 
@@ -283,12 +284,14 @@ def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError
         read = {f"topic {part.topic}" for part in (history.ingest.ranges if history.ingest else ()) if part.to_offset}
         if known is None and one.key not in read:
             return None
-        return TableDeleted(f"table {one.table.name} was there when the pipeline last ran, and is missing", **where)
+        return TableDeleted(f"table {one.table.name} existed when the pipeline last ran, and is missing now", **where)
     if known is None:
         return None
     fault = decisions.table_fault(known, one.table_id, one.version)
     if fault == "replaced":
-        message = f"table {one.table.name} is another one than the pipeline wrote to (id {one.table_id}, "
+        message = (
+            f"table {one.table.name} was replaced: it is not the one that the pipeline wrote to (id {one.table_id}, "
+        )
         return TableChanged(f"{message}then {known.table_id})", hint=_put_back(one), **where)
     if fault == "put back":
         message = f"table {one.table.name} has version {one.version}; the pipeline has seen version {known.version}"
@@ -301,12 +304,12 @@ def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError
     hint = _put_back(one)
     if change.good is not None:
         hint = (
-            f"RESTORE TABLE {one.table.reference} TO VERSION AS OF {change.good} takes it back; "
-            "or, if it is meant, run once with --accept-change"
+            f"RESTORE TABLE {one.table.reference} TO VERSION AS OF {change.good} undoes it; "
+            "or, to accept the change, run once with --accept-change"
         )
     return TableChanged(message, hint=hint, **where)
 
 
 def _put_back(one: Look) -> str:
     name = one.table.name
-    return f"put the former {name} back; or, if it is meant, run once with --accept-change"
+    return f"restore the earlier {name}; or, to accept the change, run once with --accept-change"

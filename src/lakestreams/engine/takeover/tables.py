@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakestreams.engine.ingest import batches, topic_identity
+from lakestreams.engine.ingest import topic_identity
+from lakestreams.engine.ingest.bronze_rows import create_bronze
 from lakestreams.engine.ledger import fence
 from lakestreams.engine.ledger.plans import Range
 from lakestreams.engine.protocol import decisions
@@ -28,14 +29,15 @@ if TYPE_CHECKING:
     from lakestreams.engine.ledger.fingerprint import Configuration
     from lakestreams.engine.ledger.ledger import Ledger
     from lakestreams.engine.ledger.plans import History, Plan
-    from lakestreams.engine.runtime.lake import Lake, Table
-    from lakestreams.kafka.cluster import ClusterView
+    from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.engine.runtime.table import Table
+    from lakestreams.kafka.cluster_view import ClusterView
     from lakestreams.kafka.noted import TopicPartition
     from lakestreams.topology.topology import Topology
 
 _IN_DOUBT = (
-    "run once more with the former configuration, which finishes the cycle or tells that nothing of it can be written; or run "
-    "--accept-change: the cycle is written by this configuration, and the topic may hold records of both"
+    "run once more with the earlier configuration, which finishes the cycle or reports that it cannot; or run --accept-change, "
+    "which writes the cycle by this configuration: the topic may then hold records of both"
 )
 
 
@@ -89,7 +91,7 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
     told: list[Callable[[], object]] = [
         partial(ledger.create, spark),
         partial(fence.create, spark, lake),
-        *(partial(batches.create_bronze, spark, lake, topology.name, source) for source in topology.sources),
+        *(partial(create_bronze, spark, lake, topology.name, source) for source in topology.sources),
     ]
     own, epochs, *bronze = map(bool, side_by_side(spark, [*told, *others])[: len(told)])
     return Missing(own, epochs, all(bronze))
@@ -119,7 +121,7 @@ def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:
             continue
         fault = sinks.laid_out_otherwise(spark, lake, sink)
         if fault is not None and any(one.action == "fail" for one in expected):
-            hint = "make the table anew, or alter its clustering; or declare what it has"
+            hint = "create the table again, alter its clustering, or declare what it has"
             raise ExpectationFailed(f"layout of {fault}", hint=hint, where=sink.name)
         if fault is not None:
             told.append(f"layout of {fault}")
@@ -194,7 +196,9 @@ def taken_over(
         message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
         raise PlanUnderOtherConfig(message, where=out)
     if in_doubt:
-        told = [f"topic {name} may hold records of cycle {plan.cycle} by the former configuration" for name in in_doubt]
+        told = [
+            f"topic {name} may hold records of cycle {plan.cycle} by the earlier configuration" for name in in_doubt
+        ]
         ledger.record_accepted(spark, history.done_cycle, configured.whole, plan.fingerprint, told, "topics")
     ledger.record_taken(spark, plan.cycle, configured.whole)
     return replace(plan, fingerprint=configured.whole, taken_over=ledger.epoch)

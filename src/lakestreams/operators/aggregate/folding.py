@@ -48,16 +48,6 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
     )
 
 
-def reduced(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Column, step: Step) -> DataFrame:
-    """What is made of all rows that belong together: columns `by` and `made`.
-
-    Args:
-        rows, by, order, nothing, step: as for `folded`.
-    """
-    kept = [name for name in rows.columns if name not in order and name not in by]
-    return _gathered(rows, by, order, kept).select(*by, F.aggregate(_ROWS, nothing, step).alias(MADE))
-
-
 def _gathered(rows: DataFrame, by: Sequence[str], order: Sequence[str], kept: Sequence[str]) -> DataFrame:
     return rows.groupBy(*by).agg(in_order(F.collect_list(F.struct(*order, *kept)), *order).alias(_ROWS))
 

@@ -1,266 +1,199 @@
-"""Windowed stream-stream join, inner, left and outer: pairs of records of one key whose times lie close together.
+"""Windowed stream-stream join over arrays: inner, left and outer.
 
-The law: `l` and `r` pair iff their keys are equal and `l.ts - before <= r.ts <= l.ts + after`; the later of the two in
-the order triggers the pair, whose time is the greater of both. What the rules add (semantics 3.7; C is the task's
-clock, the running maximum of ts over every record of either side, null ones too):
+The law: a record pairs with the earlier records of the other side that have its key, lie inside its window and are
+open, oldest first. A record of an outer side that found none comes out unmatched at the first record of its task that
+moves the clock past its close, unless a pair came before. Clocks are running maxima over all records, null ones too.
 
-`strict`: a window closes when C passes `close` (left: ts + after + grace, right: ts + before + grace). A record whose
-window is closed when it arrives is late and takes no part. A pair needs both windows open at its trigger. An unmatched
-record of an outer side comes out at the first record that moves C past its close: one fate a record.
-`kafka`: Kafka Streams' KStreamKStreamJoin, without the bookkeeping of its flushes: what a record sees is bounded by
-the other side's own time, its window is clipped at 0, out-of-order records without a partner come out at once, held
-ones at the first record in order past their close, if no pair came before.
-`eager` (either rules): a record of an outer side without a partner comes out at once, and may pair later all the same.
-
-A record with a null key of an outer side comes out at once, unmatched; any other record with a null key or value only
-moves the clock. Rows of one trigger: those whose window it closes, by (ts, right before left, key, order), in places
-below 0; then its pairs by the partner's (ts, order), from 0 on, ascending but not always without gaps.
-
-Plan: both sides are exchanged once by a hash of (key, time bin), so that a key with many records is spread over its
-bins and a record meets only the bins that its window touches (the right side is doubled where it touches two). One
-number is what they are sorted by; one further sort gives the pairs their places. Each outer side is joined once more for
-the rows that pair with nothing; these and the records' clocks are exchanged once by task and sorted twice. Clocks of
-sources under `strict` come from one row a task and cycle, broadcast; all others from an exchange and a sort by task
-(`clocks`). Exchanges and sorts, those of the few rows of clocks among them: `strict` on window close inner 4 and 5, left 8
-and 10, outer 10 and 14; `kafka` 4 and 5, 10 and 13, 15 and 19. No past record is exchanged unless its
-key comes up or its window may close, where the caller says that the new ones are `few`.
+`strict`: what arrives after its close is late and takes no part. `kafka`: tasks never see each other, windows are
+clipped at 0, what a record sees is bounded by the other side's own time, what comes out of order and finds nothing comes
+out at once, and only records in order let others out. `eager`: whatever finds nothing comes out at once, as records
+of outer sides without a key always do (semantics 3.1 to 3.7). Rows of one trigger: those that it lets out, by (time,
+right before left, bytes of the key, order), in places up to -1; then its own from 0 on, by the partner's (time, order).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+import numpy as np
 
-from lakestreams.operators.clocks import BEHIND, REACHED, with_clocks
-from lakestreams.operators.records import (
-    CONTRIBUTORS,
-    KEY,
-    KIND,
-    MATCHED,
-    ORDER,
-    PLACE,
-    RECORD_COLUMNS,
-    RIGHT_KEY,
-    RIGHT_VALUE,
-    TASK,
-    TIME,
-    VALUE,
-    is_new,
-    renumber,
-)
-from lakestreams.operators.stream_stream import unmatched
-from lakestreams.operators.windows import (
-    ARM,
-    AT,
-    BY_LEFT,
-    CLOCK,
-    CLOCKS,
-    CLOSED,
-    HASH,
-    LEFT,
-    LEFT_TIME,
-    LEFT_VALUE,
-    PART,
-    RIGHT,
-    RIGHT_TIME,
-    Windowed,
-    arms,
-    bins,
-    by_arm,
-    close,
-    contributors,
-    pairs,
-    steps,
-    taking_part,
-)
+from lakestreams.operators.segments import Flags, Ints, groups, pieces, places, ranges, running, sorted_by
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+Ms: TypeAlias = int | Ints
+Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
 
-# A record on the doubled side can have pairs in two bins: those of the second are numbered from here on.
-_SECOND_BIN = 1 << 24
+LEFT, RIGHT, MISSING = 0, 1, -1  # sides; a side without a record
+NOTHING: Final = -(1 << 62)  # a time before all others
+PIECE: Final = 1 << 19  # pairs that are tried at once
 
 
-def clocked(
-    left: DataFrame,
-    right: DataFrame,
-    join: Windowed,
-    since: int = 0,
-    hold: Callable[[DataFrame], DataFrame] | None = None,
-) -> DataFrame:
-    """Both sides as one frame with their clocks: what the other functions work on, made once for all of them.
+@dataclass(frozen=True)
+class Window:
+    """The options; times in ms, of all records or of each."""
 
-    Args:
-        left, right: as `execute` is given them.
-        since: the first new cycle.
-        hold: keeps a small frame that is read often.
-
-    Returns:
-        Arms (see `windows`) with their clocks.
-    """
-    return with_clocks(arms(left, right, join), join, since, hold)
+    before: Ms  # `l.time - before <= r.time <= l.time + after`
+    after: Ms
+    grace: Ms = 0  # how long a window stays open after its end
+    outer: tuple[bool, bool] = (False, False)  # whether unmatched records come out: of the left side, of the right
+    kafka: bool = False  # whether the rules are Kafka's
+    eager: bool = False
+    in_memory: bool = False  # whether Kafka Streams would keep the window in memory
 
 
-def retain(
-    left: DataFrame, right: DataFrame, join: Windowed, both: DataFrame | None = None
-) -> tuple[DataFrame, DataFrame]:
-    """What of the past may still matter: records in window and grace, and per task those that carry its clocks.
+@dataclass(frozen=True)
+class Rows:
+    """The records of both sides in the total order; a place in it names a record."""
 
-    Args:
-        left, right: all that `execute` was given.
-        both: what `clocked` has made of them.
+    arm: Ints
+    key: Ints  # equal numbers for equal keys; -1: null
+    valued: Flags
+    time: Ints
+    moves: Ints  # what the record moves its task's clock to; not below its time
+    task: Ints
+    history: Ints  # tasks of one history may share keys
+    tick: Flags  # no record, only a move of the clock
+    new: Flags
+    left_time: Ints  # running maxima of the sides, and of the history, where they are known, else NOTHING
+    right_time: Ints
+    horizon: Ints
 
-    Returns:
-        Left and right records frames with `task` and the clocks' columns.
-    """
-    both = clocked(left, right, join) if both is None else both
-    last, carries, horizon = _last_ascending(both) if join.ascending else _last_of_all(both, join)
-    kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
-        carries | (F.col(PART) & (F.col(TIME) >= horizon - _reach(join)))
-    )
-
-    def side(arm: int, value: str, key: Column) -> DataFrame:
-        columns = [F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, *CLOCKS)]
-        return kept.where(F.col(ARM) == arm).select(key.alias(KEY), F.col(value).alias(VALUE), *columns)
-
-    right_key = F.col(KEY).cast(right.schema[KEY].dataType)
-    return side(LEFT, LEFT_VALUE, F.col(KEY)), side(RIGHT, RIGHT_VALUE, right_key)
+    def __len__(self) -> int:
+        return len(self.time)
 
 
-def execute(
-    left: DataFrame,
-    right: DataFrame,
-    join: Windowed,
-    since: int,
-    *,
-    few: bool = False,
-    both: DataFrame | None = None,
-) -> DataFrame:
-    """The rows that new records trigger.
+class Matches(NamedTuple):
+    """Results: places of the left and the right record and the trigger, and the place among the trigger's results."""
 
-    Args:
-        left, right: records frames with `task`, the past that `retain` kept and what is new; null keys and values
-            among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
-            the clocks (`windows.CLOCKS`) where they are known.
-        since: the first new cycle.
-        few: whether the new rows are few beside the past: then their keys are broadcast, and the past is left where it
-            is but for these keys and those of the windows that close.
-        both: what `clocked` has made of left and right.
-
-    Returns:
-        Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
-    """
-    both = clocked(left, right, join, since) if both is None else both
-    rows = taking_part(both, join)
-    if few:
-        rows = unmatched.touched(rows, join, since)
-    parts = [_numbered(pairs(rows, join).where(F.col(AT)[ORDER]["cycle"] >= since), join)]
-    if join.outer_arms:
-        parts.append(unmatched.rows(both, rows, join, since))
-    found = reduce(DataFrame.unionByName, parts)
-    if join.plural or join.overlap != "none":
-        # one input row after the other, what its time closes before its own
-        found = renumber(found, F.col(AT), F.col("own"), F.col(PLACE))
-    rk = F.when(F.col(RIGHT_VALUE).isNotNull(), F.col(KEY).cast(right.schema[KEY].dataType))
-    return found.withColumns({VALUE: F.col(LEFT_VALUE), RIGHT_KEY: rk}).select(
-        *RECORD_COLUMNS, RIGHT_KEY, F.col("rv").alias(RIGHT_VALUE)
-    )
+    left: Ints
+    right: Ints
+    trigger: Ints
+    place: Ints
 
 
-def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: DataFrame | None = None) -> DataFrame:
-    """The new records that come too late under the rules `strict`: `arm, o, n, ts, contributors, clock, closed`.
+class Judged(NamedTuple):
+    """What the clocks say of each record, and what `pairs` has seen of it so far."""
 
-    `closed` is when their window closed, ms. `both` is what `clocked` has made of left and right.
-    """
-    both = clocked(left, right, join, since) if both is None else both
-    return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(
-        ARM, ORDER, PLACE, TIME, CONTRIBUTORS, CLOCK, close(join).alias(CLOSED)
-    )
-
-
-def explain(join: Windowed) -> str:
-    """The plan in words, for `check --explain`."""
-    outer = "; unmatched rows and clocks exchanged and sorted once by task" if join.outer_arms else ""
-    return (
-        f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
-        f"rules {join.rules}: both sides exchanged once by key and time bin, pairs sorted once{outer}"
-    )
+    clock: Ints  # of its task
+    horizon: Ints  # the greatest clock of its history
+    seen: Ints  # how far the other side's time has come
+    end: Ints  # of its window
+    close: Ints
+    late: Flags
+    taking: Flags  # whether it takes part
+    found: Flags  # whether it found a partner when it came
+    first: Ints  # the trigger of the first pair that a later one had with it, else the number of records
 
 
-def _last_ascending(both: DataFrame) -> tuple[DataFrame, Column, Column]:
-    """The last record of each task, where clocks ascend: it stands at the clock that its task has reached.
-
-    Returns:
-        A row a task (`last_task`); beside it, whether a record carries its task's clocks, and from where the task is open.
-    """
-    at_the_end = both.where(F.col(CLOCK) == F.col(REACHED))  # few, so that no batch is sorted to find one
-    last = at_the_end.groupBy(F.col(TASK).alias("last_task")).agg(F.max(AT).alias("last_at"))
-    return last, F.col(AT) == F.col("last_at"), F.col(BEHIND)
-
-
-def _last_of_all(both: DataFrame, join: Windowed) -> tuple[DataFrame, Column, Column]:
-    """The same for any clocks: the last record of each task, and the last one that can close windows."""
-    at = F.when(steps(join), F.col(AT))
-    stepped, own = F.max(F.when(steps(join), F.col(CLOCK))), [F.max(LEFT_TIME), F.max(RIGHT_TIME)]
-    last = both.groupBy(F.col(TASK).alias("last_task")).agg(
-        F.max(AT).alias("last_at"), F.max(at).alias("last_step"), F.max(CLOCK).alias("last_clock"),
-        stepped.alias("last_stepped"), own[LEFT].alias("last_left"), own[RIGHT].alias("last_right"),
-    )  # fmt: skip
-    carries = (F.col(AT) == F.col("last_at")) | F.coalesce(F.col(AT) == F.col("last_step"), F.lit(False))
-    horizon = F.col("last_clock")
-    if join.rules == "kafka":
-        side_time = by_arm(lambda arm: F.col("last_left" if arm == LEFT else "last_right"))
-        horizon = F.least(F.coalesce(F.col("last_stepped"), F.lit(0)), F.coalesce(side_time, F.lit(0)))
-    elif join.realm > 1:
-        # a partner may lie in a task whose clock is ahead: what a record has paired with stays as long as the record
-        realm = Window.partitionBy(F.floor(F.col("last_task") / join.realm))
-        last = last.withColumn("furthest_behind", F.min("last_clock").over(realm))
-        horizon = F.col("furthest_behind")
-    return last, carries, horizon
+def judge(rows: Rows, window: Window) -> Judged:
+    """Clocks, and who takes part."""
+    clock = running(rows.moves, rows.task)
+    horizon = np.maximum(clock, running(np.maximum(rows.horizon, rows.moves), rows.history))
+    is_left, part = rows.arm == LEFT, (rows.key >= 0) & rows.valued
+    met = np.zeros_like(part), np.full(len(rows), len(rows))
+    end = rows.time + np.where(is_left, window.after, window.before)
+    close = end + window.grace
+    if not window.kafka:
+        late = part & (close < clock)
+        return Judged(clock, horizon, clock, end, close, late, part & ~late, *met)
+    stored = rows.key >= 0 if window.in_memory else part  # in memory a null value moves the side's time
+    of_left = np.maximum(rows.left_time, np.where(stored & is_left, rows.time, NOTHING))
+    of_right = np.maximum(rows.right_time, np.where(stored & ~is_left, rows.time, NOTHING))
+    seen = np.where(is_left, running(of_right, rows.task), running(of_left, rows.task))
+    return Judged(clock, horizon, seen, end, close, np.zeros_like(part), part, *met)
 
 
-def _reach(join: Windowed) -> Column:
-    """How far behind the clock a record may still matter, ms."""
-    times = join.times()
-    if join.rules == "kafka":
-        return (F.abs(times.before) + F.abs(times.after) + times.grace) * 2
-    # a record is open until after + grace (or before + grace) past it; its partners lie up to the window's size before
-    # it; one of the two bounds may be negative
-    return F.greatest(times.before + times.after, times.before, times.after) + times.grace
+def match(rows: Rows, window: Window, ranks: Ranks) -> Iterator[Matches]:
+    """The results of new records, in pieces."""
+    judged = judge(rows, window)
+    yield from pairs(rows, judged, window)
+    if any(window.outer):
+        hurries, waits = unpaired(rows, judged, window)
+        yield alone(rows, hurries, hurries, np.zeros_like(hurries))
+        yield closed(rows, judged, window, waits, ranks)
 
 
-def _numbered(found: DataFrame, join: Windowed) -> DataFrame:
-    """Pairs as rows, with their places among those of their trigger."""
-    by_left = F.col(BY_LEFT)
-    first, _, width = bins(join, "r_")
-    further = ((F.col("r_bin") - first) / width).cast("int") * _SECOND_BIN
-    # only what the rows need goes through the sort
-    narrow = found.select(
-        F.col("l_k").alias(KEY),
-        F.col("l_lv").alias(LEFT_VALUE),
-        F.col("r_rv").alias(RIGHT_VALUE),
-        F.greatest("l_ts", "r_ts").alias(TIME),
-        F.concat(contributors("l_"), contributors("r_")).alias(CONTRIBUTORS),
-        F.col(AT),
-        F.when(by_left, F.lit(0)).otherwise(further).alias("from"),
-        F.col("l_h").alias(HASH),
-        F.when(by_left, F.col("r_ts")).otherwise(F.col("l_ts")).alias("partner_ts"),
-        F.when(by_left, F.col("r_at")).otherwise(F.col("l_at")).alias("partner_at"),
-    )
-    place = F.row_number().over(Window.partitionBy(HASH, AT).orderBy("partner_ts", "partner_at")) - 1
-    return narrow.select(
-        KEY,
-        LEFT_VALUE,
-        RIGHT_VALUE,
-        TIME,
-        F.col(AT)[ORDER].alias(ORDER),
-        (place + F.col("from")).alias(PLACE),
-        F.lit(MATCHED).alias(KIND),
-        CONTRIBUTORS,
-        AT,
-        F.lit(1).alias("own"),
-    )
+def pairs(rows: Rows, judged: Judged, window: Window) -> Iterator[Matches]:
+    """The pairs of new triggers, by trigger and the partner's (time, order); notes who meets whom."""
+    taking = np.flatnonzero(judged.taking)
+    time, side = rows.time[taking], (2 * rows.key + rows.arm)[taking]
+    times = np.sort(time, kind="stable")
+    size = len(times) + 1
+    codes = side * size + np.searchsorted(times, time)
+    by_key = np.argsort(codes, kind="stable")
+    codes, partners = codes[by_key], taking[by_key]
+
+    low = (rows.time - np.where(rows.arm == LEFT, window.before, window.after))[taking]
+    high = judged.end[taking]
+    if window.kafka:
+        low, high = np.maximum(low, 0), np.maximum(high, 0)
+    high = np.minimum(high, judged.horizon[taking])  # nothing that came before is later than that
+    other, start, end = (side ^ 1) * size, np.empty_like(time), np.empty_like(time)
+    # neighbours are searched one after the other, which is several times faster than here and there
+    start[by_key] = np.searchsorted(codes, (other + np.searchsorted(times, low))[by_key])
+    end[by_key] = np.searchsorted(codes, (other + np.searchsorted(times, high, "right"))[by_key])
+    triggers = np.flatnonzero((end > start) & (rows.new[taking] | any(window.outer)))
+    start, counts, triggers = start[triggers], (end - start)[triggers], taking[triggers]
+    for here in pieces(counts, PIECE):
+        trigger, partner = np.repeat(triggers[here], counts[here]), partners[ranges(start[here], counts[here])]
+        meets = (partner < trigger) & _is_open(rows, judged, window, trigger, partner)
+        trigger, partner = trigger[meets], partner[meets]
+        judged.found[trigger] = True
+        earlier = trigger < judged.first[partner]  # triggers ascend, so backwards the first one is what stays
+        judged.first[partner[earlier][::-1]] = trigger[earlier][::-1]
+        wanted, is_left = rows.new[trigger], rows.arm[trigger] == LEFT
+        left, right = np.where(is_left, trigger, partner), np.where(is_left, partner, trigger)
+        yield Matches(left[wanted], right[wanted], trigger[wanted], places(trigger)[wanted])
+
+
+def _is_open(rows: Rows, judged: Judged, window: Window, trigger: Ints, partner: Ints) -> Flags:
+    """Whether the window of both is still open to the trigger."""
+    same: Flags = rows.task[trigger] == rows.task[partner]
+    if window.kafka:
+        kept = np.broadcast_to(np.asarray(window.before + window.after + window.grace), len(rows))
+        same &= rows.time[partner] > judged.seen[trigger] - kept[trigger]
+        return same
+    # a key in two tasks is judged by the greatest clock, else a record could pair that its own task has let out
+    now: Ints = np.where(same, judged.clock[trigger], judged.horizon[trigger])
+    is_open: Flags = now <= np.minimum(judged.close[trigger], judged.close[partner])
+    return is_open
+
+
+def unpaired(rows: Rows, judged: Judged, window: Window) -> tuple[Ints, Ints]:
+    """The new records of outer sides that come out at once, and all that wait."""
+    outer = np.where(rows.arm == LEFT, *window.outer)
+    keyless, waits = outer & (rows.key < 0) & rows.valued, judged.taking & outer & ~judged.found
+    hurries = np.zeros_like(waits)
+    if window.eager:
+        hurries = waits
+    elif window.kafka:
+        hurries = waits & (np.maximum(judged.end, 0) < judged.clock)
+    return np.flatnonzero((keyless | hurries) & rows.new), np.flatnonzero(waits & ~hurries)
+
+
+def closed(rows: Rows, judged: Judged, window: Window, waiting: Ints, ranks: Ranks) -> Matches:
+    """The waiting records that new ones let out."""
+    steps = np.arange(len(rows))
+    if window.kafka:
+        steps = np.flatnonzero((judged.taking | rows.tick) & (rows.time == judged.clock))
+    trigger = np.full(len(waiting), len(rows))
+    of_task = dict(groups(rows.task[steps]))
+    for task, mine in groups(rows.task[waiting]):
+        step = steps[of_task.get(task, steps[:0])]
+        past = np.searchsorted(judged.clock[step], judged.close[waiting[mine]], "right")
+        behind = np.searchsorted(step, waiting[mine], "right")
+        trigger[mine] = np.append(step, len(rows))[np.maximum(past, behind)]
+    comes = (trigger <= judged.first[waiting]) & np.append(rows.new, False)[trigger]
+    waiting, trigger = waiting[comes], trigger[comes]
+    # right before left, and the bytes of the key only where the rest is equal
+    by = (trigger, rows.time[waiting], rows.arm[waiting] == LEFT)
+    order = sorted_by(by, lambda tied: ranks(waiting[tied]))
+    waiting, trigger = waiting[order], trigger[order]
+    return alone(rows, waiting, trigger, -1 - places(trigger[::-1])[::-1])
+
+
+def alone(rows: Rows, record: Ints, trigger: Ints, place: Ints) -> Matches:
+    """Unmatched rows."""
+    is_left = rows.arm[record] == LEFT
+    return Matches(np.where(is_left, record, MISSING), np.where(is_left, MISSING, record), trigger, place)

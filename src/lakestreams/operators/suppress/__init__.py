@@ -1,1 +1,1 @@
-"""Suppression: a table's updates wait in a buffer, and only the last one of a while comes out."""
+"""Suppression: a table's updates wait in a buffer, and only the last update of a key comes out."""

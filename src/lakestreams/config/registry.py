@@ -1,0 +1,76 @@
+"""The schema registry that a sources' file names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lakestreams.config import models
+from lakestreams.config.load import Document, KeyPath, read
+from lakestreams.config.parts import Model
+from lakestreams.config.validate import validate
+from lakestreams.config.wording import placed
+from lakestreams.errors import ConfigInvalid, LakestreamsError, TopologyInvalid
+from lakestreams.formats.writers import RegistryFormat
+from lakestreams.registry.options import RegistryOptions
+
+if TYPE_CHECKING:
+    from lakestreams.topology.topology import Topology
+
+AS_WRITTEN: Final[frozenset[KeyPath]] = frozenset({("kafka", "options"), ("registry", "options")})
+"""Below these keys references stay as they are written: they are looked up when somebody signs in."""
+
+
+def load_registry(path: Path) -> RegistryOptions:
+    """How the registry of a sources' file is reached; whatever else the file says is not judged.
+
+    Raises:
+        ConfigUnreadable, TopologyInvalid: with the faults of this part.
+        ConfigInvalid: if the file names no registry.
+    """
+    document = read(path, keep=AS_WRITTEN)
+    if "registry" not in document.data:
+        message = "the key 'registry' is missing: it says where the schema registry is"
+        raise ConfigInvalid(message, hint="registry: {url: ...}", where=document.where())
+    document.data = {"registry": document.data["registry"]}
+    file, _ = validate(_RegistryPart, document)
+    found = registry_of(file.registry if file is not None else None, document)
+    if found is None or document.faults:
+        raise TopologyInvalid(document.faults)
+    return found
+
+
+def registry_of(spec: models.RegistrySpec | None, sources: Document) -> RegistryOptions | None:
+    """How the registry is reached; faults are noted in the document."""
+    if spec is None:
+        return None
+    options = {name: models.json_text(value) for name, value in spec.options.items()}
+    try:
+        return RegistryOptions(spec.url, options)
+    except LakestreamsError as fault:
+        sources.faults.append(placed(fault, sources, ("registry",)))
+        return None
+
+
+def without_registry(topology: Topology | None, sources: Document) -> Iterator[LakestreamsError]:
+    """The one fault of a pipeline with formats of a registry that is not told where that is."""
+    if topology is None or "registry" in sources.data:
+        return
+    sides: list[tuple[str, object]] = [(one.name, how) for one in topology.sources for how in (one.key, one.value)]
+    written: list[tuple[str, object]] = [
+        (one.name, how) for one in topology.kafka_sinks for how in (one.key, one.value)
+    ]
+    named = [name for name, how in (*sides, *written) if isinstance(how, RegistryFormat)]
+    if named:
+        message = f"the key 'registry' is missing: {named[0]} has a format with a schema registry"
+        yield ConfigInvalid(message, hint="registry: {url: ...}", where=sources.where())
+
+
+class _RegistryPart(Model):
+    """The part of a sources' file that is about the registry."""
+
+    registry: models.RegistrySpec
+
+
+__all__ = ["AS_WRITTEN", "load_registry", "registry_of", "without_registry"]

@@ -1,0 +1,113 @@
+"""Schemas in files of their own: `value: {registry_avro: schemas/order.avsc}`.
+
+A file's content stands in the document as if it were written there. So the ledger keeps it, and a file that changes is a
+pipeline that changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from lakestreams.config.load import Document, KeyPath
+from lakestreams.errors import ConfigInvalid, ConfigUnreadable, LakestreamsError
+from lakestreams.formats.writers import AVRO, JSON, PROTOBUF
+
+ENDINGS: Final = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".proto"}
+"""How files of schemas are named, by kind."""
+KEYS: Final = {AVRO: "registry_avro", JSON: "json_schema", PROTOBUF: "registry_protobuf"}
+"""Which format reads by schemas of a kind."""
+_KINDS: Final = {
+    "avro": AVRO,
+    "registry_avro": AVRO,
+    "json_schema": JSON,
+    "protobuf": PROTOBUF,
+    "registry_protobuf": PROTOBUF,
+}
+# In the place of a file that cannot be read, so that nothing else is said of it.
+_NOTHING: Final = {
+    AVRO: "string",
+    JSON: "value string",
+    PROTOBUF: 'syntax = "proto3"; message Value { string value = 1; }',
+}
+_IMPORTS: Final = "imports"
+_MOST_BYTES: Final = 1_000_000
+
+
+def put_in(document: Document) -> None:
+    """Puts the schemas of files where the document names them; faults are noted in it."""
+    for path, name in list(_named(document.data)):
+        if len(path) == 5 and _IMPORTS not in _at(document.data, path[:3]):
+            continue  # of a side in which another file could not be read
+        try:
+            document.data = _with(document.data, path, _content(document, name, path))
+        except LakestreamsError as fault:
+            document.faults.append(fault)
+            side, how = path[:3], str(path[3])
+            if _kind(how) == PROTOBUF:  # without its message and its imports
+                whole = _at(document.data, side)
+                how = next(one for one in whole if one in _KINDS)
+                document.data = _with(document.data, side, {how: _NOTHING[PROTOBUF]})
+                continue
+            document.data = _with(document.data, path, _NOTHING[_KINDS[how]])
+
+
+def _named(data: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Where the document names files of schemas."""
+    for part in ("topics", "outputs"):
+        for name, thing in _mapping(data.get(part)).items():
+            for side in ("key", "value"):
+                for how, given in _mapping(_mapping(thing).get(side)).items():
+                    if how in _KINDS and isinstance(given, str) and given.endswith(ENDINGS[_KINDS[how]]):
+                        yield (part, name, side, how), given
+                    for imported, one in _mapping(given).items() if how == _IMPORTS else ():
+                        if isinstance(one, str) and one.endswith(ENDINGS[PROTOBUF]):
+                            yield (part, name, side, how, imported), one
+
+
+def _content(document: Document, name: str, path: KeyPath) -> Any:
+    """A file's schema. JSON is read here, so that spaces and line breaks mean nothing."""
+    file, where = document.path.parent / name, document.where(path)
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise ConfigUnreadable(f"the schema {name} has more than {_MOST_BYTES} bytes", where=where)
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        hint = f"paths are relative to {document.path.name}"
+        raise ConfigUnreadable(f"the schema {name} cannot be read: {error.strerror}", hint=hint, where=where) from None
+    except UnicodeDecodeError:
+        raise ConfigUnreadable(f"the schema {name} is not UTF-8", where=where) from None
+    if _kind(str(path[3])) == PROTOBUF:
+        return text
+    hint = "a schema is written in JSON, as registries have it"
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigInvalid(f"the schema {name} is no JSON: {error}", hint=hint, where=where) from None
+    if not isinstance(found, str | dict | list):
+        raise ConfigInvalid(f"the schema {name} is neither a text nor an object nor a list", hint=hint, where=where)
+    return found
+
+
+def _kind(how: str) -> str:
+    return PROTOBUF if how == _IMPORTS else _KINDS[how]
+
+
+def _at(data: Any, path: KeyPath) -> Any:
+    for key in path:
+        data = data[key]
+    return data
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _with(data: dict[Any, Any], path: KeyPath, value: Any) -> dict[Any, Any]:
+    """The data with another value at a path."""
+    head, *rest = path
+    return {**data, head: _with(data[head], tuple(rest), value) if rest else value}
+
+
+__all__ = ["ENDINGS", "KEYS", "put_in"]

@@ -1,0 +1,218 @@
+"""The cycles of a run: each is planned, executed and closed; the last one may be left open for the plan of the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakestreams.engine import settling
+from lakestreams.engine.ingest import unseen
+from lakestreams.engine.publish import cycle
+from lakestreams.engine.runtime.progress import wall_clock_ms
+from lakestreams.engine.state import past
+from lakestreams.engine.takeover import running, tables
+from lakestreams.operators.workers import coded_errors
+
+if TYPE_CHECKING:
+    from lakestreams.engine.ingest.ingesting import Ingesting
+    from lakestreams.engine.ledger.last_cycle import LastCycle
+    from lakestreams.engine.ledger.plans import Plan
+    from lakestreams.engine.ledger.settle import Frontier
+    from lakestreams.engine.ledger.stopped import Topics
+    from lakestreams.engine.publish.event_log import EventLog
+    from lakestreams.engine.publish.events import Closing
+    from lakestreams.engine.publish.expectations import Expecting
+    from lakestreams.engine.run import Run
+    from lakestreams.kafka.cluster_view import ClusterView
+    from lakestreams.kafka.noted import TopicPartition
+    from lakestreams.topology.endpoints import Source
+
+
+@dataclass
+class Cycles:
+    """Plans, executes and closes cycles, one after another.
+
+    Attributes:
+        run: the pipeline that was taken over.
+        ingesting: has what cycles take.
+        last: how far the last cycle has come.
+        past: what cycles need of those before.
+        expecting: judges what is expected.
+        topics: what is known of topics that are written.
+        events: the event log.
+        unseen: sources whose fields are still to be looked for.
+        counts: how many records were planned.
+    """
+
+    run: Run
+    ingesting: Ingesting
+    last: LastCycle
+    past: past.Past
+    expecting: Expecting
+    topics: Topics
+    events: EventLog
+    unseen: list[Source]
+    counts: cycle.RunCounts = field(default_factory=cycle.RunCounts)
+
+    # --- plan ------------------------------------------------------------------------------------------------------
+
+    def process(self, ends: Mapping[TopicPartition, int], view: ClusterView) -> Frontier | None:
+        """Plans and executes one cycle over what is settled.
+
+        Args:
+            ends: the ends below which a partition holds the others back; none when ingest has come to its end.
+            view: the cluster at the round's start.
+
+        Returns:
+            What the settling `event_time` went by, of which time may not ask anew: a partition may be silent by then.
+        """
+        bronze = self.ingesting.bronze
+        with self.run.reporter.timed("settle"):
+            self.ingesting.take_note()
+            frontier = settling.frontier_of(self.run, bronze, view)
+            plan = settling.settled_plan(self.run, bronze, self.expecting.rules, ends, view, frontier)
+            if plan is None:
+                return frontier
+            self.ingesting.require_unchanged(view)
+            plan = self._record(plan, view)
+        self.execute(plan)
+        return frontier
+
+    def pass_time(self, view: ClusterView, frontier: Frontier | None) -> None:
+        """Plans and executes a cycle without records where time has passed.
+
+        Args:
+            view: the cluster at the round's start.
+            frontier: what the last plan went by.
+        """
+        if isinstance(self.past, past.OfTables):
+            return  # nothing waits
+        plan = settling.idle_plan(self.run, self.ingesting.bronze, frontier)
+        if plan is not None:
+            self.execute(self._record(plan, view))
+
+    def _record(self, plan: Plan, view: ClusterView) -> Plan:
+        """Appends a plan to the ledger, which closes the cycle before: the plan as it is there."""
+        run = self.run
+        plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
+        closing = self._closing() if self.last.open_plan is not None else None
+        run.ledger.record_plan(run.spark, plan, None if closing is None else closing.as_dict())
+        if closing is not None:
+            self._closed(closing)
+        self.last.planned(plan, run.reporter.summary.seconds, run.now_ms())
+        self.ingesting.bronze.planned(plan)
+        self._refresh()
+        run.reporter.tell("planned", cycle=plan.cycle, records=sum(part.records for part in plan.ranges))
+        return plan
+
+    # --- execute ---------------------------------------------------------------------------------------------------
+
+    def repeat(self) -> None:
+        """Executes a cycle that was begun and not finished, if there is one."""
+        plan = self.last.open_plan
+        if plan is None:
+            return
+        self.run.reporter.warn(*tables.repeated(self.run.topology, plan))
+        plan = self.expecting.recounted(plan)
+        self.last.revised(plan)
+        self.execute(plan, repeated=True)
+
+    def execute(self, plan: Plan, *, repeated: bool = False) -> None:
+        """Publishes a plan's results.
+
+        Args:
+            repeated: whether a driver before may have published some of it.
+        """
+        run = self.run
+        self.counts.add(plan)
+        with run.reporter.timed("join"), self.topics.watched(plan, repeated=repeated), coded_errors():
+            self.counts.require_share(run.settings.max_bad_share)
+            try:
+                executed = self._evaluated(plan, repeated=repeated)
+                self.past.executed(plan, executed.results)
+            except BaseException:
+                self.past.abandoned()
+                raise
+        self.last.executed(executed.tally)
+        self._warn_of(plan, executed)
+        records = sum(part.records for part in plan.ranges)
+        bad = sum(part.bad for part in plan.ranges)
+        run.reporter.summary.records += records
+        run.reporter.summary.bad += bad
+        run.reporter.tell("published", cycle=plan.cycle, records=records, bad=bad)
+
+    def _evaluated(self, plan: Plan, *, repeated: bool) -> cycle.Executed:
+        run = self.run
+        with run.tuning.rows(self.past.held(plan)):
+            inputs = self.past.inputs(plan)
+        with run.tuning.rows(inputs.rows + self._merged(plan)):
+            return cycle.execute(
+                run.spark, run.ledger, run.topology, plan, inputs, run.endpoints.target, self.expecting,
+                repeated=repeated, before_topics=partial(self.topics.begin, plan),
+            )  # fmt: skip
+
+    def _merged(self, plan: Plan) -> int:
+        """How many rows the tables that are merged into may have."""
+        merged = [sink for sink in self.run.topology.sinks if sink.mode == "merge" and cycle.causes(plan, sink)]
+        return sum(plan.positions.values()) if merged else 0
+
+    def _warn_of(self, plan: Plan, executed: cycle.Executed) -> None:
+        """Tells of event times that cannot be meant, and of declared fields that no record has."""
+        run = self.run
+        for text in running.in_the_future(run.topology, executed.tally, wall_clock_ms()):
+            run.reporter.warn(f"cycle {plan.cycle}: {text}")
+        run.reporter.warn_once(*running.in_seconds(run.topology, plan))
+        for source in [one for one in self.unseen if plan.records(one.topic) >= unseen.LEAST]:
+            self.unseen.remove(source)
+            run.reporter.warn(*unseen.fields(run.spark, run.ledger, source, plan))
+
+    # --- close -----------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Closes the last cycle, if it is open and has been executed."""
+        if not self.last.may_close:
+            return
+        closing = self._closing()
+        with self.run.reporter.timed("finish"):
+            self.run.ledger.record_done(self.run.spark, closing.cycle, closing.as_dict())
+            self._closed(closing)
+            self._refresh()
+
+    def leave_open(self) -> None:
+        """Ends a round whose last cycle is closed by the next plan."""
+        self.last.left_open(self._closing())
+
+    def write_events(self) -> None:
+        """Writes to the event log what it lacks."""
+        with self.run.reporter.timed("events"):
+            self.events.write()
+
+    def _closing(self) -> Closing:
+        """What is told of the open cycle, which is about to be closed."""
+        return self.last.closing(self.run.ledger.run_id, self.run.reporter.summary.seconds, self.run.now_ms())
+
+    def _closed(self, closing: Closing) -> None:
+        """Goes on from a cycle of which the ledger says that it is done."""
+        plan = self.last.closed()
+        self.expecting.closed(plan, closing.tally)
+        self.events.closed(plan, closing)
+        self.run.reporter.summary.cycles += 1
+        self.past.finished(plan)
+        self.run.reporter.tell("finished", cycle=plan.cycle)
+
+    def _refresh(self) -> None:
+        """Stores of the past what is due."""
+        with self.run.reporter.timed("snapshot"):
+            try:
+                with self.run.tuning.rows(self.past.rows):
+                    stored = self.past.refresh()
+            except BaseException:
+                self.past.abandoned()
+                raise
+            for name, rows in stored:
+                self.run.reporter.tell("snapshot", source=name, rows=rows)
+
+
+__all__ = ["Cycles"]

@@ -1,0 +1,135 @@
+"""Writers' schemas by their ids: kept in the ledger, asked of the registry once, before the first record that needs them.
+
+An append is tried with the schemas that are known. Where a record names another one it stops before it has written
+anything, and is tried again with all that the batch names. So a registry is needed only for what is new (decision 0038).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.reading import LedgerReader
+from lakestreams.errors import SchemaMissing
+from lakestreams.formats.base import Format
+from lakestreams.formats.writers import LARGEST_ID, UNKNOWN_IDS, RegistryFormat, Written, told_to
+from lakestreams.registry.client import Registry
+from lakestreams.registry.options import RegistryOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.topology.endpoints import Source
+
+_T = TypeVar("_T")
+
+
+class WriterSchemas:
+    """What one run knows of writers' schemas. The ledger is read once.
+
+    It travels to another process (Spark Connect's worker) empty, and there reads the ledger itself.
+
+    Args:
+        registry: where schemas are asked for that the ledger does not know; None: nowhere.
+    """
+
+    def __init__(self, registry: RegistryOptions | None = None) -> None:
+        self._registry = registry
+        self._known: dict[int, Written] | None = None
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Callable[[RegistryOptions | None], WriterSchemas], tuple[RegistryOptions | None]]:
+        """Pickled, it begins anew."""
+        return WriterSchemas, (self._registry,)
+
+    def append(self, ledger: Ledger, raw: DataFrame, source: Source, append: Callable[[Source], _T]) -> _T:
+        """Runs an append with a source that knows the schemas of its records.
+
+        Args:
+            ledger: of the running epoch.
+            raw: the records that are appended, with their columns `key` and `value`.
+            append: gives up before it has written anything if a record names a schema that the source does not know.
+
+        Raises:
+            RegistryUnreachable, RegistryRefused: if a schema is needed that the registry does not tell.
+            SchemaMissing: if one is needed, and no registry is declared.
+        """
+        if not needs_schemas(source):
+            return append(source)
+        known = self._of_ledger(raw.sparkSession, ledger)
+        if known:  # else it would be tried for nothing
+            try:
+                return append(fitted(source, known, strict=True))
+            except Exception as error:
+                if UNKNOWN_IDS not in str(error):
+                    raise
+        return append(self.knowing(ledger, raw, source))
+
+    def knowing(self, ledger: Ledger, raw: DataFrame, source: Source, *, keep: bool = True) -> Source:
+        """The source with all schemas that these records name. Records with an id that the registry lacks are refused.
+
+        Args:
+            ledger: of the running epoch, if schemas are kept.
+            raw: the records, with their columns `key` and `value`.
+            keep: whether schemas that are new are written down, which must be before anything that is read by them.
+        """
+        if not needs_schemas(source):
+            return source
+        spark = raw.sparkSession
+        known: dict[int, Written | None] = {**self._of_ledger(spark, ledger)}
+        for number in sorted(_named(raw, source) - known.keys()):
+            schema = known[number] = self._asked(number) if 0 < number <= LARGEST_ID else None
+            if keep and schema is not None:
+                ledger.record_schema(spark, number, schema)
+                self._remember(number, schema)
+        return fitted(source, known, strict=False)
+
+    def _of_ledger(self, spark: SparkSession, ledger: LedgerReader) -> dict[int, Written]:
+        with self._lock:
+            if self._known is None:
+                self._known = ledger.schemas(spark)
+            return dict(self._known)
+
+    def _remember(self, number: int, schema: Written) -> None:
+        with self._lock:
+            self._known = {**(self._known or {}), number: schema}
+
+    def _asked(self, number: int) -> Written | None:
+        """The schema of an id; None if the registry does not know it."""
+        if self._registry is None:
+            msg = f"records name schema {number}, and no registry is declared where it could be asked for"
+            raise SchemaMissing(msg, hint="registry: {url: ...} in conf/sources.yml")
+        found = Registry(self._registry).by_id(number)
+        return None if found is None else Written(found.kind, (*found.references, found.text))
+
+
+def needs_schemas(source: Source) -> bool:
+    """Whether records of a source name the schemas that wrote them."""
+    return any(isinstance(one, RegistryFormat) for one in (source.key, source.value))
+
+
+def fitted(source: Source, known: Mapping[int, Written | None], *, strict: bool) -> Source:
+    """The source, its formats with what is known of the schemas."""
+    return replace(source, key=_fitted(source.key, known, strict), value=_fitted(source.value, known, strict))
+
+
+def _fitted(one: Format, known: Mapping[int, Written | None], strict: bool) -> Format:
+    return cast(Format, told_to(one, known, strict=strict)) if isinstance(one, RegistryFormat) else one
+
+
+def _named(raw: DataFrame, source: Source) -> set[int]:
+    """The ids that records name."""
+    sides = [name for name, one in (("key", source.key), ("value", source.value)) if isinstance(one, RegistryFormat)]
+    named = F.explode(
+        F.array(*(F.when(F.hex(F.substring(name, 1, 1)) == "00", F.substring(name, 2, 4)) for name in sides))
+    )
+    found = raw.select(named.alias("id")).where(F.octet_length("id") == 4).distinct().collect()
+    return {int.from_bytes(row["id"], "big") for row in found}
+
+
+__all__ = ["WriterSchemas", "fitted", "needs_schemas"]

@@ -1,0 +1,214 @@
+"""What the ledger says: read by drivers, and by whoever looks at a pipeline without running it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger.plans import Accepted, Claim, History, Ingest, Plan
+from lakestreams.engine.ledger.rows import (
+    RESULTS,
+    SCHEMA_OF_ID,
+    accepted_in,
+    claim_in,
+    configured,
+    ingest_in,
+    noted_in,
+    plan_in,
+    schema,
+    schema_of,
+    stopped_in,
+    stored_state_in,
+    tables_in,
+)
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.publish.events import Closing
+from lakestreams.engine.runtime.lake import Lake
+from lakestreams.engine.runtime.table import Table
+from lakestreams.formats.writers import Written
+from lakestreams.kafka.noted import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_PROPERTIES = {"delta.dataSkippingStatsColumns": "pipeline,kind,epoch,cycle,seq"}
+
+
+@dataclass(frozen=True)
+class LedgerReader:
+    """One pipeline's rows of the ledger, as values.
+
+    Attributes:
+        lake: where it lies.
+        pipeline: whose rows.
+    """
+
+    lake: Lake
+    pipeline: str
+
+    @property
+    def table(self) -> Table:
+        """The Delta table; shared by the pipelines of a lake."""
+        return self.lake.control("ledger")
+
+    def create(self, spark: SparkSession) -> bool:
+        """Creates the table unless it is there: whether it was not."""
+        return self.table.create(spark, schema(spark), properties=_PROPERTIES, grows=True, lenient=True)
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The pipeline's rows."""
+        return self.table.read(spark).where(F.col("pipeline") == self.pipeline)
+
+    def history(self, spark: SparkSession) -> History:
+        """The newest row of each kind; the result does not grow with the ledger."""
+        newest = (
+            self.rows(spark)
+            .groupBy("kind")
+            .agg(
+                F.max_by(F.struct("*"), F.struct("epoch", "cycle", "seq")).alias("row"),
+                F.collect_set(configured()).alias("configured"),
+                F.max("written_at_ms").alias("last_ms"),
+            )
+            .collect()
+        )
+        rows = {found["kind"]: found["row"] for found in newest}
+        epoch = rows["epoch"]["epoch"] if "epoch" in rows else 0
+        return History(
+            epoch=epoch,
+            ingest=ingest_in(rows["ingest"]) if "ingest" in rows else None,
+            plan=plan_in(rows["plan"], rows.get("taken")) if "plan" in rows else None,
+            done_cycle=decisions.done_cycle(*(rows[kind]["cycle"] if kind in rows else 0 for kind in ("done", "plan"))),
+            meanings={one["fingerprint"]: one["meaning"] for found in newest for one in found["configured"]},
+            state=stored_state_in(rows["state"]) if "state" in rows else None,
+            base=stored_state_in(rows["base"]) if "base" in rows else None,
+            trim=plan_in(rows["trim"]) if "trim" in rows else None,
+            trimmed=plan_in(rows["trimmed"]) if "trimmed" in rows else None,
+            maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
+            accepted=accepted_in(rows["accepted"]) if "accepted" in rows else None,
+            stopped=stopped_in(rows.get("stopped"), rows.get("publishing")),
+            claim=claim_in(rows["epoch"], max(found["last_ms"] for found in newest), rows.get("ended"))
+            if "epoch" in rows
+            else None,
+            noted=noted_in(rows),
+            tables=tables_in(rows["epoch"]) if "epoch" in rows else {},
+        )
+
+    def claimed(self, spark: SparkSession) -> Claim | None:
+        """Who has the pipeline now; None if nobody ever had."""
+        own = self.rows(spark).where(F.col("kind") == "epoch")
+        found = own.orderBy(F.desc("epoch")).limit(1).collect()
+        return claim_in(found[0], found[0]["written_at_ms"]) if found else None
+
+    def ingests(self, spark: SparkSession, seq_from: int) -> list[Ingest]:
+        """Ingest batches from one on, ascending; rows at the growing end only."""
+        found = (
+            self.rows(spark).where((F.col("kind") == "ingest") & (F.col("seq") >= seq_from)).orderBy("seq").collect()
+        )
+        return [ingest_in(row) for row in found]
+
+    def plans(self, spark: SparkSession, cycle_from: int, topics: Sequence[str] | None = None) -> list[Plan]:
+        """Plans from a cycle on that take records of one of these topics, or of any, or move its clocks, ascending."""
+
+        def wanted_one(topic: Column) -> Column:
+            return F.lit(True) if topics is None else topic.isin(*topics)
+
+        of_these = F.exists("ranges", lambda part: wanted_one(part["topic"]) & (part["records"] > 0))
+        of_these |= F.coalesce(F.exists("ticks", lambda one: wanted_one(one["topic"])), F.lit(False))
+        wanted = (F.col("kind") == "taken") | ((F.col("kind") == "plan") & of_these)
+        found = self.rows(spark).where(wanted & (F.col("cycle") >= cycle_from)).orderBy("cycle", "epoch").collect()
+        taken = {row["cycle"]: row for row in found if row["kind"] == "taken"}
+        return [plan_in(row, taken.get(row["cycle"])) for row in found if row["kind"] == "plan"]
+
+    def plans_behind(self, spark: SparkSession, standing: Mapping[str, int]) -> list[Plan]:
+        """Plans that take records of a topic behind the cycle that is given for it, ascending; at least one topic."""
+
+        def behind(topic: str, cycle: int) -> Column:
+            of_it = F.exists("ranges", lambda part: (part["topic"] == topic) & (part["records"] > 0))
+            return (F.col("cycle") > cycle) & of_it
+
+        # the least of them by itself, so that Delta skips the files before it
+        newer = (F.col("kind") == "plan") & (F.col("cycle") > min(standing.values()))
+        wanted = reduce(or_, (behind(*one) for one in standing.items()))
+        return [plan_in(row) for row in self.rows(spark).where(newer & wanted).orderBy("cycle").collect()]
+
+    def closings(self, spark: SparkSession, cycle_from: int, limit: int = 10_000) -> list[Closing]:
+        """What is told of finished cycles from one on, ascending; the newest ones if there are too many."""
+        told = F.get_json_object("details", "$.closes")
+        found = (
+            self.rows(spark)
+            .where(F.col("kind").isin("plan", "done") & (F.col("cycle") >= cycle_from) & told.isNotNull())
+            .select("cycle", told.alias("closes"))
+            .orderBy(F.desc("cycle"))
+            .limit(limit)
+            .collect()
+        )
+        closed = (Closing.from_dict(json.loads(row["closes"])) for row in reversed(found))
+        return [one for one in closed if one.cycle >= cycle_from]
+
+    def arrivals(self, spark: SparkSession) -> dict[TopicPartition, int]:
+        """When the last records of each topic-partition were ingested, ms; one row a partition."""
+        found = (
+            self.rows(spark)
+            .where(F.col("kind") == "ingest")
+            .select("written_at_ms", F.explode("ranges").alias("part"))
+            .where(F.col("part.records") > 0)
+            .groupBy("part.topic", "part.partition")
+            .agg(F.max("written_at_ms").alias("at"))
+            .collect()
+        )
+        return {(row["topic"], row["partition"]): row["at"] for row in found}
+
+    def losses(self, spark: SparkSession) -> dict[TopicPartition, int]:
+        """Up to where the records of each partition expired unread, as the operator has accepted."""
+        found = (
+            self.rows(spark)
+            .where(F.col("kind") == "loss")
+            .select(F.explode("ranges").alias("part"))
+            .groupBy("part.topic", "part.partition")
+            .agg(F.max("part.to_offset").alias("to_offset"))
+            .collect()
+        )
+        return {(row["topic"], row["partition"]): row["to_offset"] for row in found}
+
+    def configuration(self, spark: SparkSession, fingerprint: str) -> str:
+        """The full text of topology and configuration that a fingerprint stands for; empty if it is not known."""
+        own = self.rows(spark).where((F.col("kind") == "config") & (F.col("fingerprint") == fingerprint))
+        found = own.select("config").first()
+        return str(found["config"]) if found is not None else ""
+
+    def results(self, spark: SparkSession, fingerprint: str) -> str:
+        """What results follow from under a fingerprint (`Configuration.results`); empty if it is not known."""
+        own = self.rows(spark).where((F.col("kind") == "config") & (F.col("fingerprint") == fingerprint))
+        found = own.select(F.try_element_at("options", F.lit(RESULTS)).alias("results")).collect()
+        return next((str(row["results"]) for row in found if row["results"]), "")
+
+    def executed_under(self, spark: SparkSession, cycle: int) -> str:
+        """The fingerprint that a cycle was executed under; empty: there is no such cycle."""
+        own = (F.col("cycle") == cycle) & F.col("kind").isin("plan", "taken")
+        found = self.rows(spark).where(own).select("kind", "fingerprint").orderBy("epoch").collect()
+        # `taken` behind `plan`: whoever took it over last has executed it
+        return next(
+            (row["fingerprint"] for kind in ("taken", "plan") for row in reversed(found) if row["kind"] == kind), ""
+        )
+
+    def acceptances(self, spark: SparkSession) -> list[Accepted]:
+        """What was accepted, ascending."""
+        found = self.rows(spark).where(F.col("kind") == "accepted").orderBy("cycle", "epoch").collect()
+        return [accepted_in(row) for row in found]
+
+    def schemas(self, spark: SparkSession) -> dict[int, Written]:
+        """The writers' schemas by their ids."""
+        found = self.rows(spark).where(F.col("kind") == SCHEMA_OF_ID).select("seq", "details").collect()
+        return {row["seq"]: schema_of(row["details"]) for row in found}
+
+    def ingested_before(self, spark: SparkSession, moment_ms: int) -> int:
+        """The last batch that was closed up to a moment; 0 if there is none."""
+        closed = self.rows(spark).where((F.col("kind") == "ingest") & (F.col("written_at_ms") <= moment_ms))
+        found = closed.agg(F.max("seq")).first()
+        return int(found[0]) if found is not None and found[0] is not None else 0

@@ -1,0 +1,141 @@
+"""What some plans take, as the frames that a topology is evaluated over: bronze rows, and what is retained of the past."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Plan
+from lakestreams.engine.state.bronze import planned_rows, row_cycle
+from lakestreams.evaluate.inputs import Inputs
+from lakestreams.expectations.rules import kept
+from lakestreams.operators.records import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
+from lakestreams.operators.versions import TableSide
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.topology.endpoints import Source
+    from lakestreams.topology.topology import Topology
+
+# A global table is there before anything else: its rows come first in their cycle.
+_FIRST_OF_ALL = -2
+# Of a clock that moves on by itself; a record's attempts begin at 0.
+_NO_ATTEMPT = -1
+
+
+def over(
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    plans: Sequence[Plan],
+    retained: Mapping[str, Mapping[str, DataFrame]],
+    retained_rows: int = 0,
+    results_from: int | None = None,
+    *,
+    before: Sequence[Plan] = (),
+    keeps: bool = False,
+    hold: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> Inputs:
+    """The records that some plans take, in one evaluation.
+
+    Args:
+        plans: ascending, at least one; all after what is retained.
+        retained: what the nodes keep of the cycles before.
+        retained_rows: about how many rows that is.
+        results_from: the first cycle whose results are wanted; by default all.
+        before: earlier plans, of which tables' rows are wanted as what is known from before.
+        keeps: whether what the nodes keep is wanted.
+        hold: keeps a frame that is read several times.
+    """
+    streams, tables, counts, changes, ticks = {}, {}, {}, {}, {}
+    for source in topology.sources:
+        known = () if source.kind == "stream" else before
+        taken = [plan for plan in (*known, *plans) if plan.of(source.topic)]
+        moved = [plan for plan in plans if source.kind == "stream" and plan.ticks_of(source.topic)]
+        if moved:
+            ticks[source.name] = _ticks(spark, source.topic, moved)
+        rows = readable(spark, ledger, topology, source, taken or plans[-1:])
+        cycle = row_cycle(source.topic, taken) if taken else F.lit(plans[-1].cycle)
+        count = sum(plan.records(source.topic) for plan in taken)
+        if source.kind == "stream":
+            streams[source.name] = hold(records(rows, source.topic, STREAM_SIDE, cycle))
+            counts[source.name] = count
+        else:
+            made = records(rows, source.topic, TABLE_SIDE, cycle)
+            tables[source.name] = TableSide(None, hold(first_of_all(made) if source.kind == "global_table" else made))
+            counts[source.name], changes[source.name] = retained_rows + count, count
+    return Inputs(
+        streams,
+        tables,
+        plans[0].cycle,
+        counts,
+        changes,
+        partitions_of(plans),
+        retained,
+        keeps=keeps,
+        raw=True,
+        results_from=results_from,
+        ticks=ticks,
+        clock_ms=min(plans[-1].clocks.values(), default=None),
+        hold=hold,
+        retained_rows=retained_rows,
+        fewer=grown(plans),
+    )
+
+
+def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:
+    """Topic to partition count, as the last plan knows it."""
+    counts: dict[str, int] = {}
+    for part in plans[-1].ranges:
+        counts[part.topic] = max(counts.get(part.topic, 0), part.partition + 1)
+    return counts
+
+
+def grown(plans: Sequence[Plan]) -> list[tuple[int, dict[str, int]]]:
+    """Where plans know other partitions than the ones before: the first cycle that does, and the counts until then.
+
+    A record's task is that of its own cycle, whichever cycle evaluates it again: else clocks of the past would change.
+    """
+    counts = [(plan.cycle, partitions_of([plan])) for plan in plans]
+    return [(cycle, before) for (_, before), (cycle, now) in pairwise(counts) if before != now]
+
+
+def readable(
+    spark: SparkSession, ledger: Ledger, topology: Topology, source: Source, plans: Sequence[Plan]
+) -> DataFrame:
+    """A source's rows that plans take and that steps get: readable, and with a key where they need one."""
+    rows = kept(planned_rows(spark, ledger, source, plans), source, topology.expectations)
+    return rows.where(F.col("k").isNotNull()) if source.kind != "stream" or source.keys_not_null == "drop" else rows
+
+
+def first_of_all(rows: DataFrame) -> DataFrame:
+    """Rows of a global table, before any other row of their cycle."""
+    return rows.withColumn(ORDER, F.col(ORDER).withField("stream_time_ms", F.lit(_FIRST_OF_ALL).cast("bigint")))
+
+
+def _ticks(spark: SparkSession, topic: str, plans: Sequence[Plan]) -> DataFrame:
+    """What moves the clocks of a stream's tasks: `ts, o`, behind the records that its plan takes of the partition."""
+    rows = [
+        {
+            "ts": time,
+            "o": {
+                "cycle": plan.cycle, "stream_time_ms": time, "side": STREAM_SIDE, "source": topic,
+                "partition": partition, "offset": plan.positions.get((topic, partition), 0), "attempt": _NO_ATTEMPT,
+            },
+        }
+        for plan in plans
+        for partition, time in plan.ticks_of(topic).items()
+    ]  # fmt: skip
+    text = F.from_json(F.lit(json.dumps(rows)), f"array<struct<ts: bigint, o: {ORDER_TYPE}>>")
+    return spark.range(0, 1, 1, 1).select(F.inline(text))
+
+
+def records_of(plan: Plan) -> int:
+    """How many records a plan takes."""
+    return sum(part.records for part in plan.ranges)

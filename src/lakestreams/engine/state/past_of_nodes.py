@@ -1,0 +1,152 @@
+"""The past where nodes remember something: what they keep, stored as of some finished cycle, and the cycles since.
+
+The cycles since are evaluated again (decision 0012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import History, Plan, StoredState
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.state import policy as pace
+from lakestreams.engine.state import store as state
+from lakestreams.engine.state.held import Held
+from lakestreams.engine.state.inputs import over, records_of
+from lakestreams.errors import BronzeTrimmed
+from lakestreams.evaluate.inputs import Inputs, Results
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestreams.topology.topology import Topology
+
+# Stored rows that are held in memory while a cycle reads them; of more, filters leave most where they lie.
+_WORTH_HOLDING = 1_000_000
+
+
+@dataclass
+class OfNodes:
+    """What the nodes keep, stored as of some cycle, and the plans since."""
+
+    spark: SparkSession
+    ledger: Ledger
+    topology: Topology
+    fingerprint: str
+    every: int
+    stored: StoredState | None = None
+    tail: list[Plan] = field(default_factory=list)
+    _again: int = 0  # records that were evaluated once more because they lie behind what is stored
+    _held: Held = field(default_factory=Held)
+    _kept: tuple[int, state.Frames] | None = None  # a cycle, and what the nodes keep after it
+
+    def resume(self, history: History) -> None:
+        """Finds the stored state and the finished plans since; without one all plans are since."""
+        self.stored = self._standing(history)
+        if history.plan is None:
+            return
+        after = self.stored.cycle if self.stored else 0
+        plans = self.ledger.plans(self.spark, after + 1, [source.topic for source in self.topology.sources])
+        self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
+
+    def _standing(self, history: History) -> StoredState | None:
+        """What can be built on: what was stored last, else the base; None where nothing was ever stored.
+
+        Maintenance beside this run trims up to what the newest `state` row has and no further. So whatever else is
+        built on is said there first, and only then it is looked once more whether that still holds.
+        """
+        last = history.state
+        if last is None and history.trim is None:
+            return None
+        if decisions.reaches(history.trim, last) and state.there(self.spark, self.ledger, last, self.fingerprint):
+            return last
+        while True:
+            history = self.ledger.history(self.spark)
+            found = self._base(history)
+            self.ledger.record_state(self.spark, found)
+            after = self.ledger.history(self.spark)
+            if decisions.holds_still(history, after):
+                return found
+
+    def _base(self, history: History) -> StoredState:
+        """The base, or the beginning where nothing is trimmed.
+
+        Raises:
+            BronzeTrimmed: if the base is missing or of another topology or configuration.
+        """
+        if history.trim is None:
+            return StoredState(0, self.fingerprint, "", 0, ())
+        base = history.base
+        if (
+            base is not None
+            and decisions.reaches(history.trim, base)
+            and state.there(self.spark, self.ledger, base, self.fingerprint)
+        ):
+            return base
+        what = "is missing" if base is None or base.fingerprint == self.fingerprint else "is of another configuration"
+        message = (
+            f"the state of {self.topology.name} up to cycle {history.trim.cycle} {what}, and cannot be computed again: "
+            "bronze is trimmed up to that cycle"
+        )
+        hint = (
+            "run the earlier configuration, or give the changed pipeline a new name, to read Kafka again from the start"
+        )
+        raise BronzeTrimmed(message, hint)
+
+    def inputs(self, plan: Plan) -> Inputs:
+        """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due."""
+        self._again += sum(records_of(one) for one in self.tail)
+        return self._since([*self.tail, plan], results_from=plan.cycle, keeps=self._due(plan))
+
+    def held(self, plan: Plan) -> int:
+        """All that the cycle looks at."""
+        return self.rows + records_of(plan)
+
+    def executed(self, plan: Plan, results: Results) -> None:
+        """Notes what the nodes keep now, if it is to be stored when the cycle is finished."""
+        if results.kept:
+            self._kept = plan.cycle, results.kept
+        else:
+            self._held.release()
+
+    def abandoned(self) -> None:
+        """Holds nothing any more: every plan that the session makes later would be compared with what is held."""
+        self._kept = None
+        self._held.release()
+
+    def finished(self, plan: Plan) -> None:
+        """Keeps the plan."""
+        self.tail.append(plan)
+
+    def refresh(self) -> list[tuple[str, int]]:
+        """Stores what the nodes keep after the last finished cycle, if that was found to be due when it began."""
+        if self._kept is None or not self.tail or self._kept[0] != self.tail[-1].cycle:
+            return []
+        cycle, kept = self._kept
+        self.stored = state.store(self.spark, self.ledger, kept, cycle, self.fingerprint, self.stored)
+        self.tail, self._again, self._kept = [], 0, None
+        self._held.release()
+        return [("state", self.stored.rows)]
+
+    @property
+    def rows(self) -> int:
+        """Those that are stored, and what came since."""
+        return (self.stored.rows if self.stored else 0) + sum(map(records_of, self.tail))
+
+    def _due(self, plan: Plan) -> bool:
+        """Whether evaluating the cycles since has cost about as much as storing does."""
+        rows = self.stored.rows if self.stored else 0
+        return pace.nodes_due(len(self.tail) + 1, self._again, records_of(plan), rows, self.every)
+
+    def _since(self, plans: Sequence[Plan], *, results_from: int, keeps: bool) -> Inputs:
+        retained = state.load(self.spark, self.ledger, self.stored) if self.stored else {}
+        known = self.stored.rows if self.stored else 0
+        self._held.release()
+        if known <= _WORTH_HOLDING:
+            retained = {node: {name: self._held(rows) for name, rows in own.items()} for node, own in retained.items()}
+        return over(
+            self.spark, self.ledger, self.topology, plans, retained, known, results_from, keeps=keeps, hold=self._held
+        )

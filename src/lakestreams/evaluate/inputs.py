@@ -1,0 +1,102 @@
+"""What an evaluation takes of some cycles, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakestreams.evaluate.joins import Rejected, Scopes
+from lakestreams.evaluate.sides import Counter, uncounted
+from lakestreams.operators.versions import TableSide
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakestreams.expectations.judging import Dataset
+
+
+def _as_it_is(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What some cycles bring in.
+
+    Attributes:
+        streams: source name to its records frame, new rows only.
+        tables: source name to its table side: new rows, and what is known from before unless `retained` has it.
+        cycle: the first new cycle.
+        counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
+        changes: table source to how many of its rows are changes; none told: few.
+        partitions: topic to partition count, which says how many tasks re-keyed records have.
+        fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
+        retained: node to what it kept of the past (`Results.kept` of the cycles before).
+        keeps: whether `Results.kept` is wanted.
+        olds: whether a table's results say what was there before.
+        scopes: set where many histories share the job.
+        raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
+        results_from: the first cycle whose results are wanted, where earlier ones are evaluated only because what is
+            retained is older; by default all.
+        ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
+        clock_ms: the least of all tasks' clocks after these cycles; None: not known.
+        hold: keeps a frame that is read several times.
+        apart: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
+            where one follows the other, the plan grows by that factor with each. For few rows, which cost less than it.
+        retained_rows: about how many rows are retained.
+        counted: counts rows of a node on their way: what becomes of the records of a race is seen there only.
+    """
+
+    streams: Mapping[str, DataFrame]
+    tables: Mapping[str, TableSide]
+    cycle: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
+    keeps: bool = False
+    olds: bool = False
+    scopes: Scopes | None = None
+    raw: bool = False
+    results_from: int | None = None
+    ticks: Mapping[str, DataFrame] = field(default_factory=dict)
+    clock_ms: int | None = None
+    hold: Callable[[DataFrame], DataFrame] = _as_it_is
+    apart: Callable[[DataFrame], DataFrame] | None = None
+    retained_rows: int = 0
+    counted: Counter = uncounted
+    fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
+
+    @property
+    def rows(self) -> int:
+        """About how many rows all that is."""
+        return sum(self.counts.values()) + self.retained_rows
+
+    @property
+    def wanted(self) -> int:
+        """The first cycle whose results are wanted."""
+        return self.cycle if self.results_from is None else self.results_from
+
+
+@dataclass
+class Results:
+    """What comes out.
+
+    Attributes:
+        outputs: sink to its rows as its table has them; of a topic `key, value` (bytes), `event_time_ms, _lineage`.
+        records: sink to the records frame it takes them from, new rows only.
+        rejected: records that steps had no use for.
+        kept: node to what it needs of the past next time.
+        nodes: node to its rows, for those who look inside.
+        judged: what is to be judged of steps and outputs, by the node's name.
+        made: node to its rows before a rule dropped some of them, where one does.
+    """
+
+    outputs: dict[str, DataFrame] = field(default_factory=dict)
+    records: dict[str, DataFrame] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+    kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
+    nodes: dict[str, DataFrame | TableSide] = field(default_factory=dict)
+    judged: dict[str, Dataset] = field(default_factory=dict)
+    made: dict[str, DataFrame] = field(default_factory=dict)

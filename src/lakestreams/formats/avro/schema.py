@@ -1,0 +1,315 @@
+"""Avro's schemas as values: JSON text in, types out, by the names and rules of its specification (1.12)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from lakestreams.errors import InvalidFormat
+
+PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+# Which type a logical type stands on; of any other type, or with sizes that cannot be, it is ignored, as the specification says.
+_HINT: Final = 'declare it like {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
+_LOGICAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string", "fixed"),
+    "date": ("int",),
+    "time-millis": ("int",),
+    **dict.fromkeys(
+        ("time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos", "local-timestamp-millis",
+         "local-timestamp-micros", "local-timestamp-nanos"),
+        ("long",),
+    ),
+}  # fmt: skip
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NOTHING: Final = object()
+
+
+@dataclass(frozen=True)
+class Logical:
+    """What a value of a type means; precision and scale of a decimal."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        """As messages say it."""
+        return f"{self.name}({self.precision}, {self.scale})" if self.name == "decimal" else self.name
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A type without parts and without a name of its own."""
+
+    kind: str
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True)
+class Named:
+    """What types with a name have in common: the full name, and the full names that it had before."""
+
+    name: str
+    aliases: tuple[str, ...]
+
+    @property
+    def short(self) -> str:
+        """The name without its namespace."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Fixed(Named):
+    """So many bytes."""
+
+    size: int
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True)
+class Enum(Named):
+    """One of some symbols; a reader takes its default for those that it does not know."""
+
+    symbols: tuple[str, ...]
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """A field of a record; `default` is JSON, and only there if `has_default`."""
+
+    name: str
+    type: Type
+    aliases: tuple[str, ...] = ()
+    default: Any = None
+    has_default: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Named):
+    """Fields in their order. A record may hold itself, so two are equal only if they are the same."""
+
+    members: list[Member] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Array:
+    """Items of one type."""
+
+    items: Type
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Values of one type under names that are data."""
+
+    values: Type
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """One of several types."""
+
+    branches: tuple[Type, ...]
+
+
+Type: TypeAlias = Primitive | Fixed | Enum | Record | Array | Map | Union
+
+
+def parse(text: str, references: Sequence[str] = ()) -> Type:
+    """The type that a schema's text says.
+
+    Args:
+        text: JSON, or the bare name of a primitive type.
+        references: the texts of schemas whose named types it uses, each behind those that it uses itself.
+
+    Raises:
+        InvalidFormat: if it is no schema.
+    """
+    names: dict[str, Type] = {}
+    for one in references:
+        _Parser(names).type(_json(one), "")
+    return _Parser(names).type(_json(text), "")
+
+
+def word(one: Type) -> str:
+    """A type in a message."""
+    if isinstance(one, Primitive):
+        return f"{one.kind} ({one.logical})" if one.logical else one.kind
+    if isinstance(one, Named):
+        kind = type(one).__name__.lower()
+        size = f"({one.size})" if isinstance(one, Fixed) else ""
+        return f"{kind}{size} {one.short}"
+    if isinstance(one, Union):
+        return f"[{', '.join(word(branch) for branch in one.branches)}]"
+    return f"array of {word(one.items)}" if isinstance(one, Array) else f"map of {word(one.values)}"
+
+
+def _json(text: str) -> Any:
+    if text.strip() in PRIMITIVES:
+        return text.strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFormat(f"the Avro schema is no JSON: {error}", hint=_HINT) from None
+
+
+class _Parser:
+    """Reads one schema; `names` gets the named types that it defines."""
+
+    def __init__(self, names: dict[str, Type]) -> None:
+        self._names = names
+
+    def type(self, given: Any, namespace: str) -> Type:
+        if isinstance(given, str):
+            return self._named(given, namespace)
+        if isinstance(given, list):
+            return self._union(given, namespace)
+        if not isinstance(given, dict) or "type" not in given:
+            raise _wrong(f"{_shown(given)} is no type")
+        kind = given["type"]
+        if not isinstance(kind, str):  # {"type": {...}}: a type in brackets
+            return self.type(kind, namespace)
+        if kind in PRIMITIVES:
+            return Primitive(kind, _logical(given, kind))
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._define(given, kind, namespace)
+        if kind == "array":
+            return Array(self.type(_need(given, "items"), namespace))
+        if kind == "map":
+            return Map(self.type(_need(given, "values"), namespace))
+        return self._named(kind, namespace)
+
+    def _named(self, name: str, namespace: str) -> Type:
+        if name in PRIMITIVES:
+            return Primitive(name)
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        found = self._names.get(full, self._names.get(name))
+        if found is None:
+            raise _wrong(f"the type {name!r} is not defined")
+        return found
+
+    def _union(self, given: list[Any], namespace: str) -> Union:
+        branches = tuple(self.type(one, namespace) for one in given)
+        if any(isinstance(one, Union) for one in branches):
+            raise _wrong("a union directly inside a union")
+        seen = [one.name if isinstance(one, Named) else _kind(one) for one in branches]
+        twice = next((one for one in seen if seen.count(one) > 1), None)
+        if twice is not None or not branches:
+            raise _wrong(f"a union with {twice} twice" if branches else "a union of nothing")
+        return Union(branches)
+
+    def _define(self, given: Mapping[str, Any], kind: str, namespace: str) -> Type:
+        given_name = _text(_need(given, "name"))
+        own = given.get("namespace")
+        space = namespace if own is None else _text(own)
+        full = given_name if "." in given_name or not space else f"{space}.{given_name}"
+        space = full.rpartition(".")[0]
+        if not all(_NAME.match(part) for part in full.split(".")):
+            raise _wrong(f"{full!r} is no name")
+        if full in self._names:
+            raise _wrong(f"the type {full!r} is defined twice")
+        aliases = tuple(
+            one if "." in one or not space else f"{space}.{one}" for one in _texts(given.get("aliases", ()))
+        )
+        if kind == "fixed":
+            size = given.get("size")
+            if type(size) is not int or size < 0:
+                raise _wrong(f"fixed {full}: size {_shown(size)}")
+            made: Type = Fixed(full, aliases, size, _logical(given, "fixed", size))
+        elif kind == "enum":
+            made = _enum(given, full, aliases)
+        else:
+            made = record = Record(full, aliases)
+            self._names[full] = record
+            record.members.extend(self._members(given, full, space))
+        self._names[full] = made
+        return made
+
+    def _members(self, given: Mapping[str, Any], record: str, namespace: str) -> list[Member]:
+        found: list[Member] = []
+        for one in _need(given, "fields"):
+            if not isinstance(one, dict):
+                raise _wrong(f"record {record}: {_shown(one)} is no field")
+            name = _text(_need(one, "name"))
+            if not _NAME.match(name) or name in (member.name for member in found):
+                raise _wrong(f"record {record}: field {name!r} " + ("twice" if _NAME.match(name) else "is no name"))
+            kind = self.type({"type": one["type"]} if isinstance(one.get("type"), str) else one.get("type"), namespace)
+            default = one.get("default", _NOTHING)
+            has = default is not _NOTHING
+            found.append(Member(name, kind, _texts(one.get("aliases", ())), default if has else None, has))
+        return found
+
+
+def _enum(given: Mapping[str, Any], name: str, aliases: tuple[str, ...]) -> Enum:
+    symbols, default = _texts(_need(given, "symbols")), given.get("default")
+    if not symbols or len(set(symbols)) < len(symbols) or not all(_NAME.match(one) for one in symbols):
+        raise _wrong(f"enum {name}: symbols {_shown(symbols)}")
+    if default is not None and default not in symbols:
+        raise _wrong(f"enum {name}: its default {_shown(default)} is none of its symbols")
+    return Enum(name, aliases, symbols, default)
+
+
+def _logical(given: Mapping[str, Any], kind: str, size: int | None = None) -> Logical | None:
+    name = given.get("logicalType")
+    if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
+        return None
+    if name == "uuid" and kind == "fixed" and size != 16:
+        return None
+    if name != "decimal":
+        return Logical(name)
+    precision, scale = given.get("precision"), given.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
+        return None
+    return Logical(name, precision, scale)
+
+
+def _kind(one: Type) -> str:
+    return one.kind if isinstance(one, Primitive) else type(one).__name__.lower()
+
+
+def _need(given: Mapping[str, Any], key: str) -> Any:
+    if key not in given:
+        raise _wrong(f"{_shown(dict(given))} has no {key}")
+    return given[key]
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise _wrong(f"{_shown(given)} is no name")
+    return given
+
+
+def _texts(given: object) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple):
+        raise _wrong(f"{_shown(given)} is no list of names")
+    return tuple(_text(one) for one in given)
+
+
+def _shown(given: object) -> str:
+    return json.dumps(given, default=str)[:80]
+
+
+def _wrong(what: str) -> InvalidFormat:
+    return InvalidFormat(f"the Avro schema cannot be used: {what}", hint=_HINT)
+
+
+__all__ = [
+    "Array",
+    "Enum",
+    "Fixed",
+    "Logical",
+    "Map",
+    "Member",
+    "Named",
+    "Primitive",
+    "Record",
+    "Type",
+    "Union",
+    "parse",
+    "word",
+]

@@ -1,0 +1,87 @@
+"""Passing over values that nobody reads: fields that the writer has and the reader has not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from lakestreams.formats.avro.blocks import Entries, Items
+from lakestreams.formats.avro.cursor import Cursor, Numbers
+from lakestreams.formats.avro.reader import Reader, Skips, branches
+from lakestreams.formats.avro.schema import Array, Enum, Fixed, Primitive, Record, Type, Union
+from lakestreams.formats.avro.values import Value
+
+_DEEPEST: Final = 64
+
+
+class Skipped:
+    """Passes over a value that nobody reads, whatever its type, also one that holds itself."""
+
+    def __init__(self) -> None:
+        self.least = 0
+        self._reader: Skips | None = None
+
+    @classmethod
+    def of(cls, written: Type, seen: dict[int, Skipped], path: str) -> Reader:
+        """A reader that only skips."""
+        if isinstance(written, Primitive | Fixed):
+            return Value(written, written, path)
+        if isinstance(written, Enum):
+            return Value(Primitive("int"), Primitive("int"), path)
+        if id(written) in seen:
+            return seen[id(written)]
+        own = seen[id(written)] = cls()
+        if isinstance(written, Record):
+            own._reader = _Each([cls.of(member.type, seen, path) for member in written.members], path)
+        elif isinstance(written, Union):
+            own._reader = _Any([cls.of(branch, seen, path) for branch in written.branches], path)
+        elif isinstance(written, Array):
+            own._reader = Items(cls.of(written.items, seen, path), path)
+        else:
+            own._reader = Entries(cls.of(written.values, seen, path), path)
+        own.least = own._reader.least
+        return own
+
+    def read(self, cursor: Cursor, rows: Numbers) -> pa.Array:
+        """Nulls, since nobody reads the values."""
+        self.skip(cursor, rows)
+        return pa.nulls(len(rows))
+
+    def skip(self, cursor: Cursor, rows: Numbers) -> None:
+        """Passes over the values."""
+        assert self._reader is not None  # noqa: S101 - `of` has set it
+        self._reader.skip(cursor, rows)
+
+
+class _Each:
+    """All fields of a record that nobody reads."""
+
+    def __init__(self, readers: Sequence[Skips], path: str) -> None:
+        self._readers, self._path = readers, path
+        self.least = sum(reader.least for reader in readers)
+
+    def skip(self, cursor: Cursor, rows: Numbers) -> None:
+        cursor.depth += 1
+        if cursor.depth > _DEEPEST:
+            cursor.fail(rows, f"{self._path}: nests deeper than {_DEEPEST}")
+        else:
+            for reader in self._readers:
+                reader.skip(cursor, rows)
+        cursor.depth -= 1
+
+
+class _Any:
+    """The branch of a union that nobody reads."""
+
+    def __init__(self, readers: Sequence[Skips], path: str) -> None:
+        self._readers, self._path = readers, path
+        self.least = 1
+
+    def skip(self, cursor: Cursor, rows: Numbers) -> None:
+        for reader, own in branches(cursor, rows, self._readers, self._path):
+            reader.skip(cursor, rows[own])
+
+
+__all__ = ["Skipped"]

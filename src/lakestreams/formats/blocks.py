@@ -1,0 +1,123 @@
+"""Many records at once: by the skeletons that many of them share, and all others the exact way, one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakestreams.formats.cells import cells
+from lakestreams.formats.decoding import Decoded, one_by_one, put_together, structs
+from lakestreams.formats.objects import Objects
+from lakestreams.formats.skeletons import Lines, Skeleton, Slot, Values, groups
+
+_FEW: Final = 64  # records: so many are read exactly as quickly
+_PIECE_BYTES: Final = 8 << 20  # of records that are looked at together; their quotes take eight times as much at most
+_PIECE_ROWS: Final = 50_000
+_SKELETONS: Final = 12  # that are tried for an array of records
+
+
+class Blocks:
+    """Reads arrays of records.
+
+    Args:
+        objects: the exact way.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._fields = objects.fields
+
+    def decode(self, raw: Any) -> Decoded:
+        """Reads every record, by its skeleton where that surely says the same."""
+        raw = raw.cast(pa.binary())
+        pieces = [self._piece(one) for one in _pieces(raw)]
+        if len(pieces) == 1:
+            return pieces[0]
+        return Decoded(*(pa.concat_arrays([getattr(one, part) for one in pieces]) for part in Decoded._fields))
+
+    def _piece(self, raw: Any) -> Decoded:
+        if len(raw) <= _FEW:
+            return self.exactly(raw)
+        parts = list(self._alike(Lines(raw)))
+        done = np.zeros(len(raw), bool)
+        for places, _ in parts:
+            done[places] = True
+        rest = np.flatnonzero(~done)
+        if len(rest):
+            parts.append((rest, self.exactly(raw if not parts else raw.take(pa.array(rest)))))
+        return put_together(parts, len(raw))
+
+    def exactly(self, raw: Any) -> Decoded:
+        """Reads every record by itself."""
+        return one_by_one(self._fields, self._objects.read, raw)
+
+    def _alike(self, lines: Lines) -> Iterator[tuple[Any, Decoded]]:
+        """Records that share skeletons, with what they say; those for which that is sure."""
+        waiting = groups(lines)
+        for _ in range(_SKELETONS):
+            if not waiting:
+                return
+            rows = waiting.pop(max(range(len(waiting)), key=lambda place: len(waiting[place])))
+            if len(rows) <= _FEW:
+                return
+            skeleton = Skeleton.of(lines.text(rows[0]))
+            if skeleton is None:
+                waiting.append(rows[1:])
+                continue
+            matching, values = skeleton.matching(lines, rows)
+            found = self._columns(skeleton, values)
+            if found is not None:
+                decoded, sure = found
+                yield rows[matching[sure]], decoded
+            waiting.append(np.delete(rows, np.append(matching, 0)))
+
+    def _columns(self, skeleton: Skeleton, values: Values) -> tuple[Decoded, Any] | None:
+        """The records for which it is sure, and their places; None if it is for none."""
+        row, told_by, words = self._objects.locate(skeleton.slots)
+        if not isinstance(row, dict) or not len(values):
+            return None
+        sure = np.ones(len(values), bool)
+        if words:
+            if not isinstance(told_by, Slot) or not told_by.quoted:
+                return None
+            sure = pc.is_in(values.of(told_by), pa.array(words)).to_numpy(zero_copy_only=False).copy()
+        nothing = np.ones(len(values), bool)
+        columns = []
+        for field, path in zip(self._fields, self._objects.paths, strict=True):
+            slot: Any = row
+            for name in path:
+                if slot is not None and not isinstance(slot, dict):
+                    return None
+                slot = None if slot is None else slot.get(name)
+            column, fits = cells(field.member.kind, slot, values)
+            if column is None:
+                return None
+            there = column.is_valid().to_numpy(zero_copy_only=False)
+            nothing &= ~there
+            sure &= fits if not field.required else fits & there
+            columns.append(column)
+        sure &= ~nothing  # such an object may be another's wrapper
+        kept = np.flatnonzero(sure)
+        if not len(kept):
+            return None
+        if len(kept) < len(sure):
+            columns = [one.take(pa.array(kept)) for one in columns]
+        made = structs(self._fields, columns, np.zeros(len(kept), bool))
+        return Decoded(made, pa.nulls(len(kept), pa.string())), kept
+
+
+def _pieces(raw: Any) -> Iterator[Any]:
+    """Slices of so many records that what is noted of them takes little."""
+    lengths = pc.fill_null(pc.binary_length(raw), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    number = np.maximum(np.cumsum(lengths) // _PIECE_BYTES, np.arange(len(raw)) // _PIECE_ROWS)
+    cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(raw)]
+    for start, end in itertools.pairwise(cuts):
+        yield raw.slice(start, end - start)
+
+
+__all__ = ["Blocks"]

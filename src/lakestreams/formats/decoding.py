@@ -1,0 +1,153 @@
+"""Raw bytes as Arrow columns: the fast way where it surely says the same, the exact way for all other records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakestreams.formats.base import Field, Format
+from lakestreams.formats.kinds import Array, Kind, Map, Struct
+from lakestreams.formats.leaves import sizes
+
+_TYPES = {
+    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+
+
+class Decoded(NamedTuple):
+    """What a format makes of many records.
+
+    Attributes:
+        values: structs of the format's fields; null where the bytes are null, say so, or there is an error.
+        errors: messages where the bytes cannot be read, else null.
+    """
+
+    values: Any
+    errors: Any
+
+
+def arrow_type(kind: Kind) -> Any:
+    """The type of a column in Arrow."""
+    if isinstance(kind, Struct):
+        return pa.struct([pa.field(member.name, arrow_type(member.kind)) for member in kind.members])
+    if isinstance(kind, Array):
+        return pa.list_(arrow_type(kind.element))
+    if isinstance(kind, Map):
+        return pa.map_(pa.string(), arrow_type(kind.value))
+    return pa.decimal128(*sizes(kind.spark)) if kind.spark.startswith("decimal") else _TYPES[kind.spark]
+
+
+def struct_type(fields: Sequence[Field]) -> Any:
+    """The type of the values of a format."""
+    return pa.struct([pa.field(field.name, arrow_type(field.member.kind)) for field in fields])
+
+
+def one_by_one(
+    fields: Sequence[Field], read: Callable[[bytes], tuple[dict[str, Any] | None, str | None]], raw: Any
+) -> Decoded:
+    """Records read one after the other.
+
+    Args:
+        fields: the columns.
+        read: from bytes to the columns, or None; and to an error, or None.
+        raw: an array of bytes.
+    """
+    rows, errors = [], []
+    for one in raw.to_pylist():
+        row, error = (None, None) if one is None else read(one)
+        rows.append(row)
+        errors.append(error)
+    columns = [
+        pa.array([None if row is None else row[field.name] for row in rows], arrow_type(field.member.kind))
+        for field in fields
+    ]
+    return Decoded(structs(fields, columns, [row is None for row in rows]), pa.array(errors, pa.string()))
+
+
+def structs(fields: Sequence[Field], columns: Sequence[Any], null: Any) -> Any:
+    """Structs of columns, null where it is said."""
+    mask = pa.array(null, pa.bool_())
+    if not len(mask):
+        return pa.array([], struct_type(fields))
+    return pa.StructArray.from_arrays(list(columns), fields=list(struct_type(fields)), mask=mask)
+
+
+def put_together(parts: Sequence[tuple[Any, Decoded]], size: int) -> Decoded:
+    """The records of several parts in their places.
+
+    Args:
+        parts: places with what lies there; together each place once.
+        size: how many places there are.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    order = np.empty(size, np.int64)
+    order[np.concatenate([places for places, _ in parts])] = np.arange(size)
+    values = pa.concat_arrays([one.values for _, one in parts]).take(pa.array(order))
+    return Decoded(values, pa.concat_arrays([one.errors for _, one in parts]).take(pa.array(order)))
+
+
+def behind_prefix(raw: Any, decode: Callable[[Any], Decoded], size: int, said: str) -> Decoded:
+    """What is behind a zero byte and others, `size` in all; without them there is an error."""
+    records = raw.to_pylist()
+    behind = [one[size:] if one is not None and len(one) > size and one[0] == 0 else None for one in records]
+    found = decode(pa.array(behind, pa.binary()))
+    bare = pa.array([one is not None and other is None for one, other in zip(records, behind, strict=True)], pa.bool_())
+    return Decoded(found.values, pc.if_else(bare, said, found.errors))
+
+
+def read_batches(key: Format, value: Format, batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches of records with what their formats make of them, `k`, `key_error`, `v` and `value_error`, in a worker."""
+    for batch in batches:
+        keys, values = key.decode(batch.column("key")), value.decode(batch.column("value"))
+        columns = [*batch.columns, keys.values, keys.errors, values.values, values.errors]
+        names = [*batch.schema.names, "k", "key_error", "v", "value_error"]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def text_column(fields: Sequence[Field], raw: Any, broken: str) -> Decoded:
+    """UTF-8 as one column of strings."""
+    try:
+        text = raw.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return one_by_one(fields, lambda one: _text(one, fields[0].name, broken), raw)
+    return Decoded(structs(fields, [text], text.is_null()), pa.nulls(len(raw), pa.string()))
+
+
+def _text(raw: bytes, name: str, broken: str) -> tuple[dict[str, Any] | None, str | None]:
+    try:
+        return {name: raw.decode()}, None
+    except UnicodeDecodeError:
+        return None, broken
+
+
+def number_column(fields: Sequence[Field], raw: Any, size: int, word: str) -> Decoded:
+    """Big-endian signed numbers of so many bytes as one column."""
+    name = fields[0].name
+
+    def read(one: bytes) -> tuple[dict[str, Any] | None, str | None]:
+        if len(one) != size:
+            return None, f"{word} has {size} bytes, not {len(one)}"
+        return {name: int.from_bytes(one, "big", signed=True)}, None
+
+    return one_by_one(fields, read, raw)
+
+
+__all__ = [
+    "Decoded",
+    "arrow_type",
+    "behind_prefix",
+    "number_column",
+    "one_by_one",
+    "put_together",
+    "read_batches",
+    "struct_type",
+    "structs",
+    "text_column",
+]

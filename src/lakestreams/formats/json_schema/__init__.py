@@ -1,0 +1,1 @@
+"""JSON Schema: its columns, and JSON behind a registry's prefix. Without Spark."""

@@ -1,0 +1,292 @@
+"""Protobuf as formats of sources and outputs: bare, and behind a schema registry's prefix."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from lakestreams.errors import InvalidFormat
+from lakestreams.formats.base import Field
+from lakestreams.formats.encoding import by_workers
+from lakestreams.formats.protobuf.columns import fields_of
+from lakestreams.formats.protobuf.compiling import compile_texts, message_of
+from lakestreams.formats.protobuf.encode import varint, writer_of
+from lakestreams.formats.protobuf.reader import Reader
+from lakestreams.formats.protobuf.schema import Message
+from lakestreams.formats.protobuf.wire import Bad
+from lakestreams.formats.protobuf.wire import varint as number_at
+from lakestreams.formats.writers import PREFIX, PROTOBUF, TEST_ID, Texts, Written, knowing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from lakestreams.formats.decoding import Decoded
+
+Names: TypeAlias = "Mapping[tuple[int, ...], str]"
+"""Messages of a writer's schema by their places: in the file, then in the outer message."""
+Row: TypeAlias = "tuple[dict[str, Any] | None, str | None]"
+
+_MOST_INDEXES = 50
+
+
+@dataclass(frozen=True)
+class ProtobufFormat(ABC):
+    """What formats of Protobuf have in common.
+
+    Attributes:
+        schema: the text of a .proto file, proto3 or proto2.
+        message: the message that records are, with or without its package; None for the only one of the file.
+        imports: what the file imports: name of the import and text, each behind those that it imports itself.
+            `google/protobuf/*.proto` and `google/type/date.proto` are known.
+    """
+
+    schema: str
+    message: str | None = None
+    imports: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Reads the schema once, so that a wrong one is refused where it is written."""
+        if isinstance(self.imports, Mapping):
+            object.__setattr__(self, "imports", tuple(self.imports.items()))
+        object.__setattr__(self, "_type", message_of(self._texts, self.message))
+        object.__setattr__(self, "_fields", fields_of(self.type))
+
+    @property
+    def _texts(self) -> Texts:
+        return (*(part for one in self.imports for part in one), self.schema)
+
+    @property
+    def type(self) -> Message:
+        """The declared message."""
+        found: Message = self._type  # type: ignore[attr-defined]
+        return found
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns: the message's fields."""
+        found: tuple[Field, ...] = self._fields  # type: ignore[attr-defined]
+        return found
+
+    @abstractmethod
+    def decode(self, raw: Any) -> Decoded:
+        """Reads an array of bytes."""
+
+    def write(self, value: Column) -> Column:
+        """The struct as a record. A value that the message does not take, such as a null, ends the run.
+
+        Behind a registry the id is 0, and whoever writes the topic puts the schema's own in its place.
+        """
+        return by_workers("Protobuf", partial(encoder, self.type, self._prefix()))(value)
+
+    def encoded(self, value: Mapping[str, Any]) -> bytes:
+        """A mapping of the columns as bytes; fields that are left out have their default."""
+        unknown = sorted(value.keys() - {one.name for one in self.fields})
+        if unknown:
+            raise KeyError(f"{', '.join(unknown)}: no field of {self.type.short}")
+        return encoder(self.type, self._prefix(TEST_ID))(value)
+
+    def describe(self) -> str:
+        """The format with its columns, and a digest of the message."""
+        columns = ", ".join(f"{one.name} {one.member.declared}" for one in self.fields)
+        digest = hashlib.sha256(repr(self.type).encode()).hexdigest()[:8]
+        return f"{self._word()}({columns}; message {self.type.name} {digest})"
+
+    @abstractmethod
+    def _prefix(self, number: int = 0) -> bytes:
+        """What stands before a record, with a schema's id where there is one."""
+
+    @abstractmethod
+    def _word(self) -> str:
+        """The format's name, as `describe` says it."""
+
+
+@dataclass(frozen=True)
+class Protobuf(ProtobufFormat):
+    """A message of Protobuf by a declared schema, without anything before it.
+
+    The message's fields are the columns. Fields that are not declared are passed over. Anything else that is not one record
+    of the message is an error: truncated, a field of another wire type, a number beyond its type, invalid UTF-8, a required
+    field that is missing, a time beyond the years 1 to 9999 or finer than microseconds.
+
+    Args:
+        schema: the text of a .proto file, proto3 or proto2.
+        message: the message that records are, with or without its package; None for the only one of the file.
+        imports: what the file imports, by the name of the import.
+
+    Raises:
+        InvalidFormat: if it is no schema, has no such message, or a table has no column for one of its fields.
+        LocalPartsMissing: if protobuf or grpcio-tools, which read the schema, are not installed.
+    """
+
+    def decode(self, raw: Any) -> Decoded:
+        """Reads each record by the declared message."""
+        from lakestreams.formats.decoding import one_by_one  # noqa: PLC0415 - declaring needs no Arrow
+
+        return one_by_one(self.fields, partial(_read, reader(self.type)), raw)
+
+    def _prefix(self, number: int = 0) -> bytes:
+        del number
+        return b""
+
+    def _word(self) -> str:
+        return "protobuf"
+
+
+@dataclass(frozen=True)
+class RegistryProtobuf(ProtobufFormat):
+    """Protobuf behind a schema registry's prefix: a zero byte, the writer's schema as four bytes, the message's place in it.
+
+    The message must have the declared one's name, without its package. The record is read by the declared message.
+
+    Args:
+        schema: the text of a .proto file, proto3 or proto2.
+        message: the message that records are, with or without its package; None for the only one of the file.
+        imports: what the file imports, by the name of the import.
+        subject: under which an output's schema is registered; by default the topic's name with `-key` or `-value`.
+        register: whether a run registers an output's schema; else the subject must have it.
+
+    Raises:
+        InvalidFormat: as `Protobuf`.
+        LocalPartsMissing: as `Protobuf`.
+    """
+
+    subject: str | None = field(default=None, kw_only=True)
+    register: bool = field(default=False, kw_only=True)
+    _known: tuple[tuple[int, Any], ...] = field(default=(), init=False, compare=False, repr=False)
+    _strict: bool = field(default=False, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """As for every Protobuf; in its own schema the message has its place."""
+        super().__post_init__()
+        object.__setattr__(self, "_own", compile_texts(self._texts).names)
+
+    @property
+    def registered(self) -> Written:
+        """The schema that outputs write by."""
+        return Written(PROTOBUF, (self.schema,))
+
+    def write(self, value: Column) -> Column:
+        """As for every Protobuf.
+
+        Raises:
+            InvalidFormat: if the schema imports what no compiler knows: a run registers no imports.
+        """
+        if self.imports:
+            msg = f"{self.describe()} is read only: a schema with imports of its own is not registered"
+            raise InvalidFormat(msg, hint="put the imported messages into the schema")
+        return super().write(value)
+
+    def knowing(self, known: Mapping[int, Texts | None], *, strict: bool) -> Self:
+        """The same format with what is known of the writers' schemas. They are compiled here, not by workers.
+
+        Args:
+            known: the schemas by their ids; None is one that the registry does not know.
+            strict: whether an id that is not known ends the statement, so that it can be asked for; else the record is
+                refused.
+        """
+        names = {number: None if texts is None else _names(texts) for number, texts in known.items()}
+        return knowing(self, names, strict=strict)
+
+    def decode(self, raw: Any) -> Decoded:
+        """Takes off the prefixes, then reads each record by the declared message.
+
+        Raises:
+            UnknownIds: if the format is strict, and a record names a schema that it does not know.
+        """
+        from lakestreams.formats.decoding import one_by_one  # noqa: PLC0415 - declaring needs no Arrow
+        from lakestreams.formats.framing import frames  # noqa: PLC0415 - as above
+
+        known = dict(self._known) if self._known or self._strict else {TEST_ID: self._own}  # type: ignore[attr-defined]
+        found = frames(raw, known, PROTOBUF, strict=self._strict)
+        ids = iter([number for number in found.ids if number is not None])
+        tables = {
+            number: one if isinstance(one, str) else dict(one) for number, one in known.items() if one is not None
+        }
+        read = reader(self.type)
+
+        def behind(body: bytes) -> Row:
+            number = next(ids)
+            try:
+                at = _placed(body, number, tables[number], self.type)
+            except Bad as error:
+                return None, error.said
+            return _read(read, body[at:])
+
+        return found.with_errors(one_by_one(self.fields, behind, found.bodies))
+
+    def _prefix(self, number: int = 0) -> bytes:
+        own: dict[str, tuple[int, ...]] = {name: path for path, name in self._own}  # type: ignore[attr-defined]
+        path = own[self.type.name]
+        indexes = b"\0" if path == (0,) else b"".join(varint(one << 1) for one in (len(path), *path))
+        return b"\0" + number.to_bytes(PREFIX - 1, "big") + indexes
+
+    def _word(self) -> str:
+        return "registry_protobuf" if self.subject is None else f"registry_protobuf of {self.subject}"
+
+
+def _names(texts: Texts) -> tuple[tuple[tuple[int, ...], str], ...] | str:
+    """A writer's messages, or what is wrong with its schema: one that a registry took harms its own records alone."""
+    try:
+        return compile_texts(texts).names
+    except InvalidFormat as error:
+        return error.message
+
+
+def _placed(body: bytes, number: int, names: Names | str, declared: Message) -> int:
+    """Where the record begins, behind the place of its message, which must have the declared name."""
+    if isinstance(names, str):
+        raise Bad(f"schema {number} cannot be used: {names}")
+    try:
+        path, at = _indexes(body)
+    except Bad as error:
+        raise Bad(f"no place of a message behind the registry's prefix: {error.reason}") from None
+    name = names.get(path)
+    if name is None:
+        raise Bad(f"schema {number} has no message in the place {list(path)}")
+    if name.rpartition(".")[2] != declared.short:
+        raise Bad(
+            f"schema {number} cannot be read as declared: written as message {name}, declared message {declared.name}"
+        )
+    return at
+
+
+def _indexes(body: bytes) -> tuple[tuple[int, ...], int]:
+    """The place of a message: how many numbers, then those; 0 for the first message. All in zigzag."""
+    count, at = number_at(body, 0, len(body))
+    count = (count >> 1) ^ -(count & 1)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= _MOST_INDEXES:
+        raise Bad(f"{count} numbers")
+    path = []
+    for _ in range(count):
+        one, at = number_at(body, at, len(body))
+        path.append((one >> 1) ^ -(one & 1))
+    return tuple(path), at
+
+
+def _read(one: Reader, raw: bytes) -> Row:
+    try:
+        return one.read(raw), None
+    except Bad as error:
+        return None, error.said
+
+
+@lru_cache(maxsize=64)
+def reader(message: Message) -> Reader:
+    """What reads records; in a Python worker of Spark it is made once for many batches."""
+    return Reader(message)
+
+
+@lru_cache(maxsize=64)
+def encoder(message: Message, prefix: bytes) -> Callable[[Any], bytes]:
+    """What writes rows of the columns."""
+    write = writer_of(message)
+    return lambda row: prefix + write(row)
+
+
+__all__ = ["Protobuf", "ProtobufFormat", "RegistryProtobuf"]

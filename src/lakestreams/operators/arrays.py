@@ -1,0 +1,228 @@
+"""Arrow columns as the arrays that kernels work on, and back: keys, the total order, results by places.
+
+Keys are numbered so that equal numbers mean what Spark's `=` means: nulls inside a key are equal, NaN equals NaN and
+0.0 equals -0.0. Values are never looked at. A list of contributors is null where a record is its only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakestreams.operators.segments import Ints, pieces, ranges
+
+BATCH_BYTES = 64 << 20  # of results that are handed over at once
+BATCH_ROWS = 1 << 17
+_LARGEST = 1 << 62
+
+
+def ints(array: Any, null: int = 0) -> Ints:
+    """Whole numbers, flags or times."""
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    if array.null_count:
+        array = pc.fill_null(array, null)
+    found: Ints = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return found
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def key_numbers(keys: Any) -> Ints:
+    """Equal numbers from 0 on for equal keys, -1 for null ones.
+
+    Args:
+        keys: an array of structs.
+    """
+    fields = [_numbered(one) for one in _fields(keys)]
+    numbers = fields[0] if len(fields) == 1 else _encoded(pa.array(_combined(fields, len(keys))))
+    return np.where(there(keys), numbers, -1)
+
+
+def key_ranks(keys: Any) -> Ints:
+    """Numbers that order keys as Kafka orders the bytes of a text or a Long: bytewise, hence negative ones last."""
+    found = []
+    for one in _fields(keys):
+        if pa.types.is_integer(one.type) or pa.types.is_floating(one.type) or pa.types.is_decimal(one.type):
+            found.append(ints(pc.equal(pc.sign(one), -1)))
+        found.append(_ranked(one))
+    return _combined(found, len(keys))
+
+
+def _numbered(array: Any) -> Ints:
+    """Equal numbers for equal values; nulls are equal."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return _combined([there(array).astype(np.int64), *map(_numbered, _fields(array))], len(array))
+    if _is_list(kind):
+        return _of_lists(array, _numbered(_elements(array)))
+    return _encoded(_plain(array))
+
+
+def _encoded(array: Any) -> Ints:
+    return ints(array.dictionary_encode(null_encoding="encode").indices)
+
+
+def _ranked(array: Any) -> Ints:
+    """Numbers that order values as Spark does: nulls first, NaN last, lists by their elements."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return _combined([there(array).astype(np.int64), *map(_ranked, _fields(array))], len(array))
+    if _is_list(kind):
+        return _of_lists(array, _ranked(_elements(array)))
+    encoded = _plain(array).dictionary_encode(null_encoding="encode")
+    order = pc.array_sort_indices(encoded.dictionary).to_numpy()  # NaN and nulls last
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(1, len(order) + 1)
+    return np.where(there(array), ranks[ints(encoded.indices)], 0)
+
+
+def _plain(array: Any) -> Any:
+    """Values that Arrow compares as Spark does."""
+    if pa.types.is_floating(array.type):
+        values = array.to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
+        values[np.isnan(values)] = np.nan  # a NaN has many bit patterns
+        return pa.array(values, mask=~there(array), type=array.type)
+    return pa.array(np.zeros(len(array), np.int8)) if pa.types.is_null(array.type) else array
+
+
+def _of_lists(array: Any, numbers: Ints) -> Ints:
+    """Numbers of lists whose elements have these numbers, in the lists' order; null lists come first."""
+    offsets = np.asarray(array.offsets) - array.offsets[0].as_py()
+    texts = [
+        tuple(numbers[start:end].tolist()) if is_there else None
+        for start, end, is_there in zip(offsets[:-1], offsets[1:], there(array), strict=True)
+    ]
+    order = {text: number for number, text in enumerate(sorted({text for text in texts if text is not None}), 1)}
+    return np.array([0 if text is None else order[text] for text in texts], np.int64)
+
+
+def _elements(array: Any) -> Any:
+    """What lies between the first and the last offset of lists."""
+    first, last = array.offsets[0].as_py(), array.offsets[len(array)].as_py()
+    return array.values.slice(first, last - first)
+
+
+def _combined(columns: Sequence[Ints], size: int) -> Ints:
+    """One number for each row, equal and ordered as its columns are, the first one first."""
+    found = np.zeros(size, np.int64)
+    highest = 1
+    for one in columns:
+        low, count = _span(one)
+        if highest * count > _LARGEST:
+            found = _dense(found)
+            highest = int(found.max(initial=0)) + 1
+        found, highest = found * count + (one - low), highest * count
+    return found
+
+
+def _dense(numbers: Ints) -> Ints:
+    found: Ints = np.unique(numbers, return_inverse=True)[1]
+    return found
+
+
+def _span(numbers: Ints) -> tuple[int, int]:
+    """The least number, and how many there are from it to the greatest."""
+    if not len(numbers):
+        return 0, 1
+    low = int(numbers.min())
+    return low, int(numbers.max()) - low + 1
+
+
+def _fields(array: Any) -> list[Any]:
+    """The fields of structs, null where the struct is."""
+    fields: list[Any] = array.flatten()
+    return fields
+
+
+def there(array: Any) -> Any:
+    """Which elements are not null."""
+    return array.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+# --- the total order -------------------------------------------------------------------------------------------------
+
+
+def total_order(orders: Any, *further: Ints) -> Ints:
+    """The places of records sorted by their order, and by further numbers where several have the same.
+
+    Args:
+        orders: structs of `cycle, stream_time_ms, side, source, partition, offset, attempt`.
+    """
+    columns = [_ranked(one) if pa.types.is_string(one.type) else ints(one) for one in _fields(orders)]
+    packed: list[Ints] = []
+    room = 0
+    for one in [*columns, *further]:
+        low, count = _span(one)
+        if count == 1:
+            continue
+        if count > room:
+            packed.append(one - low)
+            room = _LARGEST // count
+        else:
+            packed[-1] = packed[-1] * count + (one - low)
+            room //= count
+    if not packed:
+        return np.arange(len(orders))
+    order: Ints = np.lexsort(packed[::-1])
+    return order
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def take(array: Any, places: Ints) -> Any:
+    """The elements at these places; null for -1."""
+    return array.take(pa.array(places, mask=places < 0) if len(places) and places.min() < 0 else pa.array(places))
+
+
+def contributors(lists: Any, orders: Any, left: Ints, right: Ints) -> Any:
+    """The contributors of results: of the left record, then of the right one.
+
+    Args:
+        lists: each record's contributors; null: itself.
+        orders: each record's order, which has its coordinates.
+        left, right: places; -1: none.
+    """
+    known = lists.type.value_type
+    fields = dict(zip([one.name for one in orders.type], _fields(orders), strict=True))
+    own = pa.StructArray.from_arrays([fields[one.name].cast(one.type) for one in known], fields=list(known))
+    size = len(orders)
+    first = ints(lists.offsets)
+    counts = np.diff(first)
+    alone = ~there(lists)
+    starts = np.append(np.where(alone, np.arange(size), first[:-1] - first[0] + size), 0)
+    counts = np.append(np.where(alone, 1, counts), 0)  # -1 is the last one: none
+    both = np.stack([left, right], axis=1).ravel()
+    elements = pa.concat_arrays([own, _elements(lists)]).take(pa.array(ranges(starts[both], counts[both])))
+    ends = np.cumsum(counts[left] + counts[right])
+    return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), elements, type=lists.type)
+
+
+def batches(sizes: Ints) -> Iterator[slice]:
+    """Slices of results whose values have these sizes, none of them too large to be handed over at once."""
+    return pieces(np.maximum(sizes, BATCH_BYTES // BATCH_ROWS), BATCH_BYTES)
+
+
+def sizes(array: Any) -> Ints:
+    """About how many bytes each element has."""
+    kind = array.type
+    found: Ints = np.full(len(array), 8)
+    if pa.types.is_struct(kind):
+        for one in _fields(array):
+            found += sizes(one)
+    elif _is_list(kind) or pa.types.is_map(kind):
+        offsets = ints(array.offsets)
+        found += np.diff(np.append(0, np.cumsum(sizes(_elements(array))))[offsets - offsets[0]])
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        found += ints(pc.binary_length(array))
+    return found

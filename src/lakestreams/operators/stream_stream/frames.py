@@ -1,0 +1,285 @@
+"""Windowed stream-stream join over frames: what its kernel gets, and what becomes of its results.
+
+Rows go to Python workers in one of three ways, whichever keeps what is equal together and a worker's share small:
+
+- few rows: all to one worker, without an exchange;
+- many, where equal keys share a task: by task, after one exchange;
+- many, where they may not: by key, with the clocks of their tasks beside them, and then what waits by task.
+
+Who is late and what is retained are filters on clocks and stay where the rows are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from lakestreams.operators.balance import evenly
+from lakestreams.operators.clocks import BEHIND, CARRIED, REACHED, with_clocks
+from lakestreams.operators.records import (
+    CONTRIBUTORS,
+    COORDINATES,
+    KEY,
+    KIND,
+    ORDER,
+    PLACE,
+    RECORD_COLUMNS,
+    RIGHT_KEY,
+    RIGHT_VALUE,
+    TASK,
+    TIME,
+    VALUE,
+    is_new,
+    is_tick,
+    renumber,
+)
+from lakestreams.operators.stream_stream import worker
+from lakestreams.operators.stream_stream.worker import TICK, TURN, Options
+from lakestreams.operators.windows import (
+    ARM,
+    AT,
+    CLOCK,
+    CLOCKS,
+    CLOSED,
+    HORIZON,
+    LEFT,
+    LEFT_TIME,
+    LEFT_VALUE,
+    MOVES,
+    PART,
+    RIGHT,
+    RIGHT_TIME,
+    TIMES,
+    Windowed,
+    arms,
+    by_arm,
+    close,
+    steps,
+    taking_part,
+)
+from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column
+
+_WANTED = "wanted"
+
+
+def execute(
+    left: DataFrame,
+    right: DataFrame,
+    join: Windowed,
+    since: int,
+    *,
+    few: bool = False,
+    shares: int = 1,
+    both: DataFrame | None = None,
+) -> DataFrame:
+    """The rows that new records trigger.
+
+    Args:
+        left, right: records frames with `task`, the past that `retain` kept and what is new; null keys and values
+            among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
+            the clocks (`windows.CLOCKS`) where they are known.
+        since: the first new cycle.
+        few: whether the new rows are few beside the past: then their keys are broadcast, and the past is left where it
+            is but for these keys and those of the windows that close.
+        shares: how many workers the rows need.
+        both: what `clocked` has made of left and right.
+
+    Returns:
+        Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
+    """
+    options = Options.of(join, since)
+    _ = left.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys that cannot be compared
+    if few:
+        both = clocked(left, right, join, since) if both is None else both
+        given = _given(_known(_touched(both, join, since)), join)
+        found = in_workers(given, partial(worker.joined, options), _results(given.schema), F.lit(0))
+    elif shares > 1 and not join.together:
+        both = clocked(left, right, join, since) if both is None else both
+        found = _by_key(_known(both), join, options, shares)
+    else:
+        given = _given(arms(left, right, join), join)
+        by, count = (evenly(F.col(TASK), join.realm), join.realm) if shares > 1 else (None, 1)
+        found = in_workers(given, partial(worker.joined, options), _results(given.schema), by, count)
+    if join.plural or join.overlap != "none":
+        # one input row after the other, what its time closes before its own
+        found = renumber(found, F.col(TURN), F.col(PLACE))
+    rk = F.when(F.col(RIGHT_VALUE).isNotNull(), F.col(KEY).cast(right.schema[KEY].dataType))
+    return found.withColumns({VALUE: F.col(LEFT_VALUE), RIGHT_KEY: rk}).select(*RECORD_COLUMNS, RIGHT_KEY, RIGHT_VALUE)
+
+
+def clocked(
+    left: DataFrame,
+    right: DataFrame,
+    join: Windowed,
+    since: int = 0,
+    hold: Callable[[DataFrame], DataFrame] | None = None,
+) -> DataFrame:
+    """Both sides as one frame with their clocks: what `late` and `retain` look at, made once for both.
+
+    Args:
+        left, right: as `execute` is given them.
+        since: the first new cycle.
+        hold: keeps a small frame that is read often.
+
+    Returns:
+        Arms (see `windows`) with their clocks.
+    """
+    return with_clocks(arms(left, right, join), join, since, hold)
+
+
+def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: DataFrame | None = None) -> DataFrame:
+    """The new records that come too late under the rules `strict`: `arm, o, n, ts, contributors, clock, closed`.
+
+    `closed` is when their window closed, ms. `both` is what `clocked` has made of left and right.
+    """
+    both = clocked(left, right, join, since) if both is None else both
+    return both.where(is_new(since) & F.col(PART) & (close(join) < F.col(CLOCK))).select(
+        ARM, ORDER, PLACE, TIME, CONTRIBUTORS, CLOCK, close(join).alias(CLOSED)
+    )
+
+
+def retain(
+    left: DataFrame, right: DataFrame, join: Windowed, both: DataFrame | None = None
+) -> tuple[DataFrame, DataFrame]:
+    """What of the past may still matter: records in window and grace, and per task those that carry its clocks.
+
+    Args:
+        left, right: all that `execute` was given.
+        both: what `clocked` has made of them.
+
+    Returns:
+        Left and right records frames with `task` and the clocks' columns.
+    """
+    both = clocked(left, right, join) if both is None else both
+    last, carries, horizon = _last_ascending(both) if join.ascending else _last_of_all(both, join)
+    kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
+        carries | (F.col(PART) & (F.col(TIME) >= horizon - _reach(join)))
+    )
+
+    def side(arm: int, value: str, key: Column) -> DataFrame:
+        columns = [F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, *CLOCKS)]
+        return kept.where(F.col(ARM) == arm).select(key.alias(KEY), F.col(value).alias(VALUE), *columns)
+
+    right_key = F.col(KEY).cast(right.schema[KEY].dataType)
+    return side(LEFT, LEFT_VALUE, F.col(KEY)), side(RIGHT, RIGHT_VALUE, right_key)
+
+
+def explain(join: Windowed) -> str:
+    """The plan in words, for `check --explain`."""
+    many = "by task" if join.rules == "kafka" else "by key"
+    if join.rules == "strict" and join.outer_arms and join.emit == "on_window_close":
+        many += ", and what waits by task"
+    return (
+        f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
+        f"rules {join.rules}: up to {ROWS_OF_A_WORKER:,} rows to one Python worker, more {many}"
+    )
+
+
+def _last_ascending(both: DataFrame) -> tuple[DataFrame, Column, Column]:
+    """The last record of each task, where clocks ascend: it stands at the clock that its task has reached.
+
+    Returns:
+        A row a task (`last_task`); beside it, whether a record carries its task's clocks, and from where the task is open.
+    """
+    at_the_end = both.where(F.col(CLOCK) == F.col(REACHED))  # few, so that no batch is sorted to find one
+    last = at_the_end.groupBy(F.col(TASK).alias("last_task")).agg(F.max(AT).alias("last_at"))
+    return last, F.col(AT) == F.col("last_at"), F.col(BEHIND)
+
+
+def _last_of_all(both: DataFrame, join: Windowed) -> tuple[DataFrame, Column, Column]:
+    """The same for any clocks: the last record of each task, and the last one that can close windows."""
+    at = F.when(steps(join), F.col(AT))
+    stepped, own = F.max(F.when(steps(join), F.col(CLOCK))), [F.max(LEFT_TIME), F.max(RIGHT_TIME)]
+    last = both.groupBy(F.col(TASK).alias("last_task")).agg(
+        F.max(AT).alias("last_at"), F.max(at).alias("last_step"), F.max(CLOCK).alias("last_clock"),
+        stepped.alias("last_stepped"), own[LEFT].alias("last_left"), own[RIGHT].alias("last_right"),
+    )  # fmt: skip
+    carries = (F.col(AT) == F.col("last_at")) | F.coalesce(F.col(AT) == F.col("last_step"), F.lit(False))
+    horizon = F.col("last_clock")
+    if join.rules == "kafka":
+        side_time = by_arm(lambda arm: F.col("last_left" if arm == LEFT else "last_right"))
+        horizon = F.least(F.coalesce(F.col("last_stepped"), F.lit(0)), F.coalesce(side_time, F.lit(0)))
+    elif join.realm > 1:
+        # a partner may lie in a task whose clock is ahead: what a record has paired with stays as long as the record
+        realm = Window.partitionBy(F.floor(F.col("last_task") / join.realm))
+        last = last.withColumn("furthest_behind", F.min("last_clock").over(realm))
+        horizon = F.col("furthest_behind")
+    return last, carries, horizon
+
+
+def _reach(join: Windowed) -> Column:
+    """How far behind the clock a record may still matter, ms."""
+    times = join.times()
+    if join.rules == "kafka":
+        return (F.abs(times.before) + F.abs(times.after) + times.grace) * 2
+    # a record is open until after + grace (or before + grace) past it; its partners lie up to the window's size before
+    # it; one of the two bounds may be negative
+    return F.greatest(times.before + times.after, times.before, times.after) + times.grace
+
+
+# --- what the kernel is given ----------------------------------------------------------------------------------------
+
+
+def _touched(both: DataFrame, join: Windowed, since: int) -> DataFrame:
+    """The new rows, and of the past what they touch: rows of their keys or of keys whose window may close, and clocks.
+
+    Hashes of the keys are broadcast, and the past is filtered where it lies. Two keys of one hash do no harm.
+    """
+    key, wanted = F.xxhash64(KEY), is_new(since)
+    if join.outer_arms and join.emit == "on_window_close":
+        open_before = F.coalesce(close(join) >= F.col(CARRIED), F.lit(True))
+        wanted |= F.col(ARM).isin(*join.outer_arms) & (close(join) < F.col(REACHED)) & open_before
+    keys = taking_part(both, join).where(wanted).select(key.alias(_WANTED)).distinct()
+    carries = F.coalesce(F.col(CLOCK) == F.col(CARRIED), F.lit(False))
+    marked = both.join(F.broadcast(keys), key == F.col(_WANTED), "left")
+    return marked.where(is_new(since) | carries | F.col(_WANTED).isNotNull())
+
+
+def _by_key(both: DataFrame, join: Windowed, options: Options, shares: int) -> DataFrame:
+    """Pairs by key; then, by task, what time alone lets out: it waits there beside the places and clocks of all rows."""
+    given = _given(both, join)
+    results, by = _results(given.schema), F.when(F.col(KEY).isNotNull(), F.xxhash64(KEY)).otherwise(F.col(TASK))
+    found = in_workers(given, partial(worker.met, options), results, by, shares)
+    if not join.outer_arms or join.emit == "eager":
+        return found
+    waiting = in_workers(given, partial(worker.waiting, options), given.schema, by, shares)
+    steps = both.where(is_new(options.since) | (F.col(CLOCK) == F.col(CARRIED)))
+    nothing = {
+        name: F.lit(None).cast(given.schema[name].dataType) for name in (KEY, LEFT_VALUE, RIGHT_VALUE, CONTRIBUTORS)
+    }
+    together = waiting.unionByName(_given(steps, join).withColumns(nothing))
+    return found.unionByName(
+        in_workers(together, partial(worker.let_out, options), results, evenly(F.col(TASK), join.realm), join.realm)
+    )
+
+
+def _known(both: DataFrame) -> DataFrame:
+    """Rows whose clocks are known: they move them no further."""
+    return both.withColumn(MOVES, F.col(CLOCK))
+
+
+def _given(rows: DataFrame, join: Windowed) -> DataFrame:
+    """What the kernel looks at, and what its results are made of; contributors are null for a record's own coordinates."""
+    own = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
+    return rows.select(
+        KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM, MOVES, is_tick().alias(TICK),
+        F.when(F.col(CONTRIBUTORS) != own, F.col(CONTRIBUTORS)).alias(CONTRIBUTORS),
+        *((LEFT_TIME, RIGHT_TIME) if join.rules == "kafka" else (HORIZON,)),
+        *(TIMES if join.varies else ()),
+    )  # fmt: skip
+
+
+def _results(given: StructType) -> StructType:
+    """The columns of results: as they were given, and the turn of the trigger's row among those of its record."""
+    names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
+    made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
+    return StructType([*(StructField(name, given[name].dataType) for name in names), *made])

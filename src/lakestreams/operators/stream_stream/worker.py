@@ -1,0 +1,181 @@
+"""Windowed stream-stream join in a Python worker: Arrow columns to the kernel's arrays, its results to columns.
+
+No session and no frame is known here; functions take the columns of `frames` and give batches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakestreams.operators import arrays
+from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, MATCHED, ORDER, PLACE, TASK, TIME, UNMATCHED
+from lakestreams.operators.stream_stream import kernel
+from lakestreams.operators.stream_stream.kernel import MISSING, NOTHING, Matches, Rows, Window
+from lakestreams.operators.windows import (
+    ARM,
+    HORIZON,
+    LEFT,
+    LEFT_TIME,
+    LEFT_VALUE,
+    MOVES,
+    RIGHT,
+    RIGHT_TIME,
+    RIGHT_VALUE,
+    TIMES,
+    Windowed,
+)
+
+if TYPE_CHECKING:
+    from lakestreams.operators.segments import Ints
+    from lakestreams.operators.workers import Columns
+
+TICK: Final = "tick"  # whether a row only moves clocks
+TURN: Final = "turn"  # of the trigger's row, among the rows of its source record
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a worker is told.
+
+    Attributes:
+        window: the join's options; the times are columns if they vary.
+        since: the first new cycle.
+        realm: how many tasks share a history.
+        right_first, interleaved: the order of rows that one source record has on both sides.
+    """
+
+    window: Window
+    since: int
+    varies: bool
+    realm: int
+    right_first: bool
+    interleaved: bool
+
+    @classmethod
+    def of(cls, join: Windowed, since: int) -> Options:
+        """Those of a join."""
+        times = (0, 0, 0) if join.varies else (join.before, join.after, join.grace)
+        window = Window(
+            *times,  # type: ignore[arg-type]
+            outer=(LEFT in join.outer_arms, RIGHT in join.outer_arms),
+            kafka=join.rules == "kafka",
+            eager=join.emit == "eager",
+            in_memory=join.store == "in_memory",
+        )
+        return cls(window, since, join.varies, join.realm, join.overlap == "right_first", join.interleaved)
+
+
+class _Share:
+    """Rows, in their order and as they came.
+
+    Attributes:
+        rows, window: what the kernel takes.
+        order: the rows' numbers in the columns, by their places in the order.
+        sizes: about how many bytes each row has, by its number.
+    """
+
+    def __init__(self, options: Options, columns: Columns) -> None:
+        self._columns = columns
+        arm, place = arrays.ints(self._columns[ARM]), arrays.ints(self._columns[PLACE])
+        rank = 1 - arm if options.right_first else arm
+        turns = (place, rank) if options.interleaved else (rank, place)
+        self.order = arrays.total_order(self._columns[ORDER], *turns)
+        self._turn = place * 2 + rank if options.interleaved else (rank << 32) + place
+        self.rows = self._rows(options)
+        values = (columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE))
+        self.sizes = np.append(sum(map(arrays.sizes, values)), 0)  # the last one of none
+        self.window = options.window
+        if options.varies:
+            before, after, grace = map(self._ints, TIMES)
+            self.window = replace(options.window, before=before, after=after, grace=grace)
+
+    def ranks(self, among: Ints) -> Ints:
+        """Numbers in the order of the keys' bytes."""
+        return arrays.key_ranks(arrays.take(self._columns[KEY], self.order[among]))
+
+    def results(self, matches: Iterator[Matches]) -> Iterator[Any]:
+        """Matches as batches of columns."""
+        numbers = np.append(self.order, MISSING)
+        for found in matches:
+            left, right, trigger = numbers[found.left], numbers[found.right], numbers[found.trigger]
+            for here in arrays.batches(self.sizes[left] + self.sizes[right]):
+                yield self._batch(left[here], right[here], trigger[here], found.place[here])
+
+    def _ints(self, name: str, null: int = 0) -> Ints:
+        if name not in self._columns:
+            return np.full(len(self.order), null)
+        return arrays.ints(self._columns[name], null)[self.order]
+
+    def _rows(self, options: Options) -> Rows:
+        arm, task = self._ints(ARM), self._ints(TASK)
+        values = (arrays.there(self._columns[name])[self.order] for name in (LEFT_VALUE, RIGHT_VALUE))
+        return Rows(
+            arm=arm,
+            key=arrays.key_numbers(self._columns[KEY])[self.order],
+            valued=np.where(arm == LEFT, *values),
+            time=self._ints(TIME),
+            moves=self._ints(MOVES),
+            task=task,
+            history=task // options.realm,
+            tick=self._ints(TICK) > 0,
+            new=arrays.ints(self._columns[ORDER].field("cycle"))[self.order] >= options.since,
+            left_time=self._ints(LEFT_TIME, NOTHING),
+            right_time=self._ints(RIGHT_TIME, NOTHING),
+            horizon=self._ints(HORIZON, NOTHING),
+        )
+
+    def _batch(self, left: Ints, right: Ints, trigger: Ints, place: Ints) -> Any:
+        columns, time = self._columns, np.append(arrays.ints(self._columns[TIME]), NOTHING)
+        matched = (left >= 0) & (right >= 0)
+        made = {
+            KEY: arrays.take(columns[KEY], np.where(left >= 0, left, right)),
+            LEFT_VALUE: arrays.take(columns[LEFT_VALUE], left),
+            RIGHT_VALUE: arrays.take(columns[RIGHT_VALUE], right),
+            TIME: pa.array(np.maximum(time[left], time[right])),
+            ORDER: arrays.take(columns[ORDER], trigger),
+            CONTRIBUTORS: arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], left, right),
+            PLACE: pa.array(place, pa.int32()),
+            KIND: pa.array([UNMATCHED, MATCHED]).take(pa.array(matched.astype(np.int8))),
+            TURN: pa.array(self._turn[trigger]),
+        }
+        return pa.RecordBatch.from_pydict(made)
+
+
+def joined(options: Options, columns: Columns) -> Iterator[Any]:
+    """All results of rows that share tasks."""
+    share = _Share(options, columns)
+    yield from share.results(kernel.match(share.rows, share.window, share.ranks))
+
+
+def met(options: Options, columns: Columns) -> Iterator[Any]:
+    """Of rows that share keys and bring their clocks: the results that wait for nothing."""
+    share = _Share(options, columns)
+    rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
+    yield from share.results(kernel.pairs(rows, judged, window))
+    hurries, _ = kernel.unpaired(rows, judged, window)
+    yield from share.results(iter([kernel.alone(rows, hurries, hurries, np.zeros_like(hurries))]))
+
+
+def waiting(options: Options, columns: Columns) -> Iterator[Any]:
+    """Of rows that share keys and bring their clocks: those that wait for time to let them out, as they came."""
+    share = _Share(options, columns)
+    rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
+    deque(kernel.pairs(rows, judged, window), maxlen=0)
+    _, waits = kernel.unpaired(rows, judged, window)
+    numbers = share.order[waits[judged.first[waits] == len(rows)]]
+    for here in arrays.batches(share.sizes[numbers]):
+        made = {name: arrays.take(column, numbers[here]) for name, column in columns.items()}
+        yield pa.RecordBatch.from_pydict(made)
+
+
+def let_out(options: Options, columns: Columns) -> Iterator[Any]:
+    """Of rows that share tasks: the results of those that wait; all others have lost key and value."""
+    share = _Share(options, columns)
+    rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
+    yield from share.results(iter([kernel.closed(rows, judged, window, np.flatnonzero(judged.taking), share.ranks)]))

@@ -1,0 +1,74 @@
+"""Steps over arrays, run by Spark's Python workers: the one way in which a kernel gets rows and gives results.
+
+A step gets all rows that share a place at once, as Arrow columns by name, and gives record batches one after the other. It
+is a function of a module with plain arguments, so that workers elsewhere can have it by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from lakestreams.errors import LakestreamsError, catalogue
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+ROWS_OF_A_WORKER = 250_000  # with values of 200 bytes a worker then holds 400 MB at most
+
+_CODED = re.compile(r"\b(LS\d{3}) [A-Z_]+\n  (.+)\n  Fix: ")  # an error as it prints itself
+
+Columns: TypeAlias = dict[str, Any]
+Step: TypeAlias = Callable[[Columns], Iterator[Any]]
+
+
+def in_workers(rows: DataFrame, step: Step, schema: StructType, by: Column | None = None, count: int = 1) -> DataFrame:
+    """What a step makes of rows.
+
+    Args:
+        step: from columns to batches.
+        schema: of the batches.
+        by: rows that are equal in it come to one call; None: all rows do.
+        count: how many calls there may be.
+    """
+    together = rows.coalesce(1) if by is None else rows.repartition(count, by)
+    return together.mapInArrow(partial(_whole, step), schema)
+
+
+def coded(error: Exception) -> Exception:
+    """The error that a step has raised: of what a worker raises Spark passes on the text alone."""
+    found = None if isinstance(error, LakestreamsError) else _CODED.search(str(error))
+    if found is None:
+        return error
+    return next(one for one in catalogue() if one.code == found[1])(found[2])
+
+
+@contextmanager
+def coded_errors() -> Iterator[None]:
+    """Raises errors of steps as themselves."""
+    try:
+        yield
+    except Exception as error:
+        meant = coded(error)
+        if meant is error:
+            raise
+        raise meant from error
+
+
+def _whole(step: Step, batches: Iterator[Any]) -> Iterator[Any]:
+    given = [batch for batch in batches if batch.num_rows]
+    if given:
+        columns = {name: _column(given, place) for place, name in enumerate(given[0].schema.names)}
+        given.clear()  # two copies of a worker's rows are one too many
+        yield from step(columns)
+
+
+def _column(batches: list[Any], place: int) -> Any:
+    """A column of all batches in one piece."""
+    return pa.concat_arrays([batch.column(place) for batch in batches])

@@ -1,0 +1,36 @@
+"""Prints times and durations as people read them, with the milliseconds next to them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+# Milliseconds from 2001 to 2286 inside a sentence; in quotes they are part of a key or value.
+_MOMENT: Final = re.compile(r"(?<![\w.'\"-])[1-9]\d{12}(?![\w.'\"])")
+_DURATION: Final = re.compile(r"(?<![\w.'\"])(\d{4,}) ms\b")
+_LATEST_MS: Final = 253_402_300_799_999  # the end of the year 9999
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+
+
+def iso(ms: int) -> str:
+    """A time as ISO 8601 in UTC: `2026-01-31T12:00:00.000Z`."""
+    return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def both(ms: int | None) -> str:
+    """A time with its milliseconds: `2026-01-31T12:00:00.000Z (1769860800000)`."""
+    if ms is None:
+        return "-"
+    return f"{iso(ms)} ({ms})" if 0 <= ms <= _LATEST_MS else str(ms)
+
+
+def readable(sentence: str) -> str:
+    """A sentence in which milliseconds since 1970 are times, and thousands of milliseconds are durations."""
+    timed = _MOMENT.sub(lambda found: both(int(found[0])), sentence)
+    return _DURATION.sub(lambda found: _units(int(found[1])), timed)
+
+
+def _units(ms: int) -> str:
+    unit, unit_ms = next(((unit, size) for unit, size in _UNITS if ms % size == 0), ("", 0))
+    return f"{ms // unit_ms} {unit} ({ms} ms)" if unit else f"{ms} ms"

@@ -1,0 +1,80 @@
+"""What became of a record: what is told of it, and how its place is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakestreams.errors import InvalidOption
+from lakestreams.evaluate.outputs import LINEAGE
+from lakestreams.operators.records import AMENDED, MATCHED, UNMATCHED
+from lakestreams.verify.identity import Identity
+
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+@dataclass
+class Fate:
+    """What became of a record.
+
+    Attributes:
+        topic, partition, offset, attempt: which one; attempt 0 is as the topic has it, the others were replayed.
+        seq: the ingest batch that brought it.
+        key, value: as text, as far as they are text or numbers.
+        event_time_ms: its time.
+        cycle: the cycle that took it, or None.
+        told: what became of it, a sentence each.
+        results: output, row and lineage of what it contributed to, at most 20 an output; of a topic key and value.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    attempt: int
+    seq: int
+    key: str | None
+    value: str | None
+    event_time_ms: int | None
+    cycle: int | None
+    told: list[str] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def place(self) -> Place:
+        """Its coordinates."""
+        return self.topic, self.partition, self.offset
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether a join's row is made of it; an aggregate's row only names the record that brought it about."""
+        return any(row[LINEAGE]["kind"] in (MATCHED, AMENDED, UNMATCHED) for row in self.results)
+
+    @property
+    def identity(self) -> Identity:
+        """Its coordinates and its attempt."""
+        return *self.place, self.attempt
+
+
+def at(text: str) -> Place:
+    """Coordinates as they are written: `TOPIC-PARTITION@OFFSET`.
+
+    Raises:
+        InvalidOption: if the text is none.
+    """
+    head, _, offset = text.rpartition("@")
+    topic, _, partition = head.rpartition("-")
+    if not (topic and partition.isdigit() and offset.isdigit()):
+        message = f"{text!r} names no record"
+        raise InvalidOption(message, hint="TOPIC-PARTITION@OFFSET, such as PageViews-0@17")
+    return topic, int(partition), int(offset)
+
+
+def written(place: Place) -> str:
+    """Coordinates as `at` reads them."""
+    return f"{place[0]}-{place[1]}@{place[2]}"
+
+
+def named(topic: str, partition: int, offset: int, attempt: int) -> str:
+    """Coordinates and, of a replayed record, its attempt."""
+    return written((topic, partition, offset)) + (f"#{attempt}" if attempt else "")

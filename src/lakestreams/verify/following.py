@@ -1,0 +1,140 @@
+"""Where a record that gave no result was lost: the node is named behind which nothing of it is left, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.engine.ledger.plans import Plan
+from lakestreams.evaluate.inputs import Results
+from lakestreams.operators.records import CONTRIBUTORS, COORDINATES
+from lakestreams.operators.versions import TableSide
+from lakestreams.topology.graph import key_source, sources_of
+from lakestreams.topology.joins import Join, WindowedJoin
+from lakestreams.topology.lookups import StreamGlobalJoin, StreamTableJoin
+from lakestreams.verify.fate import Fate
+from lakestreams.verify.identity import any_of, places
+from lakestreams.verify.origins import gathers
+
+if TYPE_CHECKING:
+    from lakestreams.topology.endpoints import Sink
+    from lakestreams.topology.node import Node
+    from lakestreams.topology.topology import Topology
+
+
+def lacking(topology: Topology, fate: Fate) -> list[Sink]:
+    """The outputs that its topic can cause rows of, and that have none of it; of aggregates' rows that cannot be said."""
+    there = {row["output"] for row in fate.results}
+    return [
+        sink
+        for sink in topology.outputs
+        if sink.name not in there and fate.topic in _topics(sink) and not gathers(sink)
+    ]
+
+
+def followed(topology: Topology, results: Results, done: Sequence[Plan], fates: Sequence[Fate]) -> None:
+    """Names the node behind which nothing is left; of a record that other outputs have, with the output that lacks it."""
+    outputs = {sink.name for sink in topology.outputs}
+    steps = [node for node in topology.nodes if node.name not in outputs]
+    parts = [_left_of(name, rows, fates) for name, rows in results.nodes.items() if name not in outputs]
+    found = reduce(DataFrame.unionByName, parts).collect()
+    there = {(row["node"], tuple(row[name] for name in COORDINATES)) for row in found}
+    for fate in fates:
+        reached = [node for node in steps if (node.name, fate.identity) in there]
+        lost = [node for node in steps if node not in reached and any(parent in reached for parent in node.parents)]
+        if not fate.is_joined:
+            fate.told += list(dict.fromkeys(_lost(node, fate, done) for node in lost))
+        else:
+            for sink in lacking(topology, fate):
+                why_not = [_lost(node, fate, done) for parent in sink.parents for node in _stopped_at(parent, reached)]
+                fate.told += [f"not in {sink.name}: {text}" for text in dict.fromkeys(why_not)]
+        if not fate.told and not fate.results:
+            fate.told.append("gave nothing, and no node says why: a later record of its key has taken its place")
+
+
+def _stopped_at(node: Node, reached: Sequence[Node]) -> list[Node]:
+    """The nodes that a record has come up to, and not past, on its ways to a node; none if it has come there on one of them."""
+    if node in reached:
+        return []
+    if any(parent in reached for parent in node.parents):
+        return [node]
+    return [found for parent in node.parents for found in _stopped_at(parent, reached)]
+
+
+def _left_of(name: str, rows: DataFrame | TableSide, fates: Sequence[Fate]) -> DataFrame:
+    frame = rows.all() if isinstance(rows, TableSide) else rows
+    one = F.explode(F.array_distinct(places(F.col(CONTRIBUTORS)))).alias("place")
+    found = (
+        frame.select(one).where(any_of([fate.identity for fate in fates], F.col("place.source"), "place.")).distinct()
+    )
+    return found.select(F.lit(name).alias("node"), "place.*")
+
+
+def _lost(node: Node, fate: Fate, done: Sequence[Plan]) -> str:
+    if node.filters:
+        return f"was filtered out by {node.name}"
+    if isinstance(node, WindowedJoin):
+        return _unpaired(node, fate, done)
+    if isinstance(node, StreamTableJoin | StreamGlobalJoin):
+        if fate.topic in _topics(node.right) and fate.topic not in _topics(node.left):
+            return f"is a row of {node.right.name} that no later record of {node.left.name} has looked up"
+        if isinstance(node, StreamTableJoin) and node.wait_ms is not None:
+            waits = _waiting(node.wait_ms, node, node.left, fate, done)
+            if waits is None and node.how == "left":  # which lets all out: its task's clock is behind the newest one
+                closes = (fate.event_time_ms or 0) + node.wait_ms
+                waits = f"waits in {node.name} until the clock of its key's task passes {closes}; others have passed it"
+            return waits or f"has no partner in {node.name}: {node.right.name} had no row of its key while it waited"
+        return f"has no partner in {node.name}: {node.right.name} had no row of its key when it came"
+    if isinstance(node, Join):
+        return f"has no partner in {node.name}, a {node.shape} join"
+    return f"{node.name} ({node.word}) does not report it: its result was replaced before it came out, or waits"
+
+
+def _unpaired(node: WindowedJoin, fate: Fate, done: Sequence[Plan]) -> str:
+    """Of a record that has met none in its window: whether it waits to come out, or may still meet one."""
+    left = fate.topic in _topics(node.left)
+    side = node.left if left else node.right
+    if node.how == "outer" or (node.how == "left" and left):
+        waits = _waiting(_closes_after(node, left=left), node, side, fate, done)
+        if waits is not None:
+            return waits
+    until = _until(_meets_for(node, left=left), side, fate, done)
+    if until is not None:
+        return f"has no partner in {node.name} yet: one may come until {until}"
+    return f"has no partner in {node.name}: none of its key lies within its window"
+
+
+def _closes_after(node: WindowedJoin, *, left: bool) -> int:
+    """How far the clock passes a record's time before its window is closed."""
+    return (node.after_ms if left else node.before_ms) + node.grace_ms
+
+
+def _meets_for(node: WindowedJoin, *, left: bool) -> int:
+    """How far the clock passes a record's time before it can meet nothing any more: under `kafka` its store's retention."""
+    if node.rules == "kafka":
+        return node.before_ms + node.after_ms + node.grace_ms - 1
+    return _closes_after(node, left=left)
+
+
+def _waiting(bound: int, node: Node, side: Node, fate: Fate, done: Sequence[Plan]) -> str | None:
+    """That a record waits in a node, if its task's clock has not passed its time and a bound."""
+    until = _until(bound, side, fate, done)
+    return None if until is None else f"waits in {node.name} until {until}"
+
+
+def _until(bound: int, side: Node, fate: Fate, done: Sequence[Plan]) -> str | None:
+    """When its task's clock passes a record's time and a bound, in words; None if it has."""
+    clocks = done[-1].clocks
+    clock = max(clocks.values(), default=0)
+    if key_source(side) is not None:  # then its partition is its task
+        clock = clocks.get(fate.partition, clock)
+    closes = (fate.event_time_ms or 0) + bound
+    return f"the clock, now at {clock}, passes {closes}" if clock <= closes else None
+
+
+def _topics(node: Node) -> set[str]:
+    return {source.topic for source in sources_of(node)}

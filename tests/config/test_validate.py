@@ -1,0 +1,65 @@
+"""From values to models: a misspelt key gets the nearest name, wherever it stands."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.config.pipeline_files import FULL_PIPELINE, FULL_SOURCES
+
+from lakestreams.config import load_pipeline
+from lakestreams.config.models import PipelineFile, SourcesFile
+from lakestreams.config.validate import keys_at
+from lakestreams.errors import (
+    TopologyInvalid,
+    UnknownKey,
+)
+
+
+def _keys(model, data, path=()):
+    """Every key of a model in the data, with its path (names the user chose are left out)."""
+    for key, value in data.items() if isinstance(data, dict) else ():
+        if key in keys_at(model, path):
+            yield (*path, key)
+        yield from _keys(model, value, (*path, key))
+
+
+KEYS = [("sources", path) for path in _keys(SourcesFile, yaml.safe_load(FULL_SOURCES))] + [
+    ("pipeline", path) for path in _keys(PipelineFile, yaml.safe_load(FULL_PIPELINE))
+]
+
+
+@given(st.sampled_from(KEYS), st.data())
+@settings(max_examples=150)
+def test_a_typo_gets_the_nearest_name(tmp_path_factory, key, data):
+    file, path = key
+    name = path[-1]
+    position = data.draw(st.integers(0, len(name) - 1))
+    letter = data.draw(st.sampled_from("abcxyz_"))
+    typo = data.draw(st.sampled_from([
+        name[:position] + name[position + 1 :],
+        name[:position] + letter + name[position:],
+        name[:position] + letter + name[position + 1 :],
+        name[:position] + name[position + 1 : position + 2] + name[position] + name[position + 2 :],
+    ]))  # fmt: skip
+    model = SourcesFile if file == "sources" else PipelineFile
+    known = keys_at(model, path[:-1])
+    nearest = difflib.get_close_matches(typo, known, n=1, cutoff=0.5)
+    if typo in known or not typo or not nearest:
+        return
+    texts = {"sources": yaml.safe_load(FULL_SOURCES), "pipeline": yaml.safe_load(FULL_PIPELINE)}
+    part = texts[file]
+    for step in path[:-1]:
+        part = part[step]
+    part[typo] = part.pop(name)
+    folder = tmp_path_factory.mktemp("typo")
+    (folder / "sources.yml").write_text(yaml.safe_dump(texts["sources"]))
+    (folder / "p.yml").write_text(yaml.safe_dump(texts["pipeline"]))
+    with pytest.raises(TopologyInvalid) as caught:
+        load_pipeline(folder / "p.yml")
+    unknown = [fault for fault in caught.value.faults if type(fault) is UnknownKey]
+    assert len(unknown) == 1
+    assert repr(nearest[0]) in unknown[0].hint

@@ -1,0 +1,282 @@
+"""bronze_rows: what one batch becomes, checked against a fold over each partition's records."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chispa import assert_df_equality
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F  # noqa: N812
+from tests.operators.plans import SETTINGS, cost
+from tests.operators.plans import settings as session
+
+from lakestreams import EventTime, Json, Text
+from lakestreams.engine.ingest.bronze_rows import bronze_rows, bronze_schema, spread_of
+from lakestreams.engine.ledger.plans import Position
+from lakestreams.engine.runtime.tuning import FEW
+from lakestreams.topology.endpoints import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NOW, MAX_FUTURE = 1_000_000, 1_000  # ms
+KAFKA = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
+)
+SOURCE = Source(
+    name="views", topic="views", kind="stream", key=Text("user"), value=Json("ms bigint, page string"),
+    event_time=EventTime("ms"), max_future_ms=MAX_FUTURE,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A record in Kafka: its own timestamp, and a key and value that may be null or broken."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    ms: int | None  # the field in the value; None leaves it out
+    fault: str = ""  # key, value; or null_key, null_value, which are none
+
+    @property
+    def key(self) -> bytes | None:
+        return {"null_key": None, "key": b"\xff"}.get(self.fault, b"alice")
+
+    @property
+    def value(self) -> bytes | None:
+        field = "" if self.ms is None else f'"ms": {self.ms}, '
+        return {"null_value": None, "value": b"{"}.get(self.fault, f'{{{field}"page": "/"}}'.encode())
+
+
+def fold(records: Sequence[Sent], positions: Mapping[int, Position]) -> dict[tuple[int, int], tuple[Any, ...]]:
+    """The specification: event time, stream time and error of each record that is not below its partition's position."""
+    clocks = {partition: position.stream_time_ms for partition, position in positions.items()}
+    found = {}
+    for record in sorted(records, key=lambda one: (one.partition, one.offset)):
+        if record.partition in positions and record.offset < positions[record.partition].offset:
+            continue
+        field = record.ms if record.fault not in {"value", "null_value"} else None
+        own = record.timestamp_ms if record.timestamp_ms >= 0 else None
+        time = field if field is not None and field >= 0 else own
+        error = {"key": "MALFORMED_KEY", "value": "MALFORMED_VALUE"}.get(record.fault)
+        error = error or ("NO_TIMESTAMP" if time is None else "FUTURE_TIMESTAMP" if time > NOW + MAX_FUTURE else None)
+        clock = clocks.get(record.partition, -1)
+        if error is None and time is not None:
+            clock = max(clock, time)
+        clocks[record.partition] = clock
+        found[record.partition, record.offset] = (time, clock, error)
+    return found
+
+
+def batch(spark: SparkSession, records: Sequence[Sent]) -> DataFrame:
+    rows = [
+        (
+            None if one.key is None else bytearray(one.key),
+            None if one.value is None else bytearray(one.value),
+            *(SOURCE.topic, one.partition, one.offset),
+            dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=one.timestamp_ms),  # noqa: UP017
+            *(0, None),
+        )
+        for one in records
+    ]
+    return spark.createDataFrame(rows, KAFKA)
+
+
+def produced(
+    spark: SparkSession, records: Sequence[Sent], positions: Mapping[int, Position]
+) -> dict[tuple[int, int], tuple[Any, ...]]:
+    rows = bronze_rows(batch(spark, records), SOURCE, positions, seq=3, ingest_time_ms=NOW)
+    found = rows.select("partition", "offset", "event_time_ms", "stream_time_ms", "error.code").collect()
+    assert len({(row[0], row[1]) for row in found}) == len(found)
+    return {(row[0], row[1]): tuple(row)[2:] for row in found}
+
+
+def generated(rows: DataFrame) -> str:
+    """The code that Spark generates for the plan as it is made."""
+    text = io.StringIO()
+    compiled = {
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.codegen.factoryMode": "FALLBACK",
+        "spark.sql.maxPlanStringLength": str(10**7),
+    }
+    with session(rows.sparkSession, SETTINGS | compiled), contextlib.redirect_stdout(text):
+        rows.explain("codegen")
+    return "\n".join(one.split("== Subtree")[0] for one in text.getvalue().split("Generated code:")[1:])
+
+
+TIMES = st.one_of(st.integers(-2, 40), st.integers(NOW + MAX_FUTURE - 1, NOW + MAX_FUTURE + 2))
+RECORD = st.builds(
+    Sent, partition=st.just(0), offset=st.just(0), timestamp_ms=TIMES, ms=st.one_of(st.none(), TIMES),
+    fault=st.sampled_from(["", "", "", "", "key", "value", "null_key", "null_value"]),
+)  # fmt: skip
+PARTITION = st.tuples(
+    st.lists(RECORD, max_size=12),
+    st.one_of(st.none(), st.builds(Position, offset=st.integers(0, 9), stream_time_ms=st.integers(-1, 30))),
+    st.integers(1, 3),  # gaps between offsets: transaction markers, compaction
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=4, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(histories=st.lists(PARTITION, min_size=40, max_size=60), seed=st.integers(0, 2**16))
+def test_stream_time_is_the_fold_of_each_partition(spark: SparkSession, histories, seed: int) -> None:
+    records, positions = [], {}
+    for partition, (sent, position, gap) in enumerate(histories):
+        records += [replace(one, partition=partition, offset=index * gap) for index, one in enumerate(sent)]
+        if position is not None:
+            positions[partition] = position
+    random.Random(seed).shuffle(records)  # a batch has no order of its own
+    assert produced(spark, records, positions) == fold(records, positions)
+
+
+def test_two_batches_give_what_one_gives(spark: SparkSession) -> None:
+    rng = random.Random(5)
+    faults = ["", "", "", "key", "value", "null_key", "null_value"]
+    records = [
+        Sent(partition, offset, rng.randint(-1, 50), rng.choice([None, rng.randint(-1, 50)]), rng.choice(faults))
+        for partition in range(20)
+        for offset in range(10)
+    ]
+    whole = produced(spark, records, {})
+    cut = {partition: rng.randint(0, 10) for partition in range(20)}
+    first = produced(spark, [one for one in records if one.offset < cut[one.partition]], {})
+    positions = {
+        partition: Position(end, max((clock for at, (_, clock, _) in first.items() if at[0] == partition), default=-1))
+        for partition, end in cut.items()
+    }
+    # the second batch comes with all that was there before: a checkpoint that lies behind bronze
+    second = produced(spark, records, positions)
+    assert first.keys().isdisjoint(second)
+    assert first | second == whole == fold(records, {})
+
+
+def test_what_moves_stream_time_and_what_does_not(spark: SparkSession) -> None:
+    far = NOW + MAX_FUTURE
+    records = [
+        Sent(0, 0, 5, None),
+        Sent(0, 1, 50, None, "key"),
+        Sent(0, 2, 50, 50, "value"),
+        Sent(0, 3, -1, None),
+        Sent(0, 4, 5, far + 1),
+        Sent(0, 5, 7, None, "null_key"),
+        Sent(0, 6, 9, None, "null_value"),
+        Sent(0, 7, 3, None),
+        Sent(0, 8, 5, far),
+        Sent(1, 0, 5, None, "value"),
+        Sent(1, 1, 0, None),
+    ]
+    assert produced(spark, records, {}) == {
+        (0, 0): (5, 5, None),
+        (0, 1): (50, 5, "MALFORMED_KEY"),
+        (0, 2): (50, 5, "MALFORMED_VALUE"),
+        (0, 3): (None, 5, "NO_TIMESTAMP"),
+        (0, 4): (far + 1, 5, "FUTURE_TIMESTAMP"),
+        (0, 5): (7, 7, None),
+        (0, 6): (9, 9, None),
+        (0, 7): (3, 9, None),
+        (0, 8): (far, far, None),
+        (1, 0): (5, -1, "MALFORMED_VALUE"),
+        (1, 1): (0, 0, None),
+    }
+
+
+def test_partitions_that_are_spread_give_the_same_rows_with_one_exchange(spark: SparkSession) -> None:
+    records = [Sent(partition, offset, 5, 40 - offset, "") for partition in range(4) for offset in range(6)]
+    news = batch(spark, records).localCheckpoint()
+    spread = spread_of(dict.fromkeys(range(4), FEW), "4")
+    assert spread is not None
+    rows = [bronze_rows(news, SOURCE, {1: Position(2, 99)}, 3, NOW, one) for one in (None, spread)]
+    assert rows[0].columns == rows[1].columns
+    assert_df_equality(*rows, ignore_row_order=True)
+    for one in rows:
+        assert cost(one, python=True) == {"Exchange": 1, "Sort": 1, "Window": 1}
+    tasks = rows[1].groupBy(F.spark_partition_id().alias("task")).count().collect()
+    assert sorted(row["count"] for row in tasks) == [4, 6, 6, 6], "a task each; by their own numbers 3 of 4 share one"
+
+
+def test_code_is_the_same_whatever_the_numbers_of_a_batch(spark: SparkSession) -> None:
+    """Else the JVM compiles what Spark generates for each batch anew."""
+    news = batch(spark, [Sent(0, 0, 5, 4, "")]).localCheckpoint()
+    numbers = [(3, NOW), (4, NOW + 77)]
+    codes = []
+    for seq, now in numbers:
+        rows = bronze_rows(news, SOURCE, {0: Position(0, seq)}, seq, now)
+        codes.append(generated(rows))
+        assert [(row["seq"], row["ingest_time_ms"]) for row in rows.collect()] == [(seq, now)]
+    assert codes[0] == codes[1]
+    assert codes[0].count("class GeneratedIteratorForCodegenStage") >= 4
+
+
+@pytest.mark.parametrize("shuffles", [None, "1", "auto"])
+def test_spark_decides_where_the_number_of_tasks_is_not_known(shuffles: str | None) -> None:
+    assert spread_of({0: FEW, 1: FEW}, shuffles) is None
+
+
+@pytest.mark.parametrize("news", [{}, {3: 5 * FEW}, {0: FEW // 2, 1: FEW // 2}])
+def test_spark_decides_where_nothing_is_to_be_spread(news: dict[int, int]) -> None:
+    """No partition at all: the offsets of a batch could not be read. And few records make one file."""
+    assert spread_of(news, "4") is None
+
+
+@pytest.mark.parametrize(("shuffles", "tasks"), [("200", 3), ("2", 2)])
+def test_there_are_no_more_tasks_than_partitions(shuffles: str, tasks: int) -> None:
+    spread = spread_of({0: FEW, 1: FEW, 7: FEW}, shuffles)
+    assert spread is not None
+    assert spread.tasks == tasks
+    assert len(set(spread.lanes.values())) == tasks
+
+
+def test_a_task_has_more_than_few_records() -> None:
+    spread = spread_of(dict.fromkeys(range(10), FEW // 4), "200")
+    assert spread is not None
+    assert spread.tasks == 3, "two and a half"
+
+
+def test_a_row_has_the_columns_of_its_table(spark: SparkSession) -> None:
+    headers = [("trace", bytearray(b"\x01")), ("none", None)]
+    moment = dt.datetime(1970, 1, 1, 0, 0, 0, 5_000)  # noqa: DTZ001 - the session's zone is UTC
+    row = (bytearray(b"alice"), bytearray(b'{"page": "/"}'), "views", 2, 7, moment, 1, headers)
+    rows = bronze_rows(spark.createDataFrame([row], KAFKA), SOURCE, {2: Position(7, 4)}, 3, NOW)
+    wanted = bronze_schema(spark, SOURCE)
+    assert [(f.name, f.dataType.simpleString()) for f in rows.schema] == [
+        (f.name, f.dataType.simpleString()) for f in wanted
+    ]
+    found = rows.first().asDict(recursive=True)
+    assert found == {
+        "topic": "views", "partition": 2, "offset": 7, "attempt": 0, "key": b"alice", "value": b'{"page": "/"}',
+        "headers": [{"key": "trace", "value": b"\x01"}, {"key": "none", "value": None}], "timestamp_ms": 5,
+        "timestamp_type": 1, "event_time_ms": 5, "ingest_time_ms": NOW, "stream_time_ms": 5, "seq": 3, "error": None,
+        "k": {"user": "alice"}, "v": {"ms": None, "page": "/"},
+    }  # fmt: skip
+
+
+def test_a_broken_record_keeps_its_bytes_and_says_why(spark: SparkSession) -> None:
+    records = [Sent(0, 0, 5, None, "key"), Sent(0, 1, 5, None, "value"), Sent(0, 2, -1, None), Sent(0, 3, 5, NOW * 9)]
+    rows = bronze_rows(batch(spark, records), SOURCE, {}, 1, NOW).orderBy("offset")
+    found = rows.select("key", "value", "k", "v", "error.message", F.col("v").isNull().alias("no_value")).collect()
+    assert [(row["key"], row["value"]) for row in found] == [(one.key, one.value) for one in records]
+    assert [row["message"] for row in found] == [
+        "not valid UTF-8",
+        "does not fit ms bigint, page string",
+        "field 'ms' is missing or negative",
+        f"event time {NOW * 9} is more than {MAX_FUTURE} ms after ingest",
+    ]
+    assert found[0]["k"] is None
+    assert found[0]["v"]["page"] == "/", "what could be read is there"
+    assert found[1]["no_value"]
+
+
+def test_a_tombstone_is_no_error_where_event_time_is_a_field(spark: SparkSession) -> None:
+    table = replace(SOURCE, kind="table", event_time=EventTime("ms", fallback=False))
+    rows = bronze_rows(batch(spark, [Sent(0, 0, 5, None, "null_value")]), table, {}, 1, NOW)
+    assert [row["error"] for row in rows.collect()] == [None]

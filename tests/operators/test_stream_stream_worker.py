@@ -1,0 +1,127 @@
+"""The windowed join as a Python worker runs it, on Arrow tables: no Spark is started.
+
+Rows come in any order, in one share, or by key and then by task with their clocks beside them; what comes out is what
+the reference says. That keys are numbered as Spark compares them is shown beside Spark, in `test_arrays`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.operators.in_arrays import STRIDE, Arrival, History
+from tests.operators.test_stream_stream_arrays import SETTINGS, WIDER, Setting, require_same, wanted
+
+from lakestreams.operators.segments import running
+from lakestreams.operators.stream_stream import worker
+from lakestreams.operators.stream_stream.worker import Options
+
+SEED, EXAMPLES = 20261126, 12
+AT = {"source": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "attempt": pa.int32()}
+ORDER = {"cycle": pa.int64(), "stream_time_ms": pa.int64(), "side": pa.int32(), **AT}
+VALUE = pa.struct({"a": pa.string()})
+TABLE = pa.schema(
+    {
+        "k": pa.struct({"k": pa.string()}), "lv": VALUE, "rv": VALUE, "ts": pa.int64(), "o": pa.struct(ORDER), "n": pa.int32(),
+        "task": pa.int32(), "arm": pa.int32(), "moves": pa.int64(), "tick": pa.bool_(), "contributors": pa.list_(pa.struct(AT)),
+        "left_time": pa.int64(), "right_time": pa.int64(), "horizon": pa.int64(),
+    }
+)  # fmt: skip
+STRICT = [one for one in SETTINGS if one.rules == "strict"]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_one_share(setting: Setting) -> None:
+    for history, rng in examples(setting):
+        found = worker.joined(options(setting, history), columns(table(history.arrivals, rng)))
+        require_same(setting, history, rows(found), wanted(setting, history)[0])
+
+
+@pytest.mark.parametrize("setting", STRICT, ids=str)
+def test_by_key_and_then_by_task(setting: Setting) -> None:
+    for history, rng in examples(setting):
+        given = known(table(history.arrivals, rng))
+        told, batches = options(setting, history), []
+        waiting = [given.slice(0, 0)]
+        for share in shares(given, [hash(str(key)) % 3 for key in given.column("k").to_pylist()]):
+            batches += worker.met(told, columns(share))
+            waiting += [pa.Table.from_batches([one]) for one in worker.waiting(told, columns(share))]
+        steps = given
+        for name in ("k", "lv", "rv", "contributors"):
+            place = steps.schema.get_field_index(name)
+            steps = steps.set_column(place, name, pa.nulls(len(steps), steps.schema.field(name).type))
+        if setting.emit != "eager":
+            both = pa.concat_tables([*waiting, steps])
+            for share in shares(both, both.column("task").to_pylist()):
+                batches += worker.let_out(told, columns(share))
+        require_same(setting, history, rows(batches), wanted(setting, history)[0])
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def examples(setting: Setting) -> Iterator[tuple[History, random.Random]]:
+    rng = random.Random(f"{SEED}/{setting}")
+    for events in setting.wild.histories(EXAMPLES, f"{SEED}/{setting}"):
+        yield History(setting.arrivals(events), rng.choice(WIDER)), rng
+
+
+def options(setting: Setting, history: History) -> Options:
+    before, after, grace = history.times
+    window = replace(setting.options, before=before, after=after, grace=grace)
+    return Options(window, since=0, varies=False, realm=STRIDE, right_first=False, interleaved=False)
+
+
+def table(arrivals: Sequence[Arrival], rng: random.Random) -> Any:
+    """The arrivals in any order; each is a cycle of its own, a self join's record goes to both sides in one."""
+    made = []
+    for one in arrivals:
+        record, is_tick, is_right = one.record, one.arm == "tick", one.arm == "right"
+        at = {"source": record.source, "partition": record.partition, "offset": record.offset, "attempt": 0}
+        value = None if record.value is None else {"a": record.value["a"]}
+        made.append({
+            "k": None if record.key is None else {"k": record.key}, "lv": None if is_right else value,
+            "rv": value if is_right else None, "ts": record.ts, "n": 1 << 30 if is_tick else 0, "task": record.task,
+            "o": {"cycle": record.offset + 1, "stream_time_ms": record.stream_time, "side": 1, **at},
+            "arm": int(is_right), "moves": one.moves, "tick": is_tick, "contributors": rng.choice([None, [at]]),
+        })  # fmt: skip
+    rng.shuffle(made)
+    return pa.Table.from_pylist(made, schema=TABLE)
+
+
+def known(given: Any) -> Any:
+    """The rows with the clocks of their tasks, as `frames` brings them along."""
+    order = np.lexsort((given.column("arm").to_numpy(), [one["cycle"] for one in given.column("o").to_pylist()]))
+    moves, task = (given.column(name).to_numpy().astype(np.int64)[order] for name in ("moves", "task"))
+    for name, clock in (("moves", running(moves, task)), ("horizon", np.maximum.accumulate(moves))):
+        found = np.empty_like(clock)
+        found[order] = clock
+        given = given.set_column(given.schema.get_field_index(name), name, pa.array(found))
+    return given
+
+
+def columns(given: Any) -> dict[str, Any]:
+    """A table as a worker has it."""
+    return {name: given.column(name).combine_chunks() for name in given.column_names}
+
+
+def shares(given: Any, by: Sequence[int]) -> Iterator[Any]:
+    for number in sorted(set(by)):
+        yield given.filter(pa.array([one == number for one in by]))
+
+
+def rows(batches: Iterable[Any]) -> list[tuple[int | None, ...]]:
+    """(trigger, left, right), in order."""
+    found = []
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        made = [one["offset"] for one in row["contributors"]]
+        sides = [made.pop(0) if row[name] is not None else None for name in ("lv", "rv")]
+        assert not made
+        assert (row["kind"] == "matched") == (None not in sides)
+        found.append(((row["o"]["cycle"], row["turn"], row["n"]), (row["o"]["offset"], *sides)))
+    return [row for _, row in sorted(found, key=lambda one: one[0])]

@@ -1,0 +1,180 @@
+"""The registry's client: what it asks, how often, and what answers and their absence mean."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import socket
+from collections.abc import Iterator
+
+import pytest
+from tests.registry.fake import Fake, fake
+
+from lakestreams.errors import (
+    KafkaOptionRefused,
+    LakestreamsError,
+    RegistryRefused,
+    RegistryUnreachable,
+    SchemaMissing,
+    SecretUnresolved,
+    TopologyInvalid,
+)
+from lakestreams.registry import Registered, Registry, RegistryOptions, Schema, client
+
+LONG = '"long"'
+
+
+@pytest.fixture
+def server() -> Iterator[Fake]:
+    with fake() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_WAIT_S", 0.001)
+
+
+def asked(server: Fake) -> list[str]:
+    return [question for question, _, _ in server.asked]
+
+
+def test_schemas_by_id(server: Fake) -> None:
+    server.says("GET /schemas/ids/7", (200, {"schema": LONG}))
+    server.says("GET /schemas/ids/8", (200, {"schema": "syntax = 'proto3';", "schemaType": "PROTOBUF"}))
+    registry = Registry(RegistryOptions(server.url + "/"))
+    assert registry.by_id(7) == Schema(LONG)
+    assert registry.by_id(8) == Schema("syntax = 'proto3';", "PROTOBUF")
+    assert registry.by_id(9) is None
+
+
+def test_a_schema_comes_with_what_it_refers_to_each_text_once_and_behind_its_own(server: Fake) -> None:
+    def refers(*to: str) -> list[dict[str, object]]:
+        return [{"name": one, "subject": one, "version": 1} for one in to]
+
+    server.says("GET /schemas/ids/1", (200, {"schema": "order", "references": refers("customer", "address")}))
+    server.says("GET /subjects/customer/versions/1", (200, {"schema": "customer", "references": refers("address")}))
+    server.says("GET /subjects/address/versions/1", (200, {"schema": "address"}))
+    registry = Registry(RegistryOptions(server.url))
+    assert registry.by_id(1) == Schema("order", references=("address", "customer"))
+    assert len(server.asked) == 3
+    server.says("GET /schemas/ids/2", (200, {"schema": "order", "references": refers("lost")}))
+    with pytest.raises(SchemaMissing, match="version 1 of subject lost"):
+        registry.by_id(2)
+
+
+def test_versions_registration_and_compatibility(server: Fake) -> None:
+    answer = {"subject": "a/b-value", "version": 3, "id": 7, "schema": LONG}
+    server.says("GET /subjects/a%2Fb-value/versions/3", (200, answer))
+    server.says("POST /subjects/a%2Fb-value", (200, answer))
+    server.says("POST /subjects/a%2Fb-value/versions", (200, {"id": 8}), (409, {"error_code": 409, "message": "unfit"}))
+    verdict = "POST /compatibility/subjects/a%2Fb-value/versions/latest?verbose=true"
+    server.says(verdict, (200, {"is_compatible": False, "messages": ["no default"]}), (200, {"is_compatible": True}))
+    registry, schema = Registry(RegistryOptions(server.url)), Schema(LONG)
+    assert registry.version("a/b-value", 3) == Registered("a/b-value", 3, 7, schema)
+    assert registry.id_of("a/b-value", schema) == 7
+    assert registry.id_of("other", schema) is None
+    assert registry.register("a/b-value", schema) == 8
+    with pytest.raises(RegistryRefused, match=r"409.*unfit"):
+        registry.register("a/b-value", schema)
+    assert registry.incompatibilities("a/b-value", schema) == ["no default"]
+    assert registry.incompatibilities("a/b-value", schema) == []
+    assert registry.incompatibilities("new", schema) == []
+    assert [body for _, _, body in server.asked if body] == [{"schema": LONG}] * 7
+    with pytest.raises(SchemaMissing, match="no version 9 of subject s"):
+        registry.version("s", 9)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_an_answer_that_may_be_another_one_soon_is_asked_for_again(server: Fake, status: int) -> None:
+    server.says("GET /schemas/ids/7", (status, b"busy"), (200, b"{torn"), (200, {"schema": LONG}))
+    assert Registry(RegistryOptions(server.url)).by_id(7) == Schema(LONG)
+    assert len(server.asked) == 3
+
+
+def test_after_the_last_try_the_registry_is_unreachable(server: Fake) -> None:
+    server.says("GET /schemas/ids/7", (503, b"busy"))
+    with pytest.raises(RegistryUnreachable, match=r"GET /schemas/ids/7: 503 busy \(2 tries\)"):
+        Registry(RegistryOptions(server.url, {"max.retries": "1"})).by_id(7)
+    assert len(server.asked) == 2
+
+
+def test_nobody_there_and_nobody_answering() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        options = {"request.timeout.ms": "50", "max.retries": "0"}
+        with pytest.raises(RegistryUnreachable, match="timed out"):
+            Registry(RegistryOptions(f"http://127.0.0.1:{port}", options)).by_id(7)
+    with pytest.raises(RegistryUnreachable, match=r"refused \(1 tries\)"):
+        Registry(RegistryOptions(f"http://127.0.0.1:{port}", options)).by_id(7)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "message"),
+    [(401, {"message": "Unauthorized"}, "401"), (403, b"no", "403 no"), (404, b"<html>", "no schema registry"),
+     (404, {"error_code": 404, "message": "HTTP 404 Not Found"}, "no schema registry"),
+     (302, b"", "302"), (200, [1], "no JSON object")],
+)  # fmt: skip
+def test_what_is_refused_is_not_asked_again(server: Fake, status: int, said: object, message: str) -> None:
+    server.says("GET /schemas/ids/7", (status, said))
+    with pytest.raises(RegistryRefused, match=message):
+        Registry(RegistryOptions(server.url)).by_id(7)
+    assert len(server.asked) == 1
+
+
+def test_signing_in(server: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = {("sr", "user"): "ada", ("sr", "password"): "pa:ss", ("sr", "token"): "t0ken-t0ken"}
+    server.says("GET /schemas/ids/7", (200, {"schema": LONG}))
+
+    def header(options: dict[str, str]) -> str | None:
+        given = RegistryOptions(server.url, options, lambda scope, key: secrets.get((scope, key)))
+        assert "pa:ss" not in repr(given) + str(pickle.dumps(RegistryOptions(server.url, options)))
+        Registry(given).by_id(7)
+        return server.asked[-1][1].get("Authorization")
+
+    basic = "Basic " + base64.b64encode(b"ada:pa:ss").decode()
+    assert header({"basic.auth.user.info": "secret://sr/user:secret://sr/password"}) == basic
+    monkeypatch.setenv("SR_LOGIN", "ada:pa:ss")
+    assert header({"basic.auth.user.info": "${SR_LOGIN}"}) == basic
+    assert (
+        header({"bearer.auth.token": "secret://sr/token", "bearer.auth.logical.cluster": "lsrc-1"})
+        == "Bearer t0ken-t0ken"
+    )
+    assert server.asked[-1][1]["Target-Sr-Cluster"] == "lsrc-1"
+    assert header({}) is None
+    with pytest.raises(SecretUnresolved, match="LAKESTREAMS_SECRET_SR_LOST"):
+        header({"bearer.auth.token": "secret://sr/lost"})
+    server.says("GET /schemas/ids/7", (401, b"who is t0ken-t0ken?"))
+    with pytest.raises(RegistryRefused) as told:
+        header({"bearer.auth.token": "secret://sr/token"})
+    assert "t0ken" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("registry:8081", {}, "http"),
+        ("ftp://registry", {}, "http"),
+        ("https://user:pw@registry", {}, "http"),
+        ("https://registry", {"basic.auth.user.info": "ada:pw"}, "written out"),
+        ("https://registry", {"bearer.auth.token": "${TOKEN:-abc}"}, "written out"),
+        ("https://registry", {"bearer.auth.token": "x${TOKEN}"}, "written out"),
+        ("https://registry", {"basic.auth.userinfo": "${X}"}, "did you mean basic.auth.user.info"),
+        ("https://registry", {"request.timeout.ms": "soon"}, "milliseconds"),
+        ("https://registry", {"ssl.ca.location": "ca.pem"}, "absolute path"),
+        ("https://registry", {"ssl.key.location": "/k.pem"}, "belong together"),
+        ("http://registry", {"bearer.auth.token": "${TOKEN}"}, "https"),
+        ("https://registry", {"bearer.auth.token": "${A}", "basic.auth.user.info": "${B}"}, "exclude each other"),
+        ("https://registry", {"a": "b", "c": "d"}, "'c'"),
+    ],
+)
+def test_options_that_are_refused(url: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises((KafkaOptionRefused, TopologyInvalid)) as told:
+        RegistryOptions(url, options)
+    assert message in str(told.value)
+
+
+def test_a_certificate_that_is_not_there_is_told_before_anything_is_asked() -> None:
+    options = {"ssl.certificate.location": "/nowhere/c.pem", "ssl.key.location": "/nowhere/k.pem"}
+    with pytest.raises(LakestreamsError, match=r"ssl.*cannot be used"):
+        Registry(RegistryOptions("https://127.0.0.1:1", options))

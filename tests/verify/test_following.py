@@ -1,0 +1,44 @@
+"""What `why` says of a record that a join has not let out, without a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakestreams import Json, StreamsBuilder, Text
+from lakestreams.engine.ledger.plans import Plan
+from lakestreams.topology.topology import Topology
+from lakestreams.verify import following
+from lakestreams.verify.fate import Fate
+
+WAITS = "waits in named until the clock"
+HAD_NONE = "has no partner in named: Customers had no row of its key while it waited"
+
+
+def topology_of(how: str, *, rekeyed: bool) -> Topology:
+    builder = StreamsBuilder("orders")
+    orders = builder.stream("Orders", key=Text("order"), value=Json("customer string"))
+    customers = builder.table("Customers", key=Text("customer"), value=Json("name string"))
+    side = orders.select_key({"customer": "customer"}, name="by_customer") if rekeyed else orders
+    getattr(side, how)(customers, wait="10 ms", name="named").to_delta("silver.named")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("how", "rekeyed", "clocks", "told"),
+    [
+        ("left_join", False, {0: 105, 1: 200}, f"{WAITS}, now at 105, passes 110"),
+        ("left_join", True, {0: 105, 1: 106}, f"{WAITS}, now at 106, passes 110"),
+        # the newest clock has passed it, and the record has not come out: its key's task has another clock
+        ("left_join", True, {0: 105, 1: 200}, f"{WAITS} of its key's task passes 110; others have passed it"),
+        ("join", False, {0: 200, 1: 105}, HAD_NONE),
+        ("join", True, {0: 105, 1: 200}, HAD_NONE),
+    ],
+)
+def test_a_left_join_that_waits_holds_what_it_has_not_let_out(
+    how: str, rekeyed: bool, clocks: dict[int, int], told: str
+) -> None:
+    topology = topology_of(how, rekeyed=rekeyed)
+    (join,) = topology.joins
+    fate = Fate("Orders", 0, 2, 0, 1, "o3", "{}", 100, 1)
+    plan = Plan(cycle=1, fingerprint="", ranges=(), clocks=clocks, seq_from=1, seq=1)
+    assert following._lost(join, fate, [plan]) == told
