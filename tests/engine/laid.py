@@ -22,6 +22,7 @@ from lakestreams.engine.ledger import fingerprint, settle
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, Standing
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish import sinks
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.state import bronze
@@ -130,7 +131,7 @@ class Laid:
             sinks.create(spark, self.lake, sink, rows.schema, self.topology.name)
             key = sinks.merged_by(sink, results.records[sink.name])
             newest = sinks.latest(rows, key) if sink.mode == "merge" else rows
-            sinks.publish(spark, ledger, sink, newest, key, plans[-1])
+            sinks.publish(spark, ledger, sink, newest, key, plans[-1], decisions.of_output(sink.name, plans[-1]))
         return self
 
     def differing(self, *, ask_second: bool = True) -> dict[str, tuple[str, ...]]:

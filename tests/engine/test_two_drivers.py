@@ -21,6 +21,7 @@ from lakestreams.engine.ledger import ledger as ledgers
 from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, StoredState
+from lakestreams.engine.protocol import commands, keeping
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.errors import Fenced
 from lakestreams.testing.small import small
@@ -198,12 +199,20 @@ def test_the_rest_of_a_batch_does_not_come_behind_its_recovery(twice: Twice, tmp
 
 
 STATE = StoredState(cycle=1, fingerprint="any", slot="a", rows=0, frames=())
+
+
+def said(ledger: Ledger, kind: keeping.Kept) -> commands.Append:
+    (command,) = keeping.say(ledger.turn, kind, STATE)
+    assert isinstance(command, commands.Append)
+    return command
+
+
 NOTHING = Plan(cycle=1, fingerprint="any", ranges=(), clocks={}, seq_from=1, seq=1)
 # Rows of which no other driver appends one of the same number, so that Delta's refusal of a number never stops them.
 OF_THEIR_OWN: dict[str, Callable[[SparkSession, Ledger], None]] = {
     "taken": lambda spark, ledger: ledger.record_taken(spark, 1, "any"),
-    "state": lambda spark, ledger: ledger.record_state(spark, STATE),
-    "base": lambda spark, ledger: ledger.record_base(spark, STATE),
+    "state": lambda spark, ledger: ledger.append_stored(spark, said(ledger, "state")),
+    "base": lambda spark, ledger: ledger.append_stored(spark, said(ledger, "base")),
     "trim": lambda spark, ledger: ledger.record_trim(spark, NOTHING, done=False),
 }
 

@@ -57,7 +57,10 @@ class Commits(Promises):
         command = self.machines.commands[at]
         if type(command) is commands.Overwrite:
             return self._doomed(
-                put(state, SLOTS, slot_to(state[SLOTS], command.table, command.cycle)), command.table, None, who
+                put(state, SLOTS, slot_to(state[SLOTS], command.stored.slot, command.stored.cycle)),
+                command.table,
+                None,
+                who,
             )
         if type(command) is commands.Delete:
             state = self._deleted(state, command.cycle)

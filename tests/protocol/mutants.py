@@ -27,17 +27,19 @@ class Mutant:
     Attributes:
         guards: function of the protocol to what takes its place.
         scenario: where it is found.
-        settles: whether it takes one more run to see what is wrong.
+        settle_every: it takes one more run to see what is wrong, which is tried behind one state in so many; 0: it does not.
+        most: how many states are tried.
     """
 
     guards: dict[str, Any]
     scenario: Scenario
-    settles: bool = False
+    settle_every: int = 0
+    most: int = 200_000
 
     def search(self) -> Found:
         """What the checker finds without the guards."""
         with self.removed():
-            return search(self.scenario, most=200_000, settle_every=32 if self.settles else 0)
+            return search(self.scenario, most=self.most, settle_every=self.settle_every)
 
     @contextmanager
     def removed(self) -> Iterator[None]:
@@ -132,7 +134,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "sealed before it is raised": Mutant({"take_over": _sealed_before_raised}, DUEL),
     "read before it is sealed": Mutant({"take_over": _read_before_sealed}, DUEL),
     "what Delta skipped counts as written": Mutant({"is_own": lambda **_: True}, scenarios.GROWS),
-    "the epoch is claimed again": Mutant({"next_epoch": lambda newest: max(1, newest)}, DUEL, settles=True),
+    "the epoch is claimed again": Mutant({"next_epoch": lambda newest: max(1, newest)}, DUEL, settle_every=32),
     "nothing is recovered": Mutant({"recovered": lambda *_: None}, CRASH),
     "no replay is recovered": Mutant({"recovered_request": lambda *_: None}, scenarios.ASKED_AGAIN),
     "a batch forgets the last request": Mutant({"closed": _closed_without_request}, scenarios.ASKED),
@@ -146,7 +148,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
         {"of_output": lambda name, plan: Transaction(name, plan.cycle)}, scenarios.OTHERS
     ),
     "maintenance does not look again before it deletes": Mutant({"may_delete": lambda *_: True}, FORGOTTEN),
-    "a driver builds on what is trimmed": Mutant({"reaches": lambda *_: True}, FORGOTTEN, settles=True),
+    "a driver builds on what is trimmed": Mutant({"reaches": lambda *_: True}, FORGOTTEN, settle_every=32),
+    "what is valid is overwritten": Mutant(
+        {"free_slot": lambda kind, _: decisions.SLOTS[kind][0]}, scenarios.FORGOTTEN_LATE, settle_every=1, most=10**6
+    ),
     "a driver does not look again behind its state row": Mutant({"holds_still": lambda *_: True}, FORGOTTEN),
     "tables are not compared with the ledger": Mutant({"table_fault": lambda *_: None}, DAMAGES),
     "a lost ledger is not noticed": Mutant({"ledger_lost": lambda *_, **__: False}, DAMAGES),

@@ -28,7 +28,6 @@ class Promises(Reads):
         """The number of what is there."""
         if command.what == "bronze":
             self._require_there(state, command.of[0], command.of[1], label)
-            return self._none_told
         return self.answer(state, who, at, command)
 
     def _require_allowed(self, state: State, command: commands.Append, label: int) -> None:

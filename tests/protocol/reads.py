@@ -27,8 +27,8 @@ from tests.protocol.state import (
     slot_of,
 )
 
-from lakestreams.engine.ledger.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, Tail
-from lakestreams.engine.protocol import commands, decisions, machines
+from lakestreams.engine.ledger.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, StoredState, Tail
+from lakestreams.engine.protocol import commands, decisions, machines, upkeep
 
 
 class Reads:
@@ -41,8 +41,8 @@ class Reads:
             {
                 "one": lambda: machines.drive(one, scenario.rounds),
                 **({} if scenario.symmetric else {"two": lambda: machines.drive(two, scenario.rounds)}),
-                "trim": lambda: machines.trim(one),
-                "ask": machines.request,
+                "trim": lambda: upkeep.trim(one),
+                "ask": upkeep.request,
             }
         )
         self.rows, self.tables, self.actors, self.late = Numbers(), Numbers(), Numbers(), Numbers()
@@ -156,11 +156,12 @@ class Reads:
     def _read_out(self, state: State, who: int, of: int) -> bool:
         return any(self.rows.values[row][3] == of for row in self.tables.values[state[SILVER]][0])
 
-    def _read_holds(self, state: State, who: int, of: tuple[str, int]) -> bool:
-        return not of[0] or slot_of(state[SLOTS], of[0]) == of[1]
+    def _read_holds(self, state: State, who: int, of: StoredState) -> bool:
+        return not of.slot or slot_of(state[SLOTS], of.slot) == of.cycle
 
-    def _read_bronze(self, state: State, who: int, of: Any) -> None:
-        return None
+    def _read_bronze(self, state: State, who: int, of: tuple[int, int]) -> tuple[int, ...]:
+        since, cycle = of
+        return (cycle,) if since < cycle else ()
 
     def _read_tables(self, state: State, who: int, of: Mapping[str, KnownTable]) -> tuple[decisions.Look, ...]:
         found = []

@@ -96,6 +96,12 @@ FORGOTTEN: Final = Scenario(
     damages=(("delete", "caches"),),
     alone=True,
 )
+FORGOTTEN_LATE: Final = replace(
+    FORGOTTEN,
+    name="the same, and a second maintenance crashes",
+    topics={"a": "r", "b": "r"},
+    left={**FORGOTTEN.left, "trims": 2, "crashes": 1},
+)
 TRIMS: Final = Scenario(
     "maintenance crashes, and another one begins",
     (KEEPS, KEEPS),

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from tests.protocol.machines import IDLE
 
-from lakestreams.engine.protocol import commands, machines
+from lakestreams.engine.protocol import commands, decisions, machines
 
 # Places in a state.
 LEDGER, A, B, SILVER, REPLAYS, SLOTS, EPOCHS, READ, ENDS, LATE, LEFT, ONE, TWO, TRIM, ASK = range(15)
 ACTORS = (ONE, TWO, TRIM, ASK)
 TABLES = {"ledger": LEDGER, "a": A, "b": B, "silver": SILVER, "replays": REPLAYS}
-CACHES = ("state a", "state b", "base a", "base b")
+CACHES = (*decisions.SLOTS["state"], *decisions.SLOTS["base"])
 # Which parts of a state a read looks at, where that is not the ledger.
 LOOKED_AT: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("tail", "attempts"), (A, B)),

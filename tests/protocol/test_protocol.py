@@ -58,7 +58,11 @@ def test_ten_million_states_hold() -> None:
     assert sum(one.states for one in found.values()) > 10_000_000
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param(name, marks=pytest.mark.soak if one.most > 200_000 else []) for name, one in MUTANTS.items()],
+)
 def test_a_protocol_without_one_guard_breaks_a_promise(mutant: str) -> None:
     found = MUTANTS[mutant].search()
     print(f"{mutant}: {found}")  # noqa: T201 - the shortest schedule

@@ -68,6 +68,7 @@ class World(Commits):
         self._labels: dict[tuple[int, str, int], int] = {}
         self._after: dict[tuple[int, int], tuple[int, Ended | None]] = {}
         self._symmetric = scenario.symmetric
+        self._settling = False
         self.told: list[str] = []
         empty = self.tables.of(((), (), 1, 0))
         idle, none = self._idle, self.late.of(())
@@ -181,7 +182,7 @@ class World(Commits):
         elif kind is commands.Evaluate:
             label = self._label(who, "", actor.place)
             if not is_older(state, command.turn):  # what an older driver computes is published nowhere
-                self._require_there(state, command.since, command.plan.cycle, label)
+                self._require_there(state, decisions.cycle_of(command.since), command.plan.cycle, label)
             found.append((label, self._answered(state, who, state[who], self._yes, label)))
             if state[LEFT] // DIGIT["failures"] % 8:
                 label = self._label(who, "finds that a rule fails:", actor.place)
@@ -274,7 +275,9 @@ class World(Commits):
         else:
             label = self._label(who, "commits:", actor.place)
             done = self._committed(state, actor.place, who, label)
-            found.append((label, self._answered(done, who, done[who], self._yes, label)))
+            stored = type(command) is commands.Overwrite
+            answer = self.machines.answers.of(command.stored) if stored else self._yes
+            found.append((label, self._answered(done, who, done[who], answer, label)))
 
     def _answered(self, state: State, who: int, actor: int, answer: int, label: int) -> State:
         """The machine goes on behind its command."""
@@ -293,6 +296,8 @@ class World(Commits):
             return state
         if ended.how == "ok" and who in (ONE, TWO):
             self._require_published(state, ended.value, label)
+        if ended.how != "ok" and self._settling and not self.scenario.empty:
+            raise Broken(f"one more run ends with {ended.how}: {ended.value}", label)
         return self._gone(state, who)
 
     def _gone(self, state: State, who: int) -> State:
@@ -329,6 +334,7 @@ class World(Commits):
         state = put(put(state, LATE, self._none), LEFT, DIGIT["starts"])
         if state[READ] & CHANGED:
             return
+        self._settling = True
         crashed = self._label(0, "every process crashes, and one more run follows")
         for _ in range(500):
             try:
@@ -339,6 +345,7 @@ class World(Commits):
             if not own:
                 break
             state = own[0][1]
+        self._settling = False
         last = self.tables.values[state[SILVER]][0]
         published = sorted(self.rows.values[row][:3] for row in last if not self.rows.values[row][2])
         wanted = sorted(
@@ -370,7 +377,7 @@ def _said(command: Any) -> str:
     if isinstance(command, commands.Raise):
         return f"raise {command.turn.role} to {command.turn.epoch}"
     if isinstance(command, commands.Overwrite):
-        return f"overwrite {command.table} as of cycle {command.cycle}"
+        return f"overwrite {command.table} as of cycle {command.stored.cycle}"
     if isinstance(command, commands.Evaluate):
         return f"evaluate cycle {command.plan.cycle}"
     return f"{type(command).__name__.lower()} {getattr(command, 'cycle', '')}"

@@ -9,6 +9,7 @@ anew, or looks for a table that is not there. So a change of golden.json needs a
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from lakestreams.config.compile import load_pipeline
 from lakestreams.costs import commits
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.state import store as state
 from lakestreams.topology import results
@@ -102,7 +104,7 @@ def tables(topology: Topology) -> list[str]:
     lake = ledger.lake
     bronze = [lake.bronze(topology.name, one.topic).name for one in topology.sources]
     cached = [lake.snapshot(topology.name, one.topic).name for one in topology.sources if one.kind != "stream"]
-    slots = f"{{{','.join((*state.SLOTS, *state.BASES))}}}"
+    slots = f"{{{','.join(itertools.chain(*decisions.SLOTS.values()))}}}"
     kept = [state.table(ledger, node, frame, "").name + slots for node, frame in commits.frames(topology)]
     return [*bronze, *(lake.output(one.name).name for one in topology.sinks), *cached, *kept]
 

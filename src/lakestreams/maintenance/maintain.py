@@ -9,11 +9,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from lakestreams.engine.ingest import checkpoint
 from lakestreams.engine.ledger import fence, fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish import event_log, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime.conflicts import lost_to_others
@@ -179,7 +181,7 @@ def _tables(spark: SparkSession, ledger: Ledger, topology: Topology, *, outputs:
     found += [
         (state.table(ledger, node, frame, slot), f"state of {node}", False)
         for node, frame in sorted(frames)
-        for slot in (*state.SLOTS, *state.BASES)
+        for slot in chain(*decisions.SLOTS.values())
     ]
     return [one for one in found if one[0].exists(spark)]
 

@@ -12,17 +12,17 @@ anything is deleted, so a trim that was begun is finished by the next one.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ledger import fingerprint
+from lakestreams.engine.ledger import fence, fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol import commands, decisions, machines, upkeep
 from lakestreams.engine.runtime.conflicts import lost_to_others
 from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.state import store as state
@@ -31,6 +31,7 @@ from lakestreams.engine.state.held import Held
 from lakestreams.engine.state.inputs import over
 from lakestreams.engine.state.reach import tables_before
 from lakestreams.engine.takeover.claiming import Claiming
+from lakestreams.errors import Fenced
 from lakestreams.evaluate import walk
 from lakestreams.expectations.rules import dropped
 from lakestreams.topology.graph import longest_wait_ms, only_looks_up
@@ -84,33 +85,21 @@ class Trimming:
         Raises:
             Fenced: if another maintenance of the pipeline came after this one.
         """
-        history = self.ledger.history(self.spark)
-        found = Trimmed(decisions.cycle_of(history.trim))
-        if self._target(history, ingested_before_ms, found) is None and self._unfinished(history) is None:
-            return found
-        claiming = Claiming(self.spark, replace(self.ledger, run_id=str(uuid.uuid4())))
-        history = claiming.maintain(history)  # no other maintenance changes it from here on
-        mine = claiming.ledger
-        found.notes.clear()
-        target = self._target(history, ingested_before_ms, found)
-        if target is not None:
-            if only_looks_up(self.topology.nodes) or self._based(mine, history, target, found):
-                failpoint("trim.before")
-                mine.record_trim(self.spark, target, done=False)
-                failpoint("trim.after")
-            history = mine.history(self.spark)
-        target = self._unfinished(history)
-        found.cycle = decisions.cycle_of(history.trim)
-        if target is not None and self._allowed(history, target, found) and self._delete(history, target, found):
-            failpoint("trimmed.before")
-            mine.record_trim(self.spark, target, done=True)
-        return found
+        hands = _Hands(self, ingested_before_ms)
+        own = machines.Pipeline((), (), remembers=self.remembers, meaning=self.fingerprint)
+        try:
+            commands.carry_out(upkeep.trim(own, self.ledger.table), hands)
+        except commands.Stop as stop:
+            raise Fenced(hands.claiming.beaten()) from stop
+        return hands.found()
 
     def planned(self, ingested_before_ms: int) -> Trimmed:
         """What `run` would do; changes nothing."""
         history = self.ledger.history(self.spark)
         found = Trimmed(decisions.cycle_of(history.trim))
-        target = self._target(history, ingested_before_ms, found) or self._unfinished(history)
+        plans = self.old(history, ingested_before_ms)
+        reached, found.notes = self.target(history, plans)
+        target = whole(plans[reached]) if reached else history.trim if decisions.unfinished(history) else None
         if target is not None:
             found.cycle = target.cycle
             for source in self._there():
@@ -119,99 +108,40 @@ class Trimming:
 
     # --- up to where -------------------------------------------------------------------------------------------------
 
-    def _target(self, history: History, ingested_before_ms: int, found: Trimmed) -> Plan | None:
-        """Everything that is to be trimmed, as one plan; None if nothing is that is not yet."""
+    @property
+    def remembers(self) -> bool:
+        """Whether nodes keep anything that is made of bronze."""
+        return not only_looks_up(self.topology.nodes)
+
+    def old(self, history: History, ingested_before_ms: int) -> dict[int, Plan]:
+        """The finished cycles that are not trimmed, all of whose records were ingested before a moment."""
         seq = self.ledger.ingested_before(self.spark, ingested_before_ms)
-        to_cycle = history.done_cycle
-        if not only_looks_up(self.topology.nodes):
-            to_cycle = min(to_cycle, decisions.cycle_of(history.state))
         topics = [source.topic for source in self.topology.sources]
         plans = self.ledger.plans(self.spark, decisions.cycle_of(history.trim) + 1, topics)
-        old = [plan for plan in plans if plan.seq <= seq and plan.cycle <= history.done_cycle]
-        reached = decisions.trim_target([plan.cycle for plan in old], history.done_cycle, to_cycle)
-        last = next((plan for plan in old if plan.cycle == reached), None)
-        if old and (last is None or last.cycle < old[-1].cycle):
-            found.notes.append(
-                f"cycles {to_cycle + 1} to {old[-1].cycle} are not trimmed: what joins and aggregates remember is stored "
+        return {plan.cycle: plan for plan in plans if plan.seq <= seq and plan.cycle <= history.done_cycle}
+
+    def target(self, history: History, plans: Mapping[int, Plan]) -> tuple[int, list[str]]:
+        """Up to which of these cycles may be trimmed, and why no more is; 0: none."""
+        stored = decisions.cycle_of(history.state) if self.remembers else history.done_cycle
+        reached = decisions.trim_target([*plans], history.done_cycle, stored)
+        notes = []
+        if plans and reached < max(plans):
+            to_cycle = min(history.done_cycle, stored)
+            notes.append(
+                f"cycles {to_cycle + 1} to {max(plans)} are not trimmed: what joins and aggregates remember is stored "
                 f"as of cycle {to_cycle}" + ("" if to_cycle else ", that is not yet")
             )
-        if last is None:
-            return None
-        if not self._same_configuration(history):
-            found.notes.append("the configuration is not that of the last run: run the pipeline once before trimming")
-            return None
-        begun = tuple(
-            replace(part, from_offset=0, records=0, bad=0, null_keys=0, null_values=0) for part in last.ranges
-        )
-        return Plan(last.cycle, "", begun, last.clocks, 0, last.seq)
+        if reached and not self._same_configuration(history):
+            notes.append("the configuration is not that of the last run: run the pipeline once before trimming")
+            reached = 0
+        return reached, notes
 
     def _same_configuration(self, history: History) -> bool:
         """Whether what ran last is what the files say now, as far as it decides what may go."""
-        if not only_looks_up(self.topology.nodes):
+        if self.remembers:
             return history.state is not None and history.state.fingerprint == self.fingerprint
         ran = history.plan.fingerprint if history.plan is not None else ""
         return fingerprint.describes(self.ledger.configuration(self.spark, ran), self.topology)
-
-    def _allowed(self, history: History, target: Plan, found: Trimmed) -> bool:
-        """Whether the driver builds on nothing that lies before."""
-        if only_looks_up(self.topology.nodes):
-            return True
-        stands = decisions.cycle_of(history.state)
-        may = decisions.may_delete(target.cycle, stands)
-        if not may:
-            found.notes.append(f"nothing is deleted yet: the running driver builds on cycle {stands}")
-        return may
-
-    @staticmethod
-    def _unfinished(history: History) -> Plan | None:
-        return history.trim if decisions.unfinished(history) else None
-
-    # --- the base ----------------------------------------------------------------------------------------------------
-
-    def _based(self, mine: Ledger, history: History, target: Plan, found: Trimmed) -> bool:
-        """Stores what the nodes keep as of the target's cycle; whether that was done.
-
-        From the last base on, which stays valid until the next one is complete.
-        """
-        base = history.base
-        if not state.there(self.spark, mine, base, self.fingerprint):
-            base = None if history.trim is None else self._saved(mine, history)
-            if base is None and history.trim is not None:
-                found.notes.append("no more is trimmed: the base is missing, and nothing was stored since")
-                return False
-        topics = [source.topic for source in self.topology.sources]
-        plans = mine.plans(self.spark, decisions.cycle_of(base) + 1, topics)
-        for part in _parts([plan for plan in plans if plan.cycle <= target.cycle]):
-            base = self._next(mine, base, part)
-            # a driver may have begun to build on the base before
-            if not decisions.may_delete(base.cycle, decisions.cycle_of(mine.history(self.spark).state)):
-                return False
-        return decisions.cycle_of(base) >= target.cycle
-
-    def _saved(self, mine: Ledger, history: History) -> StoredState | None:
-        """A base in the place of one that is missing: what the driver has stored, copied while it is valid."""
-        last = history.state
-        if last is None or not state.there(self.spark, mine, last, self.fingerprint):
-            return None
-        kept = state.load(self.spark, mine, last)
-        made = state.write(self.spark, mine, kept, last.cycle, last.fingerprint, _other(history.base))
-        if mine.history(self.spark).state != last:
-            return None  # its slot may have been overwritten while it was read
-        mine.record_base(self.spark, made)
-        return made
-
-    def _next(self, mine: Ledger, base: StoredState | None, plans: Sequence[Plan]) -> StoredState:
-        held = Held()
-        retained = state.load(self.spark, mine, base) if base is not None else {}
-        rows = base.rows if base is not None else 0
-        inputs = over(self.spark, mine, self.topology, plans, retained, rows, keeps=True, hold=held)
-        kept = walk.run(self.topology, inputs).kept
-        failpoint("base.before")
-        made = state.write(self.spark, mine, kept, plans[-1].cycle, self.fingerprint, _other(base))
-        held.release()
-        mine.record_base(self.spark, made)
-        failpoint("base.after")
-        return made
 
     # --- deleting ----------------------------------------------------------------------------------------------------
 
@@ -219,7 +149,7 @@ class Trimming:
         lake, name = self.ledger.lake, self.ledger.pipeline
         return [one for one in self.topology.sources if lake.bronze(name, one.topic).exists(self.spark)]
 
-    def _delete(self, history: History, target: Plan, found: Trimmed) -> bool:
+    def delete(self, history: History, target: Plan, found: Trimmed) -> bool:
         """Deletes what is not needed any more; whether all of it."""
         whole = True
         for source in self._there():
@@ -263,6 +193,106 @@ class Trimming:
             return _taken(source, target)
         over = min(target.clocks.values()) - waits
         return f"({_taken(source, target)}) AND (`event_time_ms` IS NULL OR `event_time_ms` < {over})"
+
+
+def whole(last: Plan) -> Plan:
+    """Everything that the cycles up to one took, as one plan."""
+    begun = tuple(replace(part, from_offset=0, records=0, bad=0, null_keys=0, null_values=0) for part in last.ranges)
+    return Plan(last.cycle, "", begun, last.clocks, 0, last.seq)
+
+
+class _Hands:
+    """The hands of `upkeep.trim`; what came of it."""
+
+    def __init__(self, trimming: Trimming, ingested_before_ms: int) -> None:
+        self._own, self._before_ms = trimming, ingested_before_ms
+        self._spark = trimming.spark
+        self.claiming = Claiming(self._spark, replace(trimming.ledger, run_id=str(uuid.uuid4())))
+        self._history = History()
+        self._plans: dict[int, Plan] = {}
+        self._target = 0
+        self._notes: list[str] = []
+        self._made = False  # a base, or a `trim` row
+        self._deleted: Trimmed | None = None
+
+    def found(self) -> Trimmed:
+        """What was trimmed, and why no more was."""
+        found = self._deleted or Trimmed()
+        found.cycle = decisions.cycle_of(self._history.trim)
+        notes = [*self._notes]
+        if self._target and not self._made:
+            notes.append("no more is trimmed: the base is missing, and nothing was stored since")
+        if self._deleted is None and decisions.unfinished(self._history):
+            stands = decisions.cycle_of(self._history.state)
+            notes.append(f"nothing is deleted yet: the running driver builds on cycle {stands}")
+        found.notes[:0] = notes
+        return found
+
+    def __call__(self, command: commands.Command) -> Any:
+        """Does what a command says, and gives the answer."""
+        own, mine = self._own, self.claiming.ledger
+        match command:
+            case commands.Read(commands.LEDGER):
+                self._history = self._newest(mine)
+                return self._history
+            case commands.Read("plans"):
+                self._plans = own.old(self._history, self._before_ms)
+                self._target, self._notes = own.target(self._history, self._plans)
+                return [*self._plans] if self._target else []
+            case commands.Read("holds", stored):
+                return state.there(self._spark, mine, stored, own.fingerprint)
+            case commands.Read("bronze", (since, target)):
+                topics = [source.topic for source in own.topology.sources]
+                self._plans = {one.cycle: one for one in mine.plans(self._spark, since + 1, topics)}
+                return _parts([plan for plan in self._plans.values() if plan.cycle <= target])
+            case commands.Overwrite(stored, since):
+                return self._kept(mine, stored, since)
+            case commands.Append(row=("base", *_)):
+                mine.append_stored(self._spark, command)
+                self._made = True
+                failpoint("base.after")
+            case commands.Append(row=("trim", target, _)):
+                failpoint("trim.before")
+                mine.record_trim(self._spark, whole(self._plans[target]), done=False)
+                self._made = True
+                failpoint("trim.after")
+            case commands.Delete():
+                self._deleted = Trimmed()
+                return own.delete(self._history, _said(self._history), self._deleted)
+            case commands.Append(row=("trimmed", *_)):
+                failpoint("trimmed.before")
+                mine.record_trim(self._spark, _said(self._history), done=True)
+            case _:
+                return self.claiming.hands(command)
+        return None
+
+    def _newest(self, ledger: Ledger) -> History:
+        """The ledger's history; of maintenances before there were rows of them fences alone know."""
+        history = ledger.history(self._spark)
+        last = history.maintenance or fence.newest(self._spark, ledger.lake, ledger.pipeline, "maintain")
+        return replace(history, maintenance=last)
+
+    def _kept(self, mine: Ledger, stored: StoredState, since: StoredState | None) -> StoredState:
+        """Writes what the nodes keep as of a cycle: what is stored before, or what the cycles behind that make of it."""
+        own, held = self._own, Held()
+        plans = [plan for plan in self._plans.values() if decisions.cycle_of(since) < plan.cycle <= stored.cycle]
+        kept = state.load(self._spark, mine, since) if since is not None else {}
+        if plans:
+            rows = since.rows if since is not None else 0
+            inputs = over(self._spark, mine, own.topology, plans, kept, rows, keeps=True, hold=held)
+            kept = walk.run(own.topology, inputs).kept
+        failpoint("base.before")
+        made = state.write(self._spark, mine, kept, stored)
+        held.release()
+        return made
+
+
+def _said(history: History) -> Plan:
+    """The trim that was begun."""
+    if history.trim is None:
+        message = "nothing says up to where bronze is trimmed"
+        raise RuntimeError(message)
+    return history.trim
 
 
 def _refusable_ms(topology: Topology) -> int:
@@ -317,21 +347,15 @@ def _taken(source: Source, target: Plan, of: str = "") -> str:
     return " OR ".join(parts) or "false"
 
 
-def _parts(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
-    """Plans in stretches of not too many records."""
-    stretch: list[Plan] = []
+def _parts(plans: Sequence[Plan]) -> list[int]:
+    """The last cycle of each stretch of plans of not too many records."""
+    ends: list[int] = []
     records = 0
     for plan in plans:
         own = sum(part.records for part in plan.ranges)
-        if stretch and records + own > _AT_ONCE:
-            yield stretch
-            stretch, records = [], 0
-        stretch.append(plan)
-        records += own
-    if stretch:
-        yield stretch
-
-
-def _other(base: StoredState | None) -> str:
-    """The base's slot that is not valid."""
-    return state.BASES[1] if base is not None and base.slot == state.BASES[0] else state.BASES[0]
+        if ends and records + own <= _AT_ONCE:
+            ends[-1], records = plan.cycle, records + own
+        else:
+            ends.append(plan.cycle)
+            records = own
+    return ends

@@ -61,10 +61,6 @@ class Ingesting:
         """The ledger, as rows of batches are written: with what was last seen of the topics."""
         return replace(self.run.ledger, noted=self.bronze.noted)
 
-    @property
-    def _turn(self) -> commands.Turn:
-        return commands.Turn(self.run.ledger.role, self.run.ledger.epoch)
-
     def _replays(self, before: Standing) -> replay_ingest.AttemptReader:
         run = self.run
         return replay_ingest.AttemptReader(run.spark, self.ledger, run.topology, before, self.rules, self.schemas)
@@ -86,7 +82,7 @@ class Ingesting:
                 case _:
                     return replays(command)
 
-        newest = commands.carry_out(machines.recover(self._turn, last), hands)
+        newest = commands.carry_out(machines.recover(run.ledger.turn, last), hands)
         if newest is not None and newest is not last:
             run.reporter.tell("recovered", seq=newest.seq)
         return newest
@@ -148,7 +144,8 @@ class Ingesting:
         while True:
             standing = self.bronze.standing
             replays = self._replays(standing)
-            one = commands.carry_out(machines.ingest_request(self._turn, standing), partial(self._timed, replays))
+            steps = machines.ingest_request(self.run.ledger.turn, standing)
+            one = commands.carry_out(steps, partial(self._timed, replays))
             if one is None:
                 return
             self._complete(one)

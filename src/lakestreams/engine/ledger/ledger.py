@@ -81,6 +81,11 @@ class Ledger(LedgerReader):
     role: commands.Role = "epoch"
     noted: Noted = field(default_factory=Noted, compare=False)
 
+    @property
+    def turn(self) -> commands.Turn:
+        """Who appends."""
+        return commands.Turn(self.role, self.epoch)
+
     def append_claim(self, spark: SparkSession, options: Mapping[str, str], config: Configuration | None) -> bool:
         """Appends this ledger's epoch, unfenced, and a configuration that the ledger has not seen.
 
@@ -93,7 +98,7 @@ class Ledger(LedgerReader):
             meaning = {MEANING: config.meaning, RESULTS: config.results}
             rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=meaning))
         written = self._written(f"{self.role} {self.run_id}")
-        known = decisions.of_claim(commands.Turn(self.role, self.epoch)).of(self.pipeline)
+        known = decisions.of_claim(self.turn).of(self.pipeline)
         once = self.table.append(written.of(frame_of(spark, rows)), *known)
         return once and written.counts() == {_ROWS: len(rows)}
 
@@ -218,19 +223,14 @@ class Ledger(LedgerReader):
                         clocks=clocks_of(whole))  # fmt: skip
         self._append(spark, row, decisions.of_row(kind, whole.cycle))
 
-    def record_base(self, spark: SparkSession, state: StoredState) -> None:
-        """Says where what the nodes keep lies as of the cycle up to which bronze is trimmed."""
-        self._record_stored(spark, "base", state)
-
-    def record_state(self, spark: SparkSession, state: StoredState) -> None:
-        """Says where what the nodes keep of the past lies from now on."""
-        self._record_stored(spark, "state", state)
-
-    def _record_stored(self, spark: SparkSession, kind: str, state: StoredState) -> None:
+    def append_stored(self, spark: SparkSession, append: commands.Append) -> None:
+        """Appends what `keeping.say` says: where what the nodes keep lies from now on."""
+        state: StoredState
+        kind, cycle, state = append.row
         options = {"slot": state.slot, "rows": str(state.rows), "frames": json.dumps(state.frames)}
         options |= {MARKED: "true"} if state.marked else {}
-        row = self._row(kind, cycle=state.cycle, fingerprint=state.fingerprint, options=options)
-        self._append(spark, row, decisions.of_stored(kind, self.epoch, state.cycle))
+        row = self._row(kind, cycle=cycle, fingerprint=state.fingerprint, options=options)
+        self._append(spark, row, append.transaction)
 
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         """The rows, which can be written only while this epoch is the newest."""
@@ -262,7 +262,7 @@ class Ledger(LedgerReader):
             return [one["run_id"] for one in found.select("run_id").limit(2).collect()] == [self.run_id]
 
         try:
-            commands.carry_out(machines.record(commands.Turn(self.role, self.epoch), kind, number, row), hands)
+            commands.carry_out(machines.record(self.turn, kind, number, row), hands)
         except commands.Stop as stop:
             message = f"another driver {done} {number} of pipeline {self.pipeline}"
             raise Fenced(message) from stop

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from lakestreams.engine.ledger.plans import Plan
+from lakestreams.engine.ledger.plans import Plan, StoredState
 
 Role = Literal["epoch", "maintain"]
 
@@ -79,19 +79,32 @@ class Seal:
 
 @dataclass(frozen=True)
 class Overwrite:
-    """Replace a cache; it fails if anything was committed to the table since it began."""
+    """Replace a cache by what nodes keep; it fails if anything was committed to the table since it began.
 
-    table: str
-    cycle: int
+    The answer: the same, as it is stored now, with its frames and rows.
+
+    Attributes:
+        stored: as of which cycle, and in which slot.
+        since: what it is made of, with the cycles behind it up to that one; None: of all cycles.
+        turn: who writes.
+    """
+
+    stored: StoredState
+    since: StoredState | None
     turn: Turn
+
+    @property
+    def table(self) -> str:
+        """Its slot, as the name of a table."""
+        return f"slot {self.stored.slot}"
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Compute a cycle from what is stored as of `since` and bronze behind it; whether its rules let it be published."""
+    """Compute a cycle from what is stored and bronze behind that; whether its rules let it be published."""
 
     plan: Plan
-    since: int
+    since: StoredState | None
     turn: Turn
 
 

@@ -334,6 +334,16 @@ def reaches(trim: Plan | None, stored: StoredState | None) -> bool:
     return stored is not None and stored.cycle >= (trim.cycle if trim is not None else 0)
 
 
+SLOTS: Final[Mapping[str, tuple[str, str]]] = {"state": ("a", "b"), "base": ("base_a", "base_b")}
+"""Kind of row to the two places of which one is valid while the other one is written."""
+
+
+def free_slot(kind: Literal["state", "base"], valid: StoredState | None) -> str:
+    """Where is written next: not where lies what is valid."""
+    one, other = SLOTS[kind]
+    return other if valid is not None and valid.slot == one else one
+
+
 def holds_still(before: History, after: History) -> bool:
     """Whether nothing was trimmed between a driver's `state` row and its look behind that."""
     return (before.trim, before.base) == (after.trim, after.base)

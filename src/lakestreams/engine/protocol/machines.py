@@ -1,9 +1,9 @@
-"""The protocol from top to bottom: a run is `drive`, a maintenance is `trim`, a replay is `request`.
+"""A driver's protocol from top to bottom: a run is `drive`. What nodes keep is in `keeping`, maintenance and replay in `upkeep`.
 
-A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`,
-`maintain` (`engine.takeover.claiming`), `record` (`engine.ledger`), `recover` and `ingest_request` (`engine.ingest.ingesting`), and
-asks the decisions of the others in an order of its own. `tests/protocol` runs all of them over tables in memory, in every order
-(decision 0035).
+A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`
+(`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`) and `execute`
+(`engine.publish.cycle`), and asks the decisions of the others in an order of its own. `tests/protocol` runs all of them over
+tables in memory, in every order (decision 0035).
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from typing import Any
 from lakestreams.engine.ledger import settle
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.plans import History, Ingest, Plan, Range, Standing, StoredState
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol import decisions, keeping
 from lakestreams.engine.protocol.commands import (
     LEDGER,
-    REPLAYS,
     Append,
-    Delete,
     Evaluate,
-    Overwrite,
     Raise,
     Read,
     Seal,
@@ -78,12 +75,14 @@ class Pipeline:
         topics, outputs: their tables.
         fingerprint: of the configuration.
         remembers: whether nodes keep anything, so that a state is stored.
+        meaning: the fingerprint of what decides what they keep.
     """
 
     topics: tuple[str, ...]
     outputs: tuple[str, ...]
     fingerprint: str = "f"
     remembers: bool = False
+    meaning: str = "f"
 
 
 @dataclass(frozen=True)
@@ -94,15 +93,13 @@ class At:
         plan: the last cycle's.
         state: how far that one has come.
         ingests: batches that may hold unplanned rows; the newest says where bronze stands.
-        stored: the cycle as of which what nodes keep is stored.
-        slot: where.
+        stored: what nodes keep, as it is stored; None: nothing was ever stored.
     """
 
     plan: Plan | None
     state: decisions.State
     ingests: tuple[Ingest, ...]
-    stored: int = 0
-    slot: str = ""
+    stored: StoredState | None = None
 
 
 def drive(own: Pipeline, rounds: int) -> Steps[At]:
@@ -133,12 +130,12 @@ def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
     """Goes on from what is in the tables: closes an unclosed batch, executes an open plan."""
     newest = yield from recover(turn, history.ingest)
     batches = yield Read("ingests", decisions.oldest_batch(history.plan, newest))
-    stored = yield from stand(turn, history) if own.remembers else nothing_kept()
+    stored = (yield from keeping.stand(turn, history, own.meaning)) if own.remembers else None
     plan = history.open_plan
     if plan is None:
-        return At(history.plan, "none" if history.plan is None else "closed", batches, *stored)
+        return At(history.plan, "none" if history.plan is None else "closed", batches, stored)
     plan = yield from taken(own, turn, plan)
-    return (yield from execute(own, turn, At(plan, "planned", batches, *stored)))
+    return (yield from executed(own, turn, At(plan, "planned", batches, stored)))
 
 
 def recover(turn: Turn, last: Ingest | None) -> Steps[Ingest | None]:
@@ -223,22 +220,37 @@ def cycle(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     if plan is not None:
         yield from record(turn, "plan", number, plan)
         ingests = Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
-        at = yield from execute(own, turn, replace(at, plan=plan, state="planned", ingests=ingests))
+        at = yield from executed(own, turn, replace(at, plan=plan, state="planned", ingests=ingests))
     if not (yield Wait()):
         message = "another driver closed the batch"
         raise Stop("LS503", message)
     return at
 
 
-def execute(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
-    """Publishes a plan's results, each table in one commit; nothing of it if a rule says so."""
-    plan = at.plan
-    assert plan is not None  # noqa: S101 - for mypy: who executes has a plan
-    if not (yield Evaluate(plan, at.stored, turn)):
-        return at
+def executed(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
+    """Executes the last plan; it stays open if a rule says so."""
+    assert at.plan is not None  # noqa: S101 - for mypy: who executes has a plan
+    published = yield from execute(own, turn, at.plan, at.stored)
+    return replace(at, state="executed") if published else at
+
+
+def execute(own: Pipeline, turn: Turn, plan: Plan, since: StoredState | None) -> Steps[bool]:
+    """Publishes a plan's results, each table in one commit; nothing of it if a rule says so.
+
+    Args:
+        own: its outputs are written in their order.
+        turn: who writes.
+        plan: as it is executed now.
+        since: what is stored of the cycles before.
+
+    Returns:
+        Whether it was published.
+    """
+    if not (yield Evaluate(plan, since, turn)):
+        return False
     for table in own.outputs:
         yield Append(table, (plan, own.fingerprint), decisions.of_output(table, plan), turn, decisions.fenced("output"))
-    return replace(at, state="executed")
+    return True
 
 
 def finish(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
@@ -248,49 +260,11 @@ def finish(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     number = at.plan.cycle
     yield Append(LEDGER, ("done", number, None), decisions.of_row("done", number), turn, decisions.fenced("done"))
     at = replace(at, state="closed")
-    if not own.remembers:
-        return at
-    slot = "state b" if at.slot == "state a" else "state a"
-    yield Overwrite(slot, number, turn)
-    yield from store(turn, "state", number, slot)
-    return replace(at, stored=number, slot=slot)
-
-
-def store(turn: Turn, kind: str, cycle: int, slot: str) -> Steps[None]:
-    """Says in the ledger where what nodes keep lies from now on."""
-    row = StoredState(cycle, "f", slot, 0, ())
-    yield Append(LEDGER, (kind, cycle, row), decisions.of_stored(kind, turn.epoch, cycle), turn, decisions.fenced(kind))
-
-
-def nothing_kept() -> Steps[tuple[int, str]]:
-    """A pipeline whose nodes keep nothing reads no state."""
-    yield from ()
-    return 0, ""
-
-
-def stand(turn: Turn, history: History) -> Steps[tuple[int, str]]:
-    """What a driver builds on: what was stored last, else the base, which it says before it looks once more."""
-    last = history.state
-    if last is None and history.trim is None:
-        return 0, ""
-    if last is not None and decisions.reaches(history.trim, last) and (yield Read("holds", (last.slot, last.cycle))):
-        return last.cycle, last.slot
-    while True:
-        history = yield Read(LEDGER)
-        base = history.base
-        if history.trim is None:
-            base = StoredState(0, "f", "", 0, ())
-        elif (
-            base is None
-            or not decisions.reaches(history.trim, base)
-            or not (yield Read("holds", (base.slot, base.cycle)))
-        ):
-            message = "what nodes keep is missing, and bronze is trimmed"
-            raise Stop("LS510", message)
-        yield from store(turn, "state", base.cycle, base.slot)
-        after = yield Read(LEDGER)
-        if decisions.holds_still(history, after):
-            return base.cycle, base.slot
+    return (
+        replace(at, stored=(yield from keeping.keep(turn, "state", number, own.meaning, at.stored)))
+        if own.remembers
+        else at
+    )
 
 
 def _never_cut(*_: object) -> Mapping[TopicPartition, Range]:
@@ -305,78 +279,3 @@ def record(turn: Turn, kind: str, number: int, row: Any) -> Steps[None]:
     if not decisions.is_own(written=written, there=there, mine=True):
         message = f"another driver wrote {kind} {number}"
         raise Stop("LS503", message)
-
-
-# --- maintenance and replay ----------------------------------------------------------------------------------------------
-
-
-def maintain(history: History, tables: tuple[Any, ...]) -> Steps[tuple[Turn, History]]:
-    """Becomes the only maintenance that may write, beside whichever driver there is.
-
-    Args:
-        history: what the ledger said before.
-        tables: those of `sealed`: the ledger alone, in which all that counts of a maintenance stands.
-    """
-    turn = Turn("maintain", decisions.next_epoch(history.maintenance))
-    yield from claim(turn)
-    yield Seal(tables, turn)
-    return turn, (yield Read(LEDGER, turn))
-
-
-def trim(own: Pipeline) -> Steps[None]:
-    """Trims bronze beside a running driver: base, `trim` row, deletes, `trimmed` row; a crash is finished by the next one."""
-    history = yield Read(LEDGER)
-    if not (yield from target_of(own, history)) and not decisions.unfinished(history):
-        return
-    turn, history = yield from maintain(history, decisions.sealed(LEDGER, (), ()))
-    target = yield from target_of(own, history)
-    if target:
-        if not own.remembers or (yield from based(turn, history, target)):
-            yield Append(
-                LEDGER, ("trim", target, target), decisions.of_row("trim", target), turn, decisions.fenced("trim")
-            )
-        history = yield Read(LEDGER)
-    target = decisions.unfinished(history)
-    if (
-        target
-        and (not own.remembers or decisions.may_delete(target, decisions.cycle_of(history.state)))
-        and (yield Delete(target))
-    ):
-        yield Append(
-            LEDGER, ("trimmed", target, target), decisions.of_row("trimmed", target), turn, decisions.fenced("trimmed")
-        )
-
-
-def target_of(own: Pipeline, history: History) -> Steps[int]:
-    """Up to which cycle may be trimmed what is not yet; 0: nothing."""
-    plans = yield Read("plans", decisions.cycle_of(history.trim))
-    stored = decisions.cycle_of(history.state) if own.remembers else history.done_cycle
-    return decisions.trim_target(plans, history.done_cycle, stored)
-
-
-def based(turn: Turn, history: History, target: int) -> Steps[bool]:
-    """Stores what nodes keep as of the target, before anything is deleted that it is made of; whether that was done."""
-    base = history.base
-    if base is not None and not (yield Read("holds", (base.slot, base.cycle))):
-        base = None
-    if base is None and history.trim is not None:
-        return False
-    yield Read("bronze", (decisions.cycle_of(base), target))
-    slot = "base b" if base is not None and base.slot == "base a" else "base a"
-    yield Overwrite(slot, target, turn)
-    yield from store(turn, "base", target, slot)
-    after = yield Read(LEDGER)  # a driver may have begun to build on the base before
-    return decisions.may_delete(target, decisions.cycle_of(after.state))
-
-
-def request() -> Steps[bool]:
-    """Asks for a new attempt at what is open in quarantine; whether it was this one that did."""
-    number = 0
-    while True:
-        newest = max((yield Read("requests")), default=0)
-        number = max(number, newest) + 1
-        if not (yield Read("open")):
-            return False
-        yield Append(REPLAYS, number, decisions.of_request(number), Turn("epoch", 0), fenced=False)
-        if (yield Read("landed", number)):
-            return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.publish.expectations import WRITTEN, Expecting
 from lakestreams.engine.runtime import folders
@@ -122,12 +123,20 @@ def execute(
     # what nothing of the plan can cause rows of is not evaluated for its counts either
     judged = {node.name: results.judged[node.name] for node in topology.nodes
               if node.name in results.judged and causes(plan, node)}  # fmt: skip
-    expecting.of_steps(judged, publisher.counting, plan, tally)
-    publisher.require_exact_partitions(topology)
-    for sink in topology.sinks:
-        if causes(plan, sink):  # else nothing can come out, and an empty append would cost a commit
-            publisher.table(sink)
-    publisher.quarantine(topology)
+    caused = [sink for sink in topology.sinks if causes(plan, sink)]  # an empty append would cost a commit
+    writes = [*(partial(publisher.table, sink) for sink in caused), partial(publisher.quarantine, topology)]
+    writing = iter(writes)
+
+    def hands(command: commands.Command) -> bool:
+        if isinstance(command, commands.Append):
+            next(writing)(command.transaction)
+        else:  # a rule that fails raises its own error
+            expecting.of_steps(judged, publisher.counting, plan, tally)
+            publisher.require_exact_partitions(topology)
+        return True
+
+    own = machines.Pipeline((), (*(sink.name for sink in caused), "quarantine"), plan.fingerprint)
+    commands.carry_out(machines.execute(own, ledger.turn, plan, None), hands)  # the inputs are made of what is stored
     for name, found in judged.items():
         if found.orphans is not None:
             orphans.publish(spark, ledger, name, found.orphans)
@@ -202,13 +211,13 @@ class _Publisher:
                 rows = self._newest.get(sink.name, self.results.outputs[sink.name])
                 folders.require_exact(sink, rows, self.ledger.lake.output(sink.name))
 
-    def table(self, sink: DeltaSink) -> None:
+    def table(self, sink: DeltaSink, known: commands.Transaction) -> None:
         """Writes an output's rows in one commit."""
         rows = self.results.outputs[sink.name]
         key = sinks.merged_by(sink, self.results.records[sink.name])
         if sink.mode == "merge":
             count = self.tally.of(sink.name).rows or 0
-            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, count)
+            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
         there = self.ledger.lake.output(sink.name)
@@ -217,7 +226,7 @@ class _Publisher:
             return there.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
 
         def write(observed: DataFrame) -> None:
-            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan)
+            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan, known)
 
         self.tally.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 
@@ -228,7 +237,7 @@ class _Publisher:
         kafka_sink.publish(self.spark, self.ledger, sink, observed.of(rows), target)
         self.tally.rows(sink.name, observed.counts() or {})
 
-    def quarantine(self, topology: Topology) -> None:
+    def quarantine(self, topology: Topology, known: commands.Transaction) -> None:
         """Writes what goes to quarantine in one commit."""
         rejected = [one for one in self.results.rejected if one.code != EXPECTATION or self._drops(one.node)]
         refused = quarantine.rows(self.spark, self.ledger, topology, self.plan, rejected)
@@ -249,7 +258,7 @@ class _Publisher:
             failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
                 fenced = self.ledger.fence(self.spark, observed)
-                table.append(fenced, *decisions.of_output("quarantine", self.plan).of(self.ledger.pipeline))
+                table.append(fenced, *known.of(self.ledger.pipeline))
             failpoint("quarantine.after")
 
         found = self._counted("quarantine", refused, counts, write, afterwards)

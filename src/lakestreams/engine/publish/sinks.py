@@ -14,7 +14,6 @@ from pyspark.sql.types import DataType, StructType
 
 from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.protocol import decisions
 from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.lake import OWNER, owned_by
 from lakestreams.engine.runtime.table import INDEXED
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.engine.ledger.plans import Plan
+    from lakestreams.engine.protocol.commands import Transaction
     from lakestreams.engine.runtime.lake import Lake
     from lakestreams.topology.endpoints import DeltaSink
 
@@ -94,6 +94,7 @@ def publish(
     rows: DataFrame,
     key: Sequence[str],
     plan: Plan,
+    known: Transaction,
     count: int = 0,
 ) -> None:
     """Writes a cycle's rows to an output.
@@ -105,6 +106,7 @@ def publish(
         ledger: of the running epoch.
         rows: as its table has them; of a merged one a row a key (`latest`), deletions of the kind `tombstone`.
         key: what says which row of a merged table it is (`merged_by`).
+        known: what Delta knows an append by.
         count: how many rows of a merged one there are.
 
     Raises:
@@ -120,7 +122,7 @@ def publish(
         if merges:
             table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
         else:
-            table.append(fenced, *decisions.of_output(sink.name, plan).of(ledger.pipeline))
+            table.append(fenced, *known.of(ledger.pipeline))
     failpoint("publish.after", sink.name)
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol import commands, upkeep
 from lakestreams.engine.replay.edits import Repair
 from lakestreams.engine.replay.quarantined import Filters, standing
 from lakestreams.engine.replay.requests import (
@@ -143,26 +143,37 @@ def _decide(spark: SparkSession, ledger: Ledger, selection: Selection, action: s
 def _append(
     spark: SparkSession, ledger: Ledger, topic: str, command: str, rows: Callable[[int, str], DataFrame]
 ) -> Request | None:
-    """Appends decisions under the next number that nobody else has; None if nothing is left to decide.
+    """Appends decisions under the next number that nobody else has; None if nothing is left to decide (`upkeep.request`).
 
     The number is the commit's transaction: of two commands at once, one is skipped, and decides anew over what the other
     one has left.
     """
-    number = 0
-    for _ in range(_TRIES):
-        own = table(ledger).read(spark).where(F.col("pipeline") == ledger.pipeline)
-        newest_number = own.agg(F.coalesce(F.max("request"), F.lit(0))).collect()[0][0]
-        number = max(number, newest_number) + 1
-        wanted = rows(number, topic)
-        if wanted.isEmpty():
-            return None
-        table(ledger).append(wanted, *decisions.of_request(number).of(ledger.pipeline))
-        mine = (F.col("command") == command) & (F.col("request") == number)
-        landed = table(ledger).read(spark).where((F.col("pipeline") == ledger.pipeline) & mine).count()
-        if landed:
-            return Request(number, topic, landed)
-    message = f"others decided on records of {ledger.pipeline} at the same moment"
-    raise NotInQuarantine(message, hint="run the command again")
+    landed: dict[int, int] = {}  # number to rows
+
+    def own() -> DataFrame:
+        return table(ledger).read(spark).where(F.col("pipeline") == ledger.pipeline)
+
+    def hands(command_of: commands.Command) -> Any:
+        match command_of:
+            case commands.Read("requests"):
+                if len(landed) == _TRIES:
+                    message = f"others decided on records of {ledger.pipeline} at the same moment"
+                    raise NotInQuarantine(message, hint="run the command again")
+                return [own().agg(F.coalesce(F.max("request"), F.lit(0))).collect()[0][0]]
+            case commands.Read("open"):
+                return not rows(0, topic).isEmpty()
+            case commands.Append(row=number, transaction=known):
+                return table(ledger).append(rows(number, topic), *known.of(ledger.pipeline))
+            case commands.Read("landed", number):
+                mine = (F.col("command") == command) & (F.col("request") == number)
+                landed[number] = own().where(mine).count()
+                return landed[number]
+        return None
+
+    if not commands.carry_out(upkeep.request(), hands):
+        return None
+    number, count = max(landed.items())
+    return Request(number, topic, count)
 
 
 def _nothing(spark: SparkSession, ledger: Ledger, selection: Selection, action: str) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol import commands, decisions, keeping
+from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.state import policy as pace
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.held import Held
@@ -53,48 +54,40 @@ class OfNodes:
         self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
 
     def _standing(self, history: History) -> StoredState | None:
-        """What can be built on: what was stored last, else the base; None where nothing was ever stored.
-
-        Maintenance beside this run trims up to what the newest `state` row has and no further. So whatever else is
-        built on is said there first, and only then it is looked once more whether that still holds.
-        """
-        last = history.state
-        if last is None and history.trim is None:
-            return None
-        if decisions.reaches(history.trim, last) and state.there(self.spark, self.ledger, last, self.fingerprint):
-            return last
-        while True:
-            history = self.ledger.history(self.spark)
-            found = self._base(history)
-            self.ledger.record_state(self.spark, found)
-            after = self.ledger.history(self.spark)
-            if decisions.holds_still(history, after):
-                return found
-
-    def _base(self, history: History) -> StoredState:
-        """The base, or the beginning where nothing is trimmed.
+        """What can be built on (`keeping.stand`).
 
         Raises:
-            BronzeTrimmed: if the base is missing or of another topology or configuration.
+            BronzeTrimmed: if the base is needed, and missing or of another topology or configuration.
         """
-        if history.trim is None:
-            return StoredState(0, self.fingerprint, "", 0, ())
+        newest = history
+
+        def hands(command: commands.Command) -> Any:
+            nonlocal newest
+            match command:
+                case commands.Read("holds", stored):
+                    return state.there(self.spark, self.ledger, stored, self.fingerprint)
+                case commands.Append():
+                    return self.ledger.append_stored(self.spark, command)
+                case _:
+                    newest = self.ledger.history(self.spark)
+                    return newest
+
+        try:
+            return commands.carry_out(keeping.stand(self.ledger.turn, history, self.fingerprint), hands)
+        except commands.Stop as stop:
+            raise self._missing(newest) from stop
+
+    def _missing(self, history: History) -> BronzeTrimmed:
         base = history.base
-        if (
-            base is not None
-            and decisions.reaches(history.trim, base)
-            and state.there(self.spark, self.ledger, base, self.fingerprint)
-        ):
-            return base
         what = "is missing" if base is None or base.fingerprint == self.fingerprint else "is of another configuration"
         message = (
-            f"the state of {self.topology.name} up to cycle {history.trim.cycle} {what}, and cannot be computed again: "
-            "bronze is trimmed up to that cycle"
+            f"the state of {self.topology.name} up to cycle {decisions.cycle_of(history.trim)} {what}, and cannot be "
+            "computed again: bronze is trimmed up to that cycle"
         )
         hint = (
             "run the earlier configuration, or give the changed pipeline a new name, to read Kafka again from the start"
         )
-        raise BronzeTrimmed(message, hint)
+        return BronzeTrimmed(message, hint)
 
     def inputs(self, plan: Plan) -> Inputs:
         """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due."""
@@ -126,7 +119,21 @@ class OfNodes:
         if self._kept is None or not self.tail or self._kept[0] != self.tail[-1].cycle:
             return []
         cycle, kept = self._kept
-        self.stored = state.store(self.spark, self.ledger, kept, cycle, self.fingerprint, self.stored)
+
+        def hands(command: commands.Command) -> Any:
+            match command:
+                case commands.Overwrite(stored):
+                    failpoint("state.before")
+                    written = state.write(self.spark, self.ledger, kept, stored)
+                    failpoint("state.written")
+                    return written
+                case commands.Append():
+                    self.ledger.append_stored(self.spark, command)
+                    failpoint("state.after")
+            return None
+
+        steps = keeping.keep(self.ledger.turn, "state", cycle, self.fingerprint, self.stored)
+        self.stored = commands.carry_out(steps, hands)
         self.tail, self._again, self._kept = [], 0, None
         self._held.release()
         return [("state", self.stored.rows)]

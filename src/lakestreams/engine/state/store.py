@@ -20,7 +20,6 @@ from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import StoredState
 from lakestreams.engine.runtime.commits import holds
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.lake import plain
 from lakestreams.engine.runtime.parallel import side_by_side
 from lakestreams.engine.runtime.table import INDEXED, Table
@@ -29,8 +28,6 @@ from lakestreams.engine.runtime.write_metrics import Observed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SLOTS: Final = ("a", "b")
-BASES: Final = ("base_a", "base_b")
 _ROWS: Final = "rows"
 _PROPERTIES: Final = {INDEXED: "0"}  # nobody skips files of it; each column costs
 
@@ -56,31 +53,16 @@ def load(spark: SparkSession, ledger: Ledger, stored: StoredState) -> dict[str, 
     return found
 
 
-def store(
-    spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerprint: str, before: StoredState | None
-) -> StoredState:
-    """Writes what the nodes keep into the slot that is not valid, and then says so.
+def write(spark: SparkSession, ledger: Ledger, kept: Frames, stored: StoredState) -> StoredState:
+    """Overwrites a slot, which nobody reads: as it is stored now.
 
     Args:
         ledger: of the running epoch.
         kept: what the nodes keep as of the end of the cycle.
-        cycle: the cycle, which is finished.
-        fingerprint: of topology and configuration.
-        before: what is valid until then.
+        stored: as of which cycle, and in which slot.
     """
-    slot = SLOTS[0] if before is None or before.slot == SLOTS[1] else SLOTS[1]
-    failpoint("state.before")
-    stored = write(spark, ledger, kept, cycle, fingerprint, slot)
-    failpoint("state.written")
-    ledger.record_state(spark, stored)
-    failpoint("state.after")
-    return stored
-
-
-def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerprint: str, slot: str) -> StoredState:
-    """Overwrites a slot, which nobody reads."""
+    cycle, slot = stored.cycle, stored.slot
     frames = tuple((node, name) for node, sides in kept.items() for name in sides)
-    stored = StoredState(cycle, fingerprint, slot, 0, frames, marked=True)
 
     def overwrite(place: tuple[str, str]) -> int:
         node, name = place
@@ -94,7 +76,7 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, cycle: int, fingerp
         return target.read(spark).count() if counts is None else counts[_ROWS]
 
     rows = sum(side_by_side(spark, [partial(overwrite, one) for one in frames]))
-    return replace(stored, rows=rows)
+    return replace(stored, rows=rows, frames=frames)
 
 
 def table(ledger: Ledger, node: str, name: str, slot: str) -> Table:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ledger import fence
-from lakestreams.engine.protocol import commands, decisions, machines
+from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.parallel import side_by_side
 from lakestreams.errors import Fenced
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Claiming:
-    """The hands of `machines.claim`, `machines.take_over` and `machines.maintain`.
+    """The hands of `machines.claim` and `machines.take_over`, and of the claim of `upkeep.trim`.
 
     Attributes:
         spark: the session.
@@ -62,27 +62,14 @@ class Claiming:
         _, history = self._carried_out(machines.take_over(history, tables))
         return history
 
-    def maintain(self, history: History) -> History:
-        """Becomes the only maintenance that may write: what the ledger says, to which no older maintenance adds.
-
-        Args:
-            history: what it said before.
-
-        Raises:
-            Fenced: if another maintenance claimed the same epoch at the same time.
-        """
-        last = history.maintenance or fence.newest(self.spark, self.ledger.lake, self.ledger.pipeline, "maintain")
-        steps = machines.maintain(replace(history, maintenance=last), decisions.sealed(self.ledger.table, (), ()))
-        _, history = self._carried_out(steps)
-        return history
-
     def _carried_out(self, steps: commands.Steps[Any]) -> Any:
         try:
-            return commands.carry_out(steps, self._hands)
+            return commands.carry_out(steps, self.hands)
         except commands.Stop as stop:
-            raise Fenced(self._beaten()) from stop
+            raise Fenced(self.beaten()) from stop
 
-    def _hands(self, command: commands.Command) -> Any:
+    def hands(self, command: commands.Command) -> Any:
+        """Does what a command says, and gives the answer."""
         match command:
             case commands.Append(turn=turn):
                 self.ledger = replace(self.ledger, role=turn.role, epoch=turn.epoch)
@@ -103,7 +90,8 @@ class Claiming:
                 return self.ledger.history(self.spark)
         return None
 
-    def _beaten(self) -> str:
+    def beaten(self) -> str:
+        """What to tell of a claim that is not ours."""
         name = self.ledger.pipeline
         if self.ledger.role == "maintain":
             return f"another maintenance of pipeline {name} began at the same moment"

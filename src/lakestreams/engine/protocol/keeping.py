@@ -1,0 +1,60 @@
+"""What nodes keep of the past: stored where nothing valid lies, said in the ledger, and found again (decisions 0012, 0015).
+
+Carried out by a driver (`engine.state.past_of_nodes`) and by maintenance (`maintenance.trimming`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lakestreams.engine.ledger.plans import History, StoredState
+from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol.commands import LEDGER, Append, Overwrite, Read, Steps, Stop, Turn
+
+Kept = Literal["state", "base"]
+
+
+def keep(turn: Turn, kind: Kept, cycle: int, meaning: str, since: StoredState | None) -> Steps[StoredState]:
+    """Stores what nodes keep as of a finished cycle where nothing valid lies, and then says so.
+
+    Args:
+        turn: who writes.
+        kind: `state` of a driver, `base` of maintenance.
+        cycle: as of its end.
+        meaning: the fingerprint of what decides what they keep.
+        since: what is valid until then, of which it is made.
+    """
+    place = StoredState(cycle, meaning, decisions.free_slot(kind, since), 0, (), marked=True)
+    stored: StoredState = yield Overwrite(place, since, turn)
+    yield from say(turn, kind, stored)
+    return stored
+
+
+def say(turn: Turn, kind: Kept, stored: StoredState) -> Steps[None]:
+    """Says in the ledger where what nodes keep lies from now on."""
+    known = decisions.of_stored(kind, turn.epoch, stored.cycle)
+    yield Append(LEDGER, (kind, stored.cycle, stored), known, turn, decisions.fenced(kind))
+
+
+def stand(turn: Turn, history: History, meaning: str) -> Steps[StoredState | None]:
+    """What a driver builds on: what was stored last, else the base; None where nothing was ever stored.
+
+    Maintenance beside it trims up to what the newest `state` row has and no further. So whatever else is built on is said
+    there first, and only then it is looked once more whether that still holds.
+    """
+    last = history.state
+    if last is None and history.trim is None:
+        return None
+    if decisions.reaches(history.trim, last) and (yield Read("holds", last)):
+        return last
+    while True:
+        history = yield Read(LEDGER)
+        base = history.base if history.trim is not None else StoredState(0, meaning, "", 0, ())
+        if history.trim is not None and not (decisions.reaches(history.trim, base) and (yield Read("holds", base))):
+            message = "what nodes keep is missing, and bronze is trimmed"
+            raise Stop("LS510", message)
+        assert base is not None  # noqa: S101 - for mypy: it reaches, or is the beginning
+        yield from say(turn, "state", base)
+        after = yield Read(LEDGER)
+        if decisions.holds_still(history, after):
+            return base
