@@ -152,23 +152,16 @@ FILES = (
 CONNECTIONS = (
     Run("nobody-there", "LS301 BROKER_UNREACHABLE", servers="127.0.0.1:9"),
     Run("wrong-password", r"LS306(?s:.*)SaslAuthenticationException", options=changed("secret://kafka/password", "secret://kafka/wrong")),
-    Run("wrong-mechanism", r"LS306(?s:.*)UnsupportedSaslMechanismException", options=changed("mechanism: PLAIN", "mechanism: SCRAM-SHA-512")
-        .replace(PLAIN, "org.apache.kafka.common.security.scram.ScramLoginModule")),
-    Run("listener-without-sasl", r"LS306(?s:.*)IllegalSaslStateException", servers="plaintext"),
-    Run("class-that-is-not-there", r"LS306(?s:.*)No LoginModule found", options=changed(PLAIN, f"kafkashaded.{PLAIN}")),
     Run("truststore-that-is-none", r"LS306(?s:.*)Failed to load SSL keystore",
         options=changed("SASL_PLAINTEXT", "SASL_SSL").replace("    ssl.keystore.key: secret://kafka/key\n", "") +
         "    ssl.truststore.location: {sources}\n    ssl.truststore.password: secret://kafka/truststore\n"),
 )  # fmt: skip
 RIGHTS = (
-    Run("right-to-see", f"LS307(?s:.*){BEACON}-unseen", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-unseen"),)),
     Run("right-to-read", f"LS307(?s:.*){BEACON}-unread", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-unread"),)),
     Run("right-to-write", "LS305(?s:.*)TopicAuthorizationException", change=((f"{BEACON}-enriched:", f"{BEACON}-unwritten:"),)),
 )  # fmt: skip
 DATA = (
     Run("unknown-topic", f"topic {BEACON}-nowhere does not exist", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-nowhere"),)),
-    Run("unequal-partitions", "LS104", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-three"),)),
-    Run("other-columns", "LS512(?s:.*)enriched", change=(("region: coalesce", "other: coalesce"),), lake="success"),
     Run("expectation", "LS402", change=(("kind: stream", "kind: stream\n    expect_or_fail: {long: seconds > 1000}"),)),
     Run("in-doubt", "failpoint kafka.after", environment={"LAKESTREAMS_FAILPOINT": "kafka.after:1:raise"}),
     Run("other-configuration", "LS504", change=(("kind: stream", "kind: stream\n    expect_or_drop: {long: seconds > 1}"),), lake="in-doubt"),
@@ -180,6 +173,13 @@ LONGER = (
     command("check", "check {pipeline} --root {root} --explain --json", f"{BEACON}-views"),
     command("verify", "verify {pipeline} --root {root} --json", '"ok": true'),
     command("why", "why {pipeline} --root {root} --key alice", f"{BEACON}-page"),
+    Run("wrong-mechanism", r"LS306(?s:.*)UnsupportedSaslMechanismException", options=changed("mechanism: PLAIN", "mechanism: SCRAM-SHA-512")
+        .replace(PLAIN, "org.apache.kafka.common.security.scram.ScramLoginModule")),
+    Run("listener-without-sasl", r"LS306(?s:.*)IllegalSaslStateException", servers="plaintext"),
+    Run("class-that-is-not-there", r"LS306(?s:.*)No LoginModule found", options=changed(PLAIN, f"kafkashaded.{PLAIN}")),
+    Run("right-to-see", f"LS307(?s:.*){BEACON}-unseen", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-unseen"),)),
+    Run("unequal-partitions", "LS104", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-three"),)),
+    Run("other-columns", "LS512(?s:.*)enriched", change=(("region: coalesce", "other: coalesce"),), lake="success"),
     Run("unreadable-records", "LS401", change=(
         ("page string, seconds int", "page int, seconds int"), (f"{BEACON}-views", f"{BEACON}-many"))),
     Run("unreadable-records-are-kept", "3 of them unreadable", 0, change=(("page string, seconds int", "page int, seconds int"),)),

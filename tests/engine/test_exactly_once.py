@@ -465,7 +465,7 @@ KILLS = [
     for job in JOBS
     for number in range(20)
 ]
-IN_A_ROW = {0: 2}  # each of the driver that goes on where the last one was killed
+IN_A_ROW = {1: 2}  # each of the driver that goes on where the last one was killed
 
 
 @pytest.mark.crash
