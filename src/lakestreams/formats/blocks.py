@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,13 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestreams.formats.cells import cells
-from lakestreams.formats.decoding import Decoded, one_by_one, put_together, structs
+from lakestreams.formats.decoding import Decoded, behind_each_other, one_by_one, pieces, put_together, structs
 from lakestreams.formats.objects import Objects
 from lakestreams.formats.skeletons import Lines, Skeleton, Slot, Values, groups
 
 _FEW: Final = 64  # records: so many are read exactly as quickly
-_PIECE_BYTES: Final = 8 << 20  # of records that are looked at together; their quotes take eight times as much at most
-_PIECE_ROWS: Final = 50_000
 _SKELETONS: Final = 12  # that are tried for an array of records
 
 
@@ -35,10 +32,7 @@ class Blocks:
     def decode(self, raw: Any) -> Decoded:
         """Reads every record, by its skeleton where that surely says the same."""
         raw = raw.cast(pa.binary())
-        pieces = [self._piece(one) for one in _pieces(raw)]
-        if len(pieces) == 1:
-            return pieces[0]
-        return Decoded(*(pa.concat_arrays([getattr(one, part) for one in pieces]) for part in Decoded._fields))
+        return behind_each_other([self._piece(one) for one in pieces(raw)])
 
     def _piece(self, raw: Any) -> Decoded:
         if len(raw) <= _FEW:
@@ -109,15 +103,6 @@ class Blocks:
             columns = [one.take(pa.array(kept)) for one in columns]
         made = structs(self._fields, columns, np.zeros(len(kept), bool))
         return Decoded(made, pa.nulls(len(kept), pa.string())), kept
-
-
-def _pieces(raw: Any) -> Iterator[Any]:
-    """Slices of so many records that what is noted of them takes little."""
-    lengths = pc.fill_null(pc.binary_length(raw), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    number = np.maximum(np.cumsum(lengths) // _PIECE_BYTES, np.arange(len(raw)) // _PIECE_ROWS)
-    cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(raw)]
-    for start, end in itertools.pairwise(cuts):
-        yield raw.slice(start, end - start)
 
 
 __all__ = ["Blocks"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,11 @@ _TYPES = {
     "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
 }  # fmt: skip
+
+_PIECE_BYTES: Final = (
+    8 << 20
+)  # of records that are looked at together; of JSON their quotes take eight times as much at most
+_PIECE_ROWS: Final = 50_000
 
 
 class Decoded(NamedTuple):
@@ -76,6 +82,33 @@ def structs(fields: Sequence[Field], columns: Sequence[Any], null: Any) -> Any:
     if not len(mask):
         return pa.array([], struct_type(fields))
     return pa.StructArray.from_arrays(list(columns), fields=list(struct_type(fields)), mask=mask)
+
+
+def bytes_of(raw: Any) -> tuple[Any, Any]:
+    """Where each record of an array begins and the last one ends, and their bytes."""
+    _, offsets, data = raw.buffers()
+    kind = np.int64 if pa.types.is_large_binary(raw.type) else np.int32
+    if offsets is None or not len(raw):
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    places = np.frombuffer(offsets, kind)[raw.offset : raw.offset + len(raw) + 1].astype(np.int64)
+    found = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[places[0] : places[-1]]
+    return places - places[0], found
+
+
+def pieces(raw: Any) -> Iterator[Any]:
+    """Slices of so many records that what is noted of them takes little."""
+    lengths = pc.fill_null(pc.binary_length(raw), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    number = np.maximum(np.cumsum(lengths) // _PIECE_BYTES, np.arange(len(raw)) // _PIECE_ROWS)
+    cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(raw)]
+    for start, end in itertools.pairwise(cuts):
+        yield raw.slice(start, end - start)
+
+
+def behind_each_other(parts: Sequence[Decoded]) -> Decoded:
+    """The records of several pieces, at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Decoded(*(pa.concat_arrays([getattr(one, name) for one in parts]) for name in Decoded._fields))
 
 
 def put_together(parts: Sequence[tuple[Any, Decoded]], size: int) -> Decoded:
@@ -142,9 +175,12 @@ def number_column(fields: Sequence[Field], raw: Any, size: int, word: str) -> De
 __all__ = [
     "Decoded",
     "arrow_type",
+    "behind_each_other",
     "behind_prefix",
+    "bytes_of",
     "number_column",
     "one_by_one",
+    "pieces",
     "put_together",
     "read_batches",
     "struct_type",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ from lakestreams.formats.avro import columns
 from lakestreams.formats.avro.cursor import Cursor, Numbers
 from lakestreams.formats.avro.resolution import Reader, Unresolvable, reader_of
 from lakestreams.formats.avro.schema import Record, Type
-from lakestreams.formats.decoding import Decoded, struct_type
+from lakestreams.formats.decoding import Decoded, bytes_of, struct_type
 from lakestreams.formats.writers import AVRO, LARGEST_ID, PREFIX, UNFRAMED, UnknownIds, unknown
 
 
@@ -50,7 +49,7 @@ class Decoder:
         Raises:
             UnknownIds: if a record refers to a schema that this decoder was not told of.
         """
-        offsets, data = _buffers(raw)
+        offsets, data = bytes_of(raw)
         starts, ends = offsets[:-1], offsets[1:]
         cursor = Cursor(data, starts, ends)
         there = np.flatnonzero(raw.is_valid().to_numpy(zero_copy_only=False))
@@ -112,17 +111,6 @@ def _reader(number: int | None, written: Type | str | None, read: Type) -> Reade
 
 def _unknown(number: int | None) -> str:
     return unknown(number, AVRO)
-
-
-def _buffers(raw: pa.Array) -> tuple[Numbers, Any]:
-    """Where each record begins and the last one ends, and the bytes."""
-    _, offsets, data = raw.buffers()
-    kind = np.int64 if pa.types.is_large_binary(raw.type) else np.int32
-    if offsets is None or not len(raw):
-        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
-    places = np.frombuffer(offsets, kind)[raw.offset : raw.offset + len(raw) + 1].astype(np.int64)
-    found = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[places[0] : places[-1]]
-    return places - places[0], found
 
 
 __all__ = ["LARGEST_ID", "PREFIX", "Decoder", "UnknownIds"]

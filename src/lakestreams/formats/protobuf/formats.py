@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from lakestreams.formats.decoding import Decoded
+    from lakestreams.formats.framing import Frames
+    from lakestreams.formats.protobuf.blocks import Blocks
 
 Names: TypeAlias = "Mapping[tuple[int, ...], str]"
 """Messages of a writer's schema by their places: in the file, then in the outer message."""
@@ -126,7 +128,10 @@ class Protobuf(ProtobufFormat):
         """Reads each record by the declared message."""
         from lakestreams.formats.decoding import one_by_one  # noqa: PLC0415 - declaring needs no Arrow
 
-        return one_by_one(self.fields, partial(_read, reader(self.type)), raw)
+        def exactly(some: Any, _places: Any) -> Decoded:
+            return one_by_one(self.fields, partial(_read, reader(self.type)), some)
+
+        return blocks(self.type).decode(raw, exactly)
 
     def _prefix(self, number: int = 0) -> bytes:
         del number
@@ -202,21 +207,26 @@ class RegistryProtobuf(ProtobufFormat):
 
         known = dict(self._known) if self._known or self._strict else {TEST_ID: self._own}  # type: ignore[attr-defined]
         found = frames(raw, known, PROTOBUF, strict=self._strict)
-        ids = iter([number for number in found.ids if number is not None])
         tables = {
             number: one if isinstance(one, str) else dict(one) for number, one in known.items() if one is not None
         }
         read = reader(self.type)
 
-        def behind(body: bytes) -> Row:
-            number = next(ids)
-            try:
-                at = _placed(body, number, tables[number], self.type)
-            except Bad as error:
-                return None, error.said
-            return _read(read, body[at:])
+        def exactly(some: Any, places: Any) -> Decoded:
+            ids = iter([number for place in places if (number := found.ids[place]) is not None])
 
-        return found.with_errors(one_by_one(self.fields, behind, found.bodies))
+            def behind(body: bytes) -> Row:
+                number = next(ids)
+                try:
+                    at = _placed(body, number, tables[number], self.type)
+                except Bad as error:
+                    return None, error.said
+                return _read(read, body[at:])
+
+            return one_by_one(self.fields, behind, some)
+
+        first = [number for number, names in tables.items() if _is_first(names, self.type)]
+        return found.with_errors(blocks(self.type).decode(found.bodies, exactly, _behind_zero(found, first)))
 
     def _prefix(self, number: int = 0) -> bytes:
         own: dict[str, tuple[int, ...]] = {name: path for path, name in self._own}  # type: ignore[attr-defined]
@@ -254,6 +264,22 @@ def _placed(body: bytes, number: int, names: Names | str, declared: Message) -> 
     return at
 
 
+def _is_first(names: Names | str, declared: Message) -> bool:
+    """Whether the declared message is the first one of a writer's schema."""
+    return not isinstance(names, str) and names.get((0,), "").rpartition(".")[2] == declared.short
+
+
+def _behind_zero(found: Frames, first: Sequence[int]) -> Any:
+    """Where records begin whose message is the first one of its schema, which one zero says; -1 for all others."""
+    import numpy as np  # noqa: PLC0415 - declaring needs no NumPy
+
+    from lakestreams.formats.protobuf.spans import side_by_side  # noqa: PLC0415 - as above
+
+    data, start, end = side_by_side(found.bodies)
+    ids = np.array([-1 if number is None else number for number in found.ids], np.int64)
+    return np.where(np.isin(ids, first) & (end > start) & (data[start] == 0), 1, -1)
+
+
 def _indexes(body: bytes) -> tuple[tuple[int, ...], int]:
     """The place of a message: how many numbers, then those; 0 for the first message. All in zigzag."""
     count, at = number_at(body, 0, len(body))
@@ -280,6 +306,14 @@ def _read(one: Reader, raw: bytes) -> Row:
 def reader(message: Message) -> Reader:
     """What reads records; in a Python worker of Spark it is made once for many batches."""
     return Reader(message)
+
+
+@lru_cache(maxsize=64)
+def blocks(message: Message) -> Blocks:
+    """What reads many records at once; made once, too."""
+    from lakestreams.formats.protobuf.blocks import Blocks  # noqa: PLC0415 - declaring needs no Arrow
+
+    return Blocks(message, fields_of(message))
 
 
 @lru_cache(maxsize=64)

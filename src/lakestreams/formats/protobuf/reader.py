@@ -18,7 +18,7 @@ One: TypeAlias = "Callable[[bytes, int, int], tuple[Any, int]]"
 Make: TypeAlias = "Callable[[Any], Any]"
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_SECONDS: Final = (-62_135_596_800, 253_402_300_799)  # of the years 1 to 9999
+SECONDS: Final = (-62_135_596_800, 253_402_300_799)  # of the years 1 to 9999
 _NANOS: Final = 10**9
 _ZEROS: Final = {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": 0.0}
 
@@ -80,7 +80,7 @@ class _Field:
         self._whole = _whole(member.type) if self._is_message else None
         self._entry = _Entry(member) if member.key is not None else None
         self._one = None if self._is_message or self._entry is not None else _one_of(member.type)
-        self._absent = _absent(member)
+        self._absent = absent(member)
         self._others: tuple[int, ...] | None = None
 
     def others(self, fields: dict[int, _Field]) -> tuple[int, ...]:
@@ -151,14 +151,14 @@ class _Entry:
         return text, self._whole(b"") if value is None and self._whole is not None else value
 
 
-def _absent(member: Member) -> Any:
+def absent(member: Member) -> Any:
     """The column of a field that is not there."""
     if member.default is not None:
         return Decimal(member.default) if member.type in ("uint64", "fixed64") else member.default  # type: ignore[arg-type]
     if member.has_presence or isinstance(member.type, Message):
         return None
     if isinstance(member.type, Enum):
-        return _name(dict(member.type.names), 0)
+        return name_of(dict(member.type.names), 0)
     return _ZEROS.get(member.type, Decimal(0) if member.type in ("uint64", "fixed64") else 0)
 
 
@@ -199,12 +199,12 @@ def _enum(names: dict[int, str]) -> One:
 
     def read(data: bytes, at: int, end: int) -> tuple[Any, int]:
         number, at = varint(data, at, end)
-        return _name(names, judge(number)), at
+        return name_of(names, judge(number)), at
 
     return read
 
 
-def _name(names: dict[int, str], number: int) -> str:
+def name_of(names: dict[int, str], number: int) -> str:
     """The name of a number; one without a name is its digits, which no name begins with."""
     return names.get(number, str(number))
 
@@ -238,7 +238,7 @@ def _whole(message: Type) -> Make:
 
 def _timestamp(found: dict[str, Any]) -> dt.datetime:
     seconds, nanos = found["seconds"], found["nanos"]
-    if not _SECONDS[0] <= seconds <= _SECONDS[1] or not 0 <= nanos < _NANOS:
+    if not SECONDS[0] <= seconds <= SECONDS[1] or not 0 <= nanos < _NANOS:
         raise Bad(f"{seconds} s and {nanos} ns are no time of a year 1 to 9999")
     if nanos % 1000:
         raise Bad(f"{nanos} ns are no whole microseconds")
@@ -252,4 +252,4 @@ def _date(found: dict[str, Any]) -> dt.date:
         raise Bad(f"{found['year']}-{found['month']}-{found['day']} is no day of a year 1 to 9999") from None
 
 
-__all__ = ["Reader"]
+__all__ = ["SECONDS", "Reader", "absent", "name_of"]
