@@ -19,7 +19,7 @@ LAYERS = (
     ("errors",),
     ("formats", "kafka"),
     ("local", "registry", "topology"),
-    ("api", "expressions", "operators", "partitioning", "report"),
+    ("api", "expressions", "infer", "operators", "partitioning", "report"),
     ("config", "expectations"),
     ("evaluate",),
     ("engine",),

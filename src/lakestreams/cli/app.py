@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from lakestreams.cli.command import command
+from lakestreams.cli.infer_app import infer
 from lakestreams.cli.local_app import app as local
 from lakestreams.cli.options import (
     Broker,
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.add_typer(local, name="local")
 app.add_typer(quarantine, name="quarantine")
 app.add_typer(registry, name="registry")
+app.command()(infer)
 
 
 @app.callback()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.api.builder import StreamsBuilder
 from lakestreams.config import models, schema_files
+from lakestreams.config.kafka import kafka_faults, kafka_of, without_kafka
 from lakestreams.config.load import Document, KeyPath, read
 from lakestreams.config.outputs import declare_output
 from lakestreams.config.python import topology_of
@@ -20,10 +21,9 @@ from lakestreams.config.steps import declare_step
 from lakestreams.config.topics import declare_topic
 from lakestreams.config.validate import validate
 from lakestreams.config.wording import placed
-from lakestreams.errors import ConfigInvalid, KafkaOptionRefused, LakestreamsError, NoOutput, TopologyInvalid
+from lakestreams.errors import LakestreamsError, NoOutput, TopologyInvalid
 from lakestreams.errors.places import FilePlace
 from lakestreams.expressions.environment import References
-from lakestreams.kafka import option_faults
 from lakestreams.kafka.options import KafkaOptions
 from lakestreams.registry.options import RegistryOptions
 from lakestreams.topology.durations import to_ms
@@ -106,9 +106,9 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
         raise TopologyInvalid(faults)
     sources, pipeline = (document for document in documents if document is not None)
     sources_file, pipeline_file, topology = compiled(sources, pipeline)
-    faults.extend(_kafka_faults(sources))
+    faults.extend(kafka_faults(sources))
     settings = _settings(pipeline_file.settings, pipeline) if pipeline_file is not None else Settings()
-    faults.extend(_without_kafka(topology, sources))
+    faults.extend(without_kafka(topology, sources))
     faults.extend(without_registry(topology, sources))
     registry = registry_of(sources_file.registry if sources_file is not None else None, sources)
     faults = _in_order([*faults, *sources.faults, *pipeline.faults])
@@ -117,7 +117,7 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
         raise TopologyInvalid(faults, name)
     return Pipeline(
         topology=topology,
-        kafka=_kafka(sources_file.kafka, sources),
+        kafka=kafka_of(sources_file.kafka, sources),
         settings=settings,
         text=_canonical(sources, pipeline),
         meaning=_meaning(sources, pipeline, topology),
@@ -226,61 +226,6 @@ def _with_digests(
 
 def _as_text(content: object, *, sort_keys: bool = False) -> str:
     return json.dumps(content, sort_keys=sort_keys, ensure_ascii=False, separators=(",", ":"))
-
-
-# --- Kafka's options -----------------------------------------------------------------------------------------------
-
-
-def _kafka(spec: models.KafkaSpec | None, sources: Document) -> KafkaOptions:
-    if spec is None:
-        return KafkaOptions(None)
-    options = _options(sources.data)
-    return KafkaOptions(spec.bootstrap_servers, options, spec.service_credential, spec.service_credential_scope)
-
-
-def _options(data: Mapping[str, Any]) -> dict[str, str]:
-    """The options as Kafka writes them; values that are no plain values are left to the model's faults."""
-    section = data.get("kafka")
-    options = section.get("options") if isinstance(section, Mapping) else None
-    if not isinstance(options, Mapping):
-        return {}
-    plain = {str(name): value for name, value in options.items() if isinstance(value, str | int | bool)}
-    return {name: models.json_text(value) for name, value in plain.items()}
-
-
-def _kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
-    """The faults of the options, one by one, each with its line."""
-    section = sources.data.get("kafka")
-    given = section if isinstance(section, Mapping) else {}
-    servers = given.get("bootstrap_servers")
-    if isinstance(servers, str) and "${" not in servers:
-        yield from _placed(option_faults.server_faults(servers), sources, ("kafka", "bootstrap_servers"))
-    name, scope = (given.get(key) for key in ("service_credential", "service_credential_scope"))
-    # what is no text, or not in the environment, is a fault that is told already
-    if all(one is None or (isinstance(one, str) and "${" not in one) for one in (name, scope)):
-        for key, fault in option_faults.credential_faults(name, scope):
-            yield from _placed([fault], sources, ("kafka", key))
-    options = _options(sources.data)
-    alone = [
-        (option, fault) for option, value in options.items() for fault in option_faults.option_faults(option, value)
-    ]
-    for option, fault in alone or option_faults.together_faults(options, name):
-        yield from _placed([fault], sources, ("kafka", "options", option))
-
-
-def _without_kafka(topology: Topology | None, sources: Document) -> Iterator[LakestreamsError]:
-    """The one fault of a pipeline that reads topics without being told where."""
-    topics = [source.name for source in topology.sources if source.delta is None] if topology else []
-    if topics and "kafka" not in sources.data:
-        message = f"the key 'kafka' is missing: {topics[0]} is a topic"
-        hint = "kafka: {bootstrap_servers: host:port}, or delta: in place of the topic"
-        yield ConfigInvalid(message, hint=hint, where=sources.where())
-
-
-def _placed(faults: list[LakestreamsError], document: Document, path: KeyPath) -> Iterator[LakestreamsError]:
-    for fault in faults:
-        # the option's name is part of the message already
-        yield KafkaOptionRefused(fault.message, hint=fault.hint, where=document.where(path).line_alone)
 
 
 # --- the topology --------------------------------------------------------------------------------------------------

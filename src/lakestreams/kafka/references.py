@@ -87,8 +87,8 @@ def secret_variable(scope: str, key: str) -> str:
 
 def resolve_on_databricks(scope: str, key: str) -> str | None:
     """The secret from the workspace's scope; None where there is none, or where it may not be read."""
-    runtime = importlib.import_module("databricks.sdk.runtime")
     try:
+        runtime = importlib.import_module("databricks.sdk.runtime")  # signs in when it is imported
         return str(runtime.dbutils.secrets.get(scope, key))
     except Exception:  # noqa: BLE001 - dbutils raises JVM and SDK errors of many types, some with the request in them
         return None

@@ -1,0 +1,137 @@
+"""A source as it could be declared: the lines for the sources' file, and why they are so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from lakestreams.infer.sides import Column, Schemas, Side, side
+
+_DAY_MS: Final = 86_400_000
+_TIMES: Final = ("timestamp", "timestamp_ms", "timestamp_us", "timestamp_s")
+_FEW_RECORDS_A_KEY: Final = 1.5
+_WIDE: Final = 100
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A record of a topic.
+
+    Attributes:
+        timestamp_ms: its own time.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """How a source could be declared.
+
+    Attributes:
+        topic: what it reads.
+        name: of the source.
+        kind: `stream` or `table`.
+        key, value: their formats.
+        event_time: a column that may be the time of the event; None: none is.
+        notes: what there is to say of it.
+    """
+
+    topic: str
+    name: str
+    kind: str
+    key: Side
+    value: Side
+    event_time: str | None
+    notes: tuple[str, ...]
+
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """As a file says it, below `topics:`."""
+        whole: dict[str, Any] = {"kind": self.kind}
+        if self.name != self.topic:
+            whole["topic"] = self.topic
+        return {self.name: {**whole, "key": self.key.declared, "value": self.value.declared}}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether both formats are known."""
+        return bool(self.key.format and self.value.format)
+
+    @property
+    def lines(self) -> list[str]:
+        """The same as lines of YAML, two blanks deep; what is unknown is a comment."""
+        ((name, parts),) = self.declared.items()
+        found = [f"{name}:"]
+        for part, value in parts.items():
+            if part in ("key", "value") and "" in value:
+                found.append(f"  # {part}: which format?")
+            elif part in ("key", "value") and (columns := getattr(self, part).columns):
+                found += _columns(part, getattr(self, part), columns)
+            else:
+                found.append(f"  {part}: {_inline(value)}")
+        if self.event_time is not None:
+            found.append(f"  # event_time: {self.event_time}   the record's own timestamp is used without this line")
+        return [f"  {line}" for line in found]
+
+
+def propose(topic: str, records: Sequence[Sampled], schemas: Schemas | None = None) -> Proposal:
+    """What fits a sample of a topic.
+
+    Args:
+        topic: its name.
+        records: some of its records.
+        schemas: the registry; None: there is none.
+    """
+    name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_") or "source"
+    name = name if name[0].isalpha() else f"topic_{name}"
+    key = side([one.key for one in records], f"{name.rstrip('s')}_id".lower(), schemas, f"{topic}-key")
+    value = side([one.value for one in records], "value", schemas, f"{topic}-value")
+    notes = [*(f"key: {one}" for one in key.notes), *(f"value: {one}" for one in value.notes)]
+    deleted = sum(one.value is None for one in records)
+    keys = [one.key for one in records if one.key is not None]
+    kind = "table" if deleted or value.is_change else "stream"
+    if deleted:
+        notes.append(f"{deleted} of {len(records)} values are null, which deletes a row: a table")
+    elif kind == "stream" and keys and len(keys) >= _FEW_RECORDS_A_KEY * len(set(keys)):
+        notes.append(
+            f"a key comes {len(keys) / len(set(keys)):.1f} times on average: kind: table, if a record replaces the one before"
+        )
+    if len(keys) < len(records):
+        notes.append(f"{len(records) - len(keys)} of {len(records)} keys are null")
+    return Proposal(topic, name, kind, key, value, _event_time(value.columns), tuple(notes))
+
+
+def _event_time(columns: Sequence[Column]) -> str | None:
+    """The column that most likely is the time of the event: the first time that is never null."""
+    return next((one.name for one in columns if one.type in _TIMES and one.share == 1), None)
+
+
+def _columns(part: str, own: Side, columns: Sequence[Column]) -> list[str]:
+    """A format with one column a line, or on one line if that is short."""
+    declared = own.declared
+    fields = declared.get("fields")
+    short = f"  {part}: {_inline({own.format: declared[own.format]})}"
+    if len(short) <= _WIDE and fields is None:
+        return [short]
+    lines = [f"  {part}:", f"    {own.format}: >-"]
+    lines += [f"      {one.declared}{',' if one is not columns[-1] else ''}" for one in columns]
+    if fields is not None:
+        lines.append("    fields:")
+        lines += [f"      {_inline(column)}: {_inline(field)}" for column, field in fields.items()]
+    return lines
+
+
+def _inline(value: Any) -> str:
+    """A value on one line of YAML."""
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+    return text.removesuffix("\n...\n").rstrip("\n")
+
+
+__all__ = ["Proposal", "Sampled", "propose"]

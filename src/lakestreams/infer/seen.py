@@ -1,0 +1,214 @@
+"""What a sample's JSON values have in common: the narrowest type that holds all of them, and what there is to say of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lakestreams.sql import quoted
+
+MILLIS: Final = (10**12, 4 * 10**12)
+"""Numbers of milliseconds since 1970 from 2001 to 2096; of seconds and microseconds likewise."""
+_SECONDS: Final = (10**9, 4 * 10**9)
+_MICROS: Final = (10**15, 4 * 10**15)
+_NAMED_AS_TIME: Final = re.compile(r"(?i)(time|date|_at|_ts|^ts|^at|at$|_s|sec|epoch|created|updated|modified)")
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)\Z")
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z")
+BARE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_LONG: Final = 2**63
+_MANY_NAMES: Final = 24  # of an object whose names are data, and mostly others in each record
+_RARE: Final = 0.3
+_SHOWN: Final = 40
+# Words that Spark's DDL would take for something else where a name is expected.
+_WORDS: Final = frozenset({"order", "group", "select", "from", "where", "table", "primary", "constraint", "check", "unique", "foreign", "like", "key", "index"})  # fmt: skip
+
+
+class Number(str):
+    """A number with a point or an exponent, as it was written."""
+
+    __slots__ = ()
+
+
+def parsed(raw: bytes) -> Any:
+    """The value of JSON text, numbers with a point as text.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return json.loads(raw.decode(), parse_float=Number, parse_constant=_refuse)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(word)
+
+
+@dataclass
+class Seen:
+    """Values of one place in the records.
+
+    Attributes:
+        count: how many there were, nulls too.
+        nulls: how many were null.
+        example: the first one that was not.
+    """
+
+    count: int = 0
+    nulls: int = 0
+    example: Any = None
+    _kinds: set[str] = field(default_factory=set)
+    _least: int = 0
+    _most: int = 0
+    _decimals: int = 0
+    _digits: int = 0
+    _moments: bool = True
+    _days: bool = True
+    members: dict[str, Seen] = field(default_factory=dict)
+    element: Seen | None = None
+
+    def add(self, value: Any) -> None:
+        """Takes note of a value."""
+        self.count += 1
+        if value is None:
+            self.nulls += 1
+            return
+        if self.example is None:
+            self.example = value
+        if isinstance(value, bool):
+            self._kinds.add("boolean")
+        elif isinstance(value, int):
+            first = "whole" not in self._kinds
+            self._kinds.add("whole")
+            self._least = value if first else min(self._least, value)
+            self._most = value if first else max(self._most, value)
+        elif isinstance(value, Number):
+            self._kinds.add("number")
+            digits = value.lstrip("-").partition("e")[0].partition("E")[0]
+            self._decimals = max(self._decimals, len(digits.partition(".")[2]))
+            self._digits = max(self._digits, len(digits.replace(".", "").lstrip("0")))
+        elif isinstance(value, str):
+            self._kinds.add("text")
+            self._moments &= _MOMENT.match(value) is not None
+            self._days &= _DAY.match(value) is not None
+        elif isinstance(value, dict):
+            self._kinds.add("object")
+            for name, inner in value.items():
+                self.members.setdefault(name, Seen()).add(inner)
+        else:
+            self._kinds.add("list")
+            self.element = self.element or Seen()
+            for inner in value:
+                self.element.add(inner)
+
+    @property
+    def there(self) -> int:
+        """How many were not null."""
+        return self.count - self.nulls
+
+    def is_close_to(self, low_ms: int, high_ms: int) -> bool:
+        """Whether whole numbers or moments lie about where records' own timestamps do."""
+        return self._kinds == {"whole"} and low_ms <= self._least and self._most <= high_ms
+
+    def type(self, name: str, notes: list[str]) -> str:
+        """The type of a column that holds these values.
+
+        Args:
+            name: of the column, which may tell what numbers mean.
+            notes: gets what there is to say of the choice.
+        """
+        kinds = self._kinds
+        if not kinds:
+            notes.append(f"{name} is null in every record" if self.count else f"{name} has no value")
+            return "string"
+        if kinds == {"whole"}:
+            return self._whole(name, notes)
+        if kinds <= {"whole", "number"}:
+            if self._digits <= 15 and self._decimals <= 4:
+                notes.append(
+                    f"{name} has at most {self._decimals} digits behind the point: decimal({max(10, self._digits + 6)},"
+                    f"{self._decimals}) holds them exactly"
+                )
+            return "double"
+        if kinds == {"boolean"}:
+            return "boolean"
+        if kinds == {"text"}:
+            return "timestamp" if self._moments else "date" if self._days else "string"
+        if kinds == {"object"}:
+            return self._object(name, notes)
+        if kinds == {"list"} and self.element is not None:
+            return f"array<{self.element.type(f'{name}[]', notes)}>"
+        notes.append(f"{name} has values of several kinds: {', '.join(sorted(kinds))}")
+        return "string"
+
+    def _whole(self, name: str, notes: list[str]) -> str:
+        for (low, high), kind, word in (
+            (MILLIS, "timestamp_ms", "milliseconds"),
+            (_MICROS, "timestamp_us", "microseconds"),
+            (_SECONDS, "timestamp_s", "seconds"),
+        ):
+            is_time = kind != "timestamp_s" or _NAMED_AS_TIME.search(name)
+            if low <= self._least and self._most < high and is_time:
+                notes.append(f"{name} looks like {word} since 1970; bigint if it is another number")
+                return kind
+        return "bigint" if self._least >= -_LONG and self._most < _LONG else "decimal(38,0)"
+
+    def _object(self, name: str, notes: list[str]) -> str:
+        if not self.members:
+            notes.append(f"{name} is an empty object in every record")
+            return "map<string, string>"
+        shares = [one.count / max(1, self.there) for one in self.members.values()]
+        if len(shares) > _MANY_NAMES and sum(shares) / len(shares) < _RARE:
+            every = Seen()
+            for one in self.members.values():
+                every.merge(one)
+            notes.append(f"{name} has {len(shares)} names, most of them rare: a map")
+            return f"map<string, {every.type(f'{name}{{}}', notes)}>"
+        inner = {one: seen.type(f"{name}.{one}", notes) for one, seen in self.members.items() if is_name(one)}
+        left_out = [one for one in self.members if one not in inner]
+        if left_out:
+            notes.append(
+                f"{name} has names that no column can have, which are not read: {', '.join(left_out)[:_SHOWN]}"
+            )
+        if not inner:
+            return "map<string, string>"
+        return f"struct<{', '.join(f'{spelled(one)}: {kind}' for one, kind in inner.items())}>"
+
+    def merge(self, other: Seen) -> None:
+        """Takes note of everything that another one has seen."""
+        if other._kinds & {"whole"}:
+            first = "whole" not in self._kinds
+            self._least = other._least if first else min(self._least, other._least)
+            self._most = other._most if first else max(self._most, other._most)
+        self.count += other.count
+        self.nulls += other.nulls
+        self.example = self.example if self.example is not None else other.example
+        self._kinds |= other._kinds
+        self._decimals = max(self._decimals, other._decimals)
+        self._digits = max(self._digits, other._digits)
+        self._moments &= other._moments
+        self._days &= other._days
+        for name, inner in other.members.items():
+            self.members.setdefault(name, Seen()).merge(inner)
+        if other.element is not None:
+            self.element = self.element or Seen()
+            self.element.merge(other.element)
+
+
+def is_name(name: str) -> bool:
+    """Whether a table can have a column of this name."""
+    return bool(name) and not set(name) & set(" ,;{}()\n\t=`") and not name.lower().startswith("_ls_")
+
+
+def spelled(name: str) -> str:
+    """A name as columns are declared."""
+    return name if BARE.match(name) and name.lower() not in _WORDS else quoted(name)
+
+
+def shown(value: Any) -> str:
+    """An example on one line."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+__all__ = ["BARE", "Number", "Seen", "is_name", "parsed", "shown", "spelled"]
