@@ -99,7 +99,7 @@ class Trimming:
         found = Trimmed(decisions.cycle_of(history.trim))
         plans = self.old(history, ingested_before_ms)
         reached, found.notes = self.target(history, plans)
-        target = whole(plans[reached]) if reached else history.trim if decisions.unfinished(history) else None
+        target = up_to(plans[reached]) if reached else history.trim if decisions.unfinished(history) else None
         if target is not None:
             found.cycle = target.cycle
             for source in self._there():
@@ -195,7 +195,7 @@ class Trimming:
         return f"({_taken(source, target)}) AND (`event_time_ms` IS NULL OR `event_time_ms` < {over})"
 
 
-def whole(last: Plan) -> Plan:
+def up_to(last: Plan) -> Plan:
     """Everything that the cycles up to one took, as one plan."""
     begun = tuple(replace(part, from_offset=0, records=0, bad=0, null_keys=0, null_values=0) for part in last.ranges)
     return Plan(last.cycle, "", begun, last.clocks, 0, last.seq)
@@ -209,7 +209,8 @@ class _Hands:
         self._spark = trimming.spark
         self.claiming = Claiming(self._spark, replace(trimming.ledger, run_id=str(uuid.uuid4())))
         self._history = History()
-        self._plans: dict[int, Plan] = {}
+        self._old: dict[int, Plan] = {}  # that may be trimmed
+        self._behind: list[Plan] = []  # the last base
         self._target = 0
         self._notes: list[str] = []
         self._made = False  # a base, or a `trim` row
@@ -236,15 +237,16 @@ class _Hands:
                 self._history = self._newest(mine)
                 return self._history
             case commands.Read("plans"):
-                self._plans = own.old(self._history, self._before_ms)
-                self._target, self._notes = own.target(self._history, self._plans)
-                return [*self._plans] if self._target else []
+                self._old = own.old(self._history, self._before_ms)
+                self._target, self._notes = own.target(self._history, self._old)
+                return [*self._old] if self._target else []
             case commands.Read("holds", stored):
                 return state.there(self._spark, mine, stored, own.fingerprint)
             case commands.Read("bronze", (since, target)):
                 topics = [source.topic for source in own.topology.sources]
-                self._plans = {one.cycle: one for one in mine.plans(self._spark, since + 1, topics)}
-                return _parts([plan for plan in self._plans.values() if plan.cycle <= target])
+                plans = mine.plans(self._spark, since + 1, topics)
+                self._behind = [plan for plan in plans if plan.cycle <= target]
+                return _parts(self._behind)
             case commands.Overwrite(stored, since):
                 return self._kept(mine, stored, since)
             case commands.Append(row=("base", *_)):
@@ -253,7 +255,7 @@ class _Hands:
                 failpoint("base.after")
             case commands.Append(row=("trim", target, _)):
                 failpoint("trim.before")
-                mine.record_trim(self._spark, whole(self._plans[target]), done=False)
+                mine.record_trim(self._spark, up_to(self._old[target]), done=False)
                 self._made = True
                 failpoint("trim.after")
             case commands.Delete():
@@ -275,7 +277,7 @@ class _Hands:
     def _kept(self, mine: Ledger, stored: StoredState, since: StoredState | None) -> StoredState:
         """Writes what the nodes keep as of a cycle: what is stored before, or what the cycles behind that make of it."""
         own, held = self._own, Held()
-        plans = [plan for plan in self._plans.values() if decisions.cycle_of(since) < plan.cycle <= stored.cycle]
+        plans = [plan for plan in self._behind if decisions.cycle_of(since) < plan.cycle <= stored.cycle]
         kept = state.load(self._spark, mine, since) if since is not None else {}
         if plans:
             rows = since.rows if since is not None else 0
