@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakestreams.cli.screen import Screen
+
+_LOCAL: Final = ("pyspark", "py4j", "delta", "confluent_kafka", "pyarrow", "numpy")  # what the extra of this name brings
 
 
 def exit_code(screen: Screen, run: Callable[[], int]) -> int:
@@ -31,4 +33,4 @@ def _known(error: ModuleNotFoundError) -> Exception:
     from lakestreams.run.runner import missing  # noqa: PLC0415 - not for --help
 
     package = (error.name or "").partition(".")[0]
-    return missing(error) if package in ("pyspark", "py4j", "delta", "confluent_kafka") else error
+    return missing(error) if package in _LOCAL else error
