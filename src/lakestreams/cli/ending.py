@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from lakestreams.cli.screen import Screen
 
-_LOCAL: Final = ("pyspark", "py4j", "delta", "confluent_kafka", "pyarrow", "numpy")  # what the extra of this name brings
+_LOCAL: Final = (
+    "pyspark",
+    "py4j",
+    "delta",
+    "confluent_kafka",
+    "pyarrow",
+    "numpy",
+)  # what the extra of this name brings
 
 
 def exit_code(screen: Screen, run: Callable[[], int]) -> int:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestreams.formats.cells import cells
+from lakestreams.formats.cells import are_lists, cells
 from lakestreams.formats.decoding import Decoded, behind_each_other, one_by_one, pieces, put_together, structs
 from lakestreams.formats.objects import Objects
-from lakestreams.formats.skeletons import Lines, Skeleton, Slot, Values, groups
-
-_FEW: Final = 64  # records: so many are read exactly as quickly
-_SKELETONS: Final = 12  # that are tried for an array of records
+from lakestreams.formats.skeletons import FEW, Lines, Skeleton, Slot, Values, alike
 
 
 class Blocks:
@@ -35,9 +31,9 @@ class Blocks:
         return behind_each_other([self._piece(one) for one in pieces(raw)])
 
     def _piece(self, raw: Any) -> Decoded:
-        if len(raw) <= _FEW:
+        if len(raw) <= FEW:
             return self.exactly(raw)
-        parts = list(self._alike(Lines(raw)))
+        parts = list(alike(Lines.of(raw), self._columns))
         done = np.zeros(len(raw), bool)
         for places, _ in parts:
             done[places] = True
@@ -49,26 +45,6 @@ class Blocks:
     def exactly(self, raw: Any) -> Decoded:
         """Reads every record by itself."""
         return one_by_one(self._fields, self._objects.read, raw)
-
-    def _alike(self, lines: Lines) -> Iterator[tuple[Any, Decoded]]:
-        """Records that share skeletons, with what they say; those for which that is sure."""
-        waiting = groups(lines)
-        for _ in range(_SKELETONS):
-            if not waiting:
-                return
-            rows = waiting.pop(max(range(len(waiting)), key=lambda place: len(waiting[place])))
-            if len(rows) <= _FEW:
-                return
-            skeleton = Skeleton.of(lines.text(rows[0]))
-            if skeleton is None:
-                waiting.append(rows[1:])
-                continue
-            matching, values = skeleton.matching(lines, rows)
-            found = self._columns(skeleton, values)
-            if found is not None:
-                decoded, sure = found
-                yield rows[matching[sure]], decoded
-            waiting.append(np.delete(rows, np.append(matching, 0)))
 
     def _columns(self, skeleton: Skeleton, values: Values) -> tuple[Decoded, Any] | None:
         """The records for which it is sure, and their places; None if it is for none."""
@@ -95,6 +71,8 @@ class Blocks:
             nothing &= ~there
             sure &= fits if not field.required else fits & there
             columns.append(column)
+        for number in range(skeleton.lists):  # also of those that no column has
+            sure &= are_lists(values.list_of(number))
         sure &= ~nothing  # such an object may be another's wrapper
         kept = np.flatnonzero(sure)
         if not len(kept):

@@ -8,19 +8,25 @@ same places, if no backslash and no control character is in it and its numbers a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestreams.formats.jsontext import Repeated, parsed
+from lakestreams.formats.lists import BRACES, Lists, ListSlot, hollowed
 
 _QUOTE, _BACKSLASH, _BLANK, _ASCII = 34, 92, 32, 128
 _BARE: Final = re.compile(r"[^\[\]{},: ]+")
 _SCALAR: Final = r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null)$"
 _LONGEST: Final = 300  # characters of a number: what is longer may be beyond a bound
+_SKELETONS: Final = 12  # that are tried for an array of records
+FEW: Final = 64
+"""Records: so many are read exactly as quickly."""
+_T = TypeVar("_T")
 
 
 class Lines:
@@ -32,9 +38,11 @@ class Lines:
     Attributes:
         usable: which records have neither backslashes nor control characters, and are UTF-8.
         quotes: how many quotes each record has.
+        lists: the lists that were cut out; None: none was.
     """
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, raw: Any, lists: Lists | None = None) -> None:
+        self.lists = lists
         _, offsets, self.buffer = raw.buffers()
         ends = np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + len(raw) + 1].astype(np.int64)
         self.data = np.frombuffer(self.buffer, np.uint8) if self.buffer is not None else np.empty(0, np.uint8)
@@ -48,6 +56,21 @@ class Lines:
         self.usable[np.searchsorted(self.ends, odd, side="right")] = False
         if (own >= _ASCII).any():
             self.usable &= _are_utf8(raw)
+
+    @classmethod
+    def of(cls, raw: Any) -> Lines:
+        """The records, without what stands in their lists."""
+        whole = cls(raw)
+        hollow = hollowed(whole) if len(raw) else None
+        if hollow is None:
+            return whole
+        found = cls(hollow.raw, hollow.lists)
+        found.usable &= whole.usable & hollow.sound
+        return found
+
+    def quotes_before(self, places: Any, rows: Any) -> Any:
+        """How many quotes stand before each of these places in its record."""
+        return np.searchsorted(self._places, places) - self._first[rows]
 
     def text(self, row: int) -> bytes:
         """The record."""
@@ -104,11 +127,12 @@ class Skeleton:
     """What records have in common.
 
     Attributes:
-        slots: the object with a `Slot` for each value.
+        slots: the object with a `Slot` for each value, and a `ListSlot` for each list.
+        lists: how many lists there are.
     """
 
-    def __init__(self, slots: dict[str, Any], names: dict[int, bytes], gaps: list[_Gap]) -> None:
-        self.slots, self._names, self._gaps = slots, names, gaps
+    def __init__(self, slots: dict[str, Any], names: dict[int, bytes], gaps: list[_Gap], lists: int) -> None:
+        self.slots, self._names, self._gaps, self.lists = slots, names, gaps, lists
 
     @classmethod
     def of(cls, record: bytes) -> Skeleton | None:
@@ -136,11 +160,15 @@ class Skeleton:
             else:
                 numbered.append(f'"{len(slots)}"')
                 slots.append(Slot(number, quoted=True))
+        text = "".join(numbered)
+        lists: list[ListSlot] = []
         try:
-            found = _with_slots(parsed("".join(numbered)), slots)
+            found = _with_slots(parsed(text), slots, lists)
         except ValueError:
             return None
-        return cls(found, names, gaps) if isinstance(found, dict) else None
+        if not isinstance(found, dict) or (lists and text.count("{") > BRACES):
+            return None
+        return cls(found, names, gaps, len(lists))
 
     def matching(self, lines: Lines, rows: Any) -> tuple[Any, Values]:
         """Which of these records, which have as many quotes, have this skeleton, and their values."""
@@ -170,14 +198,14 @@ class Skeleton:
             fits &= scalar.to_numpy(zero_copy_only=False)
         chosen = np.flatnonzero(fits)
         bare = {number: one.take(pa.array(chosen)) for number, one in texts.items()}
-        return kept[chosen], Values(lines, begins[chosen], ends[chosen], bare)
+        return kept[chosen], Values(lines, rows[kept[chosen]], begins[chosen], ends[chosen], bare)
 
 
 class Values:
     """The values of records with one skeleton, by slot."""
 
-    def __init__(self, lines: Lines, begins: Any, ends: Any, bare: dict[int, Any]) -> None:
-        self._lines, self._begins, self._ends, self._bare = lines, begins, ends, bare
+    def __init__(self, lines: Lines, rows: Any, begins: Any, ends: Any, bare: dict[int, Any]) -> None:
+        self._lines, self._rows, self._begins, self._ends, self._bare = lines, rows, begins, ends, bare
 
     def __len__(self) -> int:
         return len(self._begins)
@@ -188,16 +216,42 @@ class Values:
             return self._bare[slot.number]
         return self._lines.cut(self._ends[:, slot.number] + 1, self._begins[:, slot.number + 1] - 1)
 
-
-def groups(lines: Lines) -> list[Any]:
-    """The usable records, those together that have as many quotes."""
-    rows = np.flatnonzero(lines.usable)
-    counts = lines.quotes[rows]
-    return [rows[counts == count] for count in np.unique(counts)]
+    def list_of(self, number: int) -> Any:
+        """The texts of a list."""
+        assert self._lines.lists is not None  # noqa: S101 - else there is no such slot
+        return self._lines.lists.of(self._rows, number)
 
 
-def _with_slots(found: Any, slots: list[Slot]) -> Any:
-    """The object with slots in the places of their numbers.
+def alike(lines: Lines, read: Callable[[Skeleton, Values], tuple[_T, Any] | None]) -> Iterator[tuple[Any, _T]]:
+    """Records that share skeletons, with what is read of them.
+
+    Args:
+        read: from a skeleton and the values of its records to what they say, and the places among them for which that is
+            sure; None: it is for none.
+    """
+    usable = np.flatnonzero(lines.usable)
+    counts = lines.quotes[usable]
+    waiting = [usable[counts == count] for count in np.unique(counts)]  # those together that have as many quotes
+    for _ in range(_SKELETONS):
+        if not waiting:
+            return
+        rows = waiting.pop(max(range(len(waiting)), key=lambda place: len(waiting[place])))
+        if len(rows) <= FEW:
+            return
+        skeleton = Skeleton.of(lines.text(rows[0]))
+        if skeleton is None:
+            waiting.append(rows[1:])
+            continue
+        matching, values = skeleton.matching(lines, rows)
+        found = read(skeleton, values) if len(values) else None
+        if found is not None:
+            said, sure = found
+            yield rows[matching[sure]], said
+        waiting.append(np.delete(rows, np.append(matching, 0)))
+
+
+def _with_slots(found: Any, slots: list[Slot], lists: list[ListSlot]) -> Any:
+    """The object with slots in the places of their numbers and of lists, which are empty; all are noted in `lists`.
 
     Raises:
         ValueError: if a name comes twice.
@@ -205,8 +259,11 @@ def _with_slots(found: Any, slots: list[Slot]) -> Any:
     if isinstance(found, Repeated):
         raise ValueError  # noqa: TRY004 - a text that cannot be read so, as what is no JSON
     if isinstance(found, dict):
-        return {name: _with_slots(one, slots) for name, one in found.items()}
-    return [_with_slots(one, slots) for one in found] if isinstance(found, list) else slots[int(found)]
+        return {name: _with_slots(one, slots, lists) for name, one in found.items()}
+    if isinstance(found, list):
+        lists.append(ListSlot(len(lists)))
+        return lists[-1]
+    return slots[int(found)]
 
 
 def _are_utf8(raw: Any) -> Any:
@@ -225,4 +282,4 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-__all__ = ["Lines", "Skeleton", "Slot", "Values", "groups"]
+__all__ = ["FEW", "Lines", "Skeleton", "Slot", "Values", "alike"]
