@@ -56,7 +56,6 @@ def test_it_knows_how_far_it_is(state: State) -> None:
     assert one.state == state
     assert (one.number, one.plan) == ((0, None) if state == "none" else (1, plan(1)))
     assert (one.open_plan is not None) == (state in ("planned", "executed", "left"))
-    assert one.may_close == (state in ("executed", "left"))
 
 
 STEPS: dict[str, tuple[Callable[[LastCycle], object], set[State], State]] = {

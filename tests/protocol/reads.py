@@ -156,6 +156,12 @@ class Reads:
     def _read_out(self, state: State, who: int, of: int) -> bool:
         return any(self.rows.values[row][3] == of for row in self.tables.values[state[SILVER]][0])
 
+    def _read_repeats(self, state: State, who: int, of: Plan) -> bool:
+        return False
+
+    def _read_doubt(self, state: State, who: int, of: Plan) -> bool:
+        return False
+
     def _read_holds(self, state: State, who: int, of: StoredState) -> bool:
         return not of.slot or slot_of(state[SLOTS], of.slot) == of.cycle
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakestreams.engine import settling
 from lakestreams.engine.ingest import unseen
+from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import cycle
 from lakestreams.engine.runtime.progress import wall_clock_ms
 from lakestreams.engine.state import past
@@ -172,8 +173,10 @@ class Cycles:
 
     def finish(self) -> None:
         """Closes the last cycle, if it is open and has been executed."""
-        if not self.last.may_close:
-            return
+        at = machines.At(self.last.plan, self.last.state, ())
+        commands.carry_out(machines.close(self.run.ledger.turn, at), lambda _: self._finish())
+
+    def _finish(self) -> None:
         closing = self._closing()
         with self.run.reporter.timed("finish"):
             self.run.ledger.record_done(self.run.spark, closing.cycle, closing.as_dict())

@@ -72,11 +72,6 @@ class LastCycle:
         """Its plan, if it is open."""
         return self.plan if self._open else None
 
-    @property
-    def may_close(self) -> bool:
-        """Whether it is open, and all of it is out."""
-        return decisions.may_become(self.state, "closed")
-
     def closing(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> Closing:
         """What is told of it if it is closed now; if it was left, what was told then.
 

@@ -1,9 +1,9 @@
 """A driver's protocol from top to bottom: a run is `drive`. What nodes keep is in `keeping`, maintenance and replay in `upkeep`.
 
 A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`
-(`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`) and `execute`
-(`engine.publish.cycle`), and asks the decisions of the others in an order of its own. `tests/protocol` runs all of them over
-tables in memory, in every order (decision 0035).
+(`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `taken`
+(`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and `close` (`engine.cycles`). Of `ingest` and `cycle` it asks the
+decisions in an order of its own. `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
 """
 
 from __future__ import annotations
@@ -156,7 +156,14 @@ def recover(turn: Turn, last: Ingest | None) -> Steps[Ingest | None]:
 def taken(own: Pipeline, turn: Turn, plan: Plan) -> Steps[Plan]:
     """An open plan as it is executed now; another configuration than its own says first that it takes it over."""
     if not decisions.is_taken_over(plan, own.fingerprint, repeats=False):
+        return plan  # no other configuration: nothing is to be asked
+    repeats = yield Read("repeats", plan)
+    if not decisions.is_taken_over(plan, own.fingerprint, repeats=repeats):
         return plan
+    in_doubt = yield Read("doubt", plan)  # a topic does not tell cheaply what it holds of a cycle
+    if not decisions.may_take_over(is_out=False, in_doubt=in_doubt):
+        message = f"cycle {plan.cycle} may be partly written under another configuration"
+        raise Stop("LS504", message)
     is_out = yield Read("out", plan.cycle)
     if not decisions.may_take_over(is_out=is_out, in_doubt=False):
         message = f"cycle {plan.cycle} is partly published under another configuration"
@@ -255,16 +262,20 @@ def execute(own: Pipeline, turn: Turn, plan: Plan, since: StoredState | None) ->
 
 def finish(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     """Closes the last cycle, if all of it is out, and stores what its nodes keep."""
+    closed = yield from close(turn, at)
+    if closed is at or not own.remembers:
+        return closed
+    assert at.plan is not None  # noqa: S101 - for mypy: it was closed
+    return replace(closed, stored=(yield from keeping.keep(turn, "state", at.plan.cycle, own.meaning, at.stored)))
+
+
+def close(turn: Turn, at: At) -> Steps[At]:
+    """Says that the last cycle is done, if all of it is out."""
     if at.plan is None or not decisions.may_become(at.state, "closed"):
         return at
     number = at.plan.cycle
     yield Append(LEDGER, ("done", number, None), decisions.of_row("done", number), turn, decisions.fenced("done"))
-    at = replace(at, state="closed")
-    return (
-        replace(at, stored=(yield from keeping.keep(turn, "state", number, own.meaning, at.stored)))
-        if own.remembers
-        else at
-    )
+    return replace(at, state="closed")
 
 
 def _never_cut(*_: object) -> Mapping[TopicPartition, Range]:

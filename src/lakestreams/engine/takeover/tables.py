@@ -6,15 +6,15 @@ A cycle that was begun is taken over, or refused. Nothing here decides what is r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ingest import topic_identity
 from lakestreams.engine.ingest.bronze_rows import create_bronze
 from lakestreams.engine.ledger import fence
 from lakestreams.engine.ledger.plans import Range
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.publish import cycle, event_log, kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime.lake import require_distinct
@@ -179,29 +179,36 @@ def taken_over(
     Raises:
         PlanUnderOtherConfig: if something of it is out, or may be.
     """
-    if plan.fingerprint == configured.whole:
-        return plan
-    repeats = changed.repeats(spark, ledger, history, plan, configured)
-    if not decisions.is_taken_over(plan, configured.whole, repeats=repeats):
-        return plan
-    in_doubt = [topic.name for topic in topology.kafka_sinks if cycle.causes(plan, topic)]
+    topics = [topic.name for topic in topology.kafka_sinks if cycle.causes(plan, topic)]
     if history.stopped == plan.cycle:
-        in_doubt = []  # whoever began it has failed before its first topic
-    # a topic does not tell cheaply what it holds of a cycle
-    if not decisions.may_take_over(is_out=False, in_doubt=bool(in_doubt) and not accept):
-        message = f"cycle {plan.cycle} may be partly written under another configuration ({plan.fingerprint})"
-        raise PlanUnderOtherConfig(message, hint=_IN_DOUBT, where=in_doubt[0])
-    out = cycle.out_in(spark, ledger, topology, plan)
-    if not decisions.may_take_over(is_out=out is not None, in_doubt=False):
-        message = f"cycle {plan.cycle} is partly published under another configuration ({plan.fingerprint})"
-        raise PlanUnderOtherConfig(message, where=out)
-    if in_doubt:
-        told = [
-            f"topic {name} may hold records of cycle {plan.cycle} by the earlier configuration" for name in in_doubt
-        ]
-        ledger.record_accepted(spark, history.done_cycle, configured.whole, plan.fingerprint, told, "topics")
-    ledger.record_taken(spark, plan.cycle, configured.whole)
-    return replace(plan, fingerprint=configured.whole, taken_over=ledger.epoch)
+        topics = []  # whoever began it has failed before its first topic
+    out: list[str | None] = []  # where anything of it is
+
+    def hands(command: commands.Command) -> Any:
+        match command:
+            case commands.Read("repeats"):
+                return changed.repeats(spark, ledger, history, plan, configured)
+            case commands.Read("doubt"):
+                return bool(topics) and not accept
+            case commands.Read("out"):
+                out.append(cycle.out_in(spark, ledger, topology, plan))
+                return out[-1] is not None
+        if topics:
+            told = [
+                f"topic {one} may hold records of cycle {plan.cycle} by the earlier configuration" for one in topics
+            ]
+            ledger.record_accepted(spark, history.done_cycle, configured.whole, plan.fingerprint, told, "topics")
+        ledger.record_taken(spark, plan.cycle, configured.whole)
+        return None
+
+    own = machines.Pipeline((), (), configured.whole)
+    try:
+        return commands.carry_out(machines.taken(own, ledger.turn, plan), hands)
+    except commands.Stop as stop:
+        message = f"{stop.message} ({plan.fingerprint})"
+        if out:
+            raise PlanUnderOtherConfig(message, where=out[-1]) from stop
+        raise PlanUnderOtherConfig(message, hint=_IN_DOUBT, where=topics[0]) from stop
 
 
 def repeated(topology: Topology, plan: Plan) -> list[str]:
