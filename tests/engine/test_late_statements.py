@@ -36,8 +36,11 @@ def _check(shop: Shop, monkeypatch: pytest.MonkeyPatch, statement: Statement, ho
     found, raised = land(shop, monkeypatch, name, statement, how, point)
     for table, rows in shop.expected.items():
         assert found[table] == rows, table
+    events = shop.spark.read.format("delta").load(f"{shop.root}/{name}/_lakestreams/events")
+    assert events.count() == events.select("sequence").distinct().count(), "the event log tells each thing once"
     if point not in EARLY:
-        assert stopped(raised), raised
+        # The last statement of a run may find that the newer driver has told the same: Delta skips it, and nothing is left.
+        assert stopped(raised) or (statement.table == "_lakestreams.events" and not raised), raised
 
 
 @pytest.mark.parametrize(("statement", "how", "point"), SAMPLE, ids=str)
