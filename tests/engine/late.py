@@ -287,6 +287,15 @@ def answers_lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield made
 
 
+def assert_told_once(bench: LakeBench) -> None:
+    """Ledger and event log have each row once."""
+    told = bench.ledger().where("kind in ('epoch', 'ingest', 'plan', 'done')")
+    events = bench.spark.read.format("delta").load(f"{bench.root}/_lakestreams/events")
+    twice = told.groupBy("kind", F.coalesce("cycle", "seq", "epoch").alias("number")).count().where("count > 1")
+    assert twice.collect() == [], "the ledger says something twice"
+    assert events.count() == events.select("sequence").distinct().count(), "the event log tells something twice"
+
+
 def stopped(raised: list[BaseException]) -> bool:
     """Whether the older driver was told that a newer one runs the pipeline."""
     return [type(one) for one in raised] == [Fenced]

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.engine.harness import facts
-from tests.engine.late import POINTS, STATEMENTS, Shop, Statement, answers_lost, land, stopped
+from tests.engine.late import (
+    POINTS,
+    STATEMENTS,
+    LakeBench,
+    Shop,
+    Statement,
+    answers_lost,
+    assert_told_once,
+    land,
+    stopped,
+)
 
 from lakestreams.testing.small import small
 
@@ -36,8 +46,7 @@ def _check(shop: Shop, monkeypatch: pytest.MonkeyPatch, statement: Statement, ho
     found, raised = land(shop, monkeypatch, name, statement, how, point)
     for table, rows in shop.expected.items():
         assert found[table] == rows, table
-    events = shop.spark.read.format("delta").load(f"{shop.root}/{name}/_lakestreams/events")
-    assert events.count() == events.select("sequence").distinct().count(), "the event log tells each thing once"
+    assert_told_once(LakeBench(shop.spark, shop.root / name, shop.root / "shop.yml"))
     if point not in EARLY:
         # The last statement of a run may find that the newer driver has told the same: Delta skips it, and nothing is left.
         assert stopped(raised) or (statement.table == "_lakestreams.events" and not raised), raised
@@ -63,6 +72,7 @@ def test_statements_whose_answers_are_lost_are_made_once(shop: Shop, monkeypatch
     with answers_lost(monkeypatch) as made:
         bench.run()
     assert {one.table for one in STATEMENTS} <= set(made)
+    assert_told_once(bench)
     found = facts(bench)
     for table, rows in shop.expected.items():
         assert found[table] == rows, table

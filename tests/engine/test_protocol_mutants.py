@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from tests.engine.harness import claimed, facts
-from tests.engine.late import STATEMENTS, Shop, Statement, answers_lost, land
+from tests.engine.late import STATEMENTS, Shop, Statement, answers_lost, assert_told_once, land
 
 from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ledger.ledger import Ledger
@@ -111,6 +111,7 @@ def lost_answers(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Fact
     bench = shop.copy(name)
     with answers_lost(monkeypatch):
         bench.run()
+    assert_told_once(bench)
     return facts(bench)
 
 
@@ -154,7 +155,10 @@ def _dies(shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
         patch(patched)
         try:
             found = story(shop, patched, name)
-        except LakestreamsError as error:  # the newer driver is stopped by what it should not have met
+        except (
+            LakestreamsError,
+            AssertionError,
+        ) as error:  # it is stopped by what it should not have met, or told it twice
             print(f"{mutant}: killed by: {shown}: {type(error).__name__}")  # noqa: T201 - which story shows it
             return
     wrong = [table for table, rows in shop.expected.items() if found[table] != rows]
