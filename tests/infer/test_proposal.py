@@ -13,8 +13,10 @@ import yaml
 
 from lakestreams.config.formats import FormatSpec
 from lakestreams.config.models import TopicSpec
-from lakestreams.infer.proposal import Proposal, Sampled, propose
-from lakestreams.infer.seen import Number, Seen
+from lakestreams.formats.jsontext import Number
+from lakestreams.infer.proposal import Proposal, propose
+from lakestreams.infer.seen import Seen
+from lakestreams.kafka.sample import Record
 
 AT = 1_700_000_000_000
 
@@ -23,7 +25,7 @@ def of(values: Sequence[Any], keys: Sequence[bytes | None] | None = None, **more
     """What is proposed for values: bytes as they are, anything else as JSON."""
     raw = [one if isinstance(one, bytes) or one is None else json.dumps(one).encode() for one in values]
     own = keys if keys is not None else [b"k%d" % place for place in range(len(raw))]
-    return propose("shop.orders", [Sampled(key, value, AT) for key, value in zip(own, raw, strict=True)], **more)
+    return propose("shop.orders", [Record(key, value) for key, value in zip(own, raw, strict=True)], **more)
 
 
 def declared(proposal: Proposal) -> TopicSpec:
@@ -204,7 +206,8 @@ def test_long_declarations_have_a_column_a_line() -> None:
     assert "      json: >-" in found.lines
     assert "        column_number_0 bigint," in found.lines
     assert found.lines[-1] == "        column_number_11 bigint"
-    assert len(columns(declared(found) and found)) == 12
+    assert len(columns(found)) == 12
+    assert len(declared(found).value.build().fields) == 12
 
 
 def test_seen_values_are_merged() -> None:

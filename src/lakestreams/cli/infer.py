@@ -17,7 +17,7 @@ from lakestreams.config.kafka import load_kafka
 from lakestreams.config.load import read
 from lakestreams.config.registry import AS_WRITTEN, load_registry
 from lakestreams.errors import InvalidOption, LakestreamsError, SchemaMissing
-from lakestreams.infer.proposal import Proposal, Sampled, propose
+from lakestreams.infer.proposal import Proposal, propose
 from lakestreams.infer.sides import OF_REGISTRY, Schemas, Side
 from lakestreams.kafka.options import KafkaOptions
 from lakestreams.kafka.sample import newest
@@ -46,10 +46,9 @@ def run(screen: Screen, topic: str, sources: Path, servers: str | None, count: i
     failure.remember(kafka)
     options = kafka.spark_options() | ({"kafka.bootstrap.servers": servers} if servers is not None else {})
     with screen.working(f"reading the newest records of {topic}"):
-        found, partitions = newest(options, topic, count)
-    if not found:
+        records, partitions = newest(options, topic, count)
+    if not records:
         raise InvalidOption(f"topic {topic} has no record", hint="produce some: lakestreams local produce")
-    records = [Sampled(*one) for one in found]
     with screen.working("looking at them"):
         proposal = propose(topic, records, _schemas(sources))
         misfits = [*_misfits("key", proposal.key, [one.key for one in records])]

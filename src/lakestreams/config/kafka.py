@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.config import models
-from lakestreams.config.load import Document, KeyPath, read
+from lakestreams.config.load import Document, KeyPath
 from lakestreams.config.parts import Model
-from lakestreams.config.registry import AS_WRITTEN
+from lakestreams.config.registry import part_of
 from lakestreams.config.validate import validate
 from lakestreams.errors import ConfigInvalid, KafkaOptionRefused, LakestreamsError, TopologyInvalid
 from lakestreams.kafka import option_faults
@@ -26,11 +26,7 @@ def load_kafka(path: Path) -> KafkaOptions:
         ConfigUnreadable, TopologyInvalid: with the faults of this part.
         ConfigInvalid: if the file names no Kafka.
     """
-    document = read(path, keep=AS_WRITTEN)
-    if "kafka" not in document.data:
-        message = "the key 'kafka' is missing: it says where Kafka is"
-        raise ConfigInvalid(message, hint="kafka: {bootstrap_servers: host:port}", where=document.where())
-    document.data = {"kafka": document.data["kafka"]}
+    document = part_of(path, "kafka", "Kafka", "kafka: {bootstrap_servers: host:port}")
     file, _ = validate(_KafkaPart, document)
     faults = [*kafka_faults(document), *document.faults]
     if file is None or faults:

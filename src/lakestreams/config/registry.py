@@ -29,16 +29,30 @@ def load_registry(path: Path) -> RegistryOptions:
         ConfigUnreadable, TopologyInvalid: with the faults of this part.
         ConfigInvalid: if the file names no registry.
     """
-    document = read(path, keep=AS_WRITTEN)
-    if "registry" not in document.data:
-        message = "the key 'registry' is missing: it says where the schema registry is"
-        raise ConfigInvalid(message, hint="registry: {url: ...}", where=document.where())
-    document.data = {"registry": document.data["registry"]}
+    document = part_of(path, "registry", "the schema registry", "registry: {url: ...}")
     file, _ = validate(_RegistryPart, document)
     found = registry_of(file.registry if file is not None else None, document)
     if found is None or document.faults:
         raise TopologyInvalid(document.faults)
     return found
+
+
+def part_of(path: Path, key: str, what: str, hint: str) -> Document:
+    """A sources' file with one of its keys alone.
+
+    Args:
+        what: whose place the key says.
+        hint: an example of the key.
+
+    Raises:
+        ConfigUnreadable: if it cannot be read.
+        ConfigInvalid: if it has no such key.
+    """
+    document = read(path, keep=AS_WRITTEN)
+    if key not in document.data:
+        raise ConfigInvalid(f"the key '{key}' is missing: it says where {what} is", hint=hint, where=document.where())
+    document.data = {key: document.data[key]}
+    return document
 
 
 def registry_of(spec: models.RegistrySpec | None, sources: Document) -> RegistryOptions | None:
@@ -73,4 +87,4 @@ class _RegistryPart(Model):
     registry: models.RegistrySpec
 
 
-__all__ = ["AS_WRITTEN", "load_registry", "registry_of", "without_registry"]
+__all__ = ["AS_WRITTEN", "load_registry", "part_of", "registry_of", "without_registry"]

@@ -95,6 +95,23 @@ def bytes_of(raw: Any) -> tuple[Any, Any]:
     return places - places[0], found
 
 
+def gathered(data: Any, starts: Any, sizes: Any) -> tuple[Any, Any]:
+    """The bytes at these places, one behind the other, and where each begins among them, as Arrow has them."""
+    offsets = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    where = np.arange(int(offsets[-1])) + np.repeat(starts - offsets[:-1], sizes)
+    return offsets, data[where]
+
+
+def is_utf8(raw: bytes) -> bool:
+    """Whether bytes are UTF-8."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def pieces(raw: Any) -> Iterator[Any]:
     """Slices of so many records that what is noted of them takes little."""
     lengths = pc.fill_null(pc.binary_length(raw), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -178,6 +195,8 @@ __all__ = [
     "behind_each_other",
     "behind_prefix",
     "bytes_of",
+    "gathered",
+    "is_utf8",
     "number_column",
     "one_by_one",
     "pieces",

@@ -128,18 +128,20 @@ def elements(texts: Any) -> Elements:
     between = marks[(signs[marks] == _COMMA) & (depth == 1)]
     begins, behinds = np.sort(np.concatenate([starts, between])) + 1, np.sort(np.concatenate([between, ends - 1]))
     owner = np.searchsorted(ends, begins, side="right")
-    found = pc.utf8_trim(_cut(begins, behinds, data), " ")
+    found = pc.utf8_trim(cut(begins, behinds, data), " ")
     alone = np.bincount(owner, minlength=len(texts))[owner] == 1
     kept = np.flatnonzero(~(alone & pc.equal(found, "").to_numpy(zero_copy_only=False)))
     return Elements(found.take(pa.array(kept)), owner[kept], sound)
 
 
-def _cut(begins: Any, ends: Any, data: Any) -> Any:
-    """The texts between these places, which ascend."""
+def cut(begins: Any, ends: Any, data: Any) -> Any:
+    """The texts between these places of a buffer, which ascend."""
+    if not len(begins):
+        return pa.array([], pa.string())
     between = np.empty(2 * len(begins), np.int32)
     between[0::2], between[1::2] = begins, ends
     found = pa.Array.from_buffers(pa.string(), len(between) - 1, [None, pa.py_buffer(between), data])
     return found.take(pa.array(np.arange(0, len(between), 2)))
 
 
-__all__ = ["BRACES", "Elements", "Hollow", "ListSlot", "Lists", "elements", "hollowed"]
+__all__ = ["BRACES", "Elements", "Hollow", "ListSlot", "Lists", "cut", "elements", "hollowed"]

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakestreams.formats.decoding import is_utf8
 from lakestreams.formats.jsontext import Repeated, parsed
-from lakestreams.formats.lists import BRACES, Lists, ListSlot, hollowed
+from lakestreams.formats.lists import BRACES, Lists, ListSlot, cut, hollowed
 
 _QUOTE, _BACKSLASH, _BLANK, _ASCII = 34, 92, 32, 128
 _BARE: Final = re.compile(r"[^\[\]{},: ]+")
@@ -82,12 +83,7 @@ class Lines:
 
     def cut(self, begins: Any, ends: Any) -> Any:
         """The texts between these places, which ascend."""
-        if not len(begins):
-            return pa.array([], pa.string())
-        between = np.empty(2 * len(begins), np.int32)
-        between[0::2], between[1::2] = begins, ends
-        pieces = pa.Array.from_buffers(pa.string(), len(between) - 1, [None, pa.py_buffer(between), self.buffer])
-        return pieces.take(pa.array(np.arange(0, len(between), 2)))
+        return cut(begins, ends, self.buffer)
 
     def are(self, begins: Any, text: bytes) -> Any:
         """Whether this text stands at these places, behind which there are as many bytes."""
@@ -270,16 +266,8 @@ def _are_utf8(raw: Any) -> Any:
     try:
         raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return np.fromiter((one is not None and _is_utf8(one) for one in raw.to_pylist()), bool, len(raw))
+        return np.fromiter((one is not None and is_utf8(one) for one in raw.to_pylist()), bool, len(raw))
     return np.ones(len(raw), bool)
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 __all__ = ["FEW", "Lines", "Skeleton", "Slot", "Values", "alike"]

@@ -10,24 +10,11 @@ from typing import Any, Final
 import yaml
 
 from lakestreams.infer.sides import Column, Schemas, Side, side
+from lakestreams.kafka.sample import Record
 
-_DAY_MS: Final = 86_400_000
 _TIMES: Final = ("timestamp", "timestamp_ms", "timestamp_us", "timestamp_s")
 _FEW_RECORDS_A_KEY: Final = 1.5
 _WIDE: Final = 100
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """A record of a topic.
-
-    Attributes:
-        timestamp_ms: its own time.
-    """
-
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ class Proposal:
         return [f"  {line}" for line in found]
 
 
-def propose(topic: str, records: Sequence[Sampled], schemas: Schemas | None = None) -> Proposal:
+def propose(topic: str, records: Sequence[Record], schemas: Schemas | None = None) -> Proposal:
     """What fits a sample of a topic.
 
     Args:
@@ -134,4 +121,4 @@ def _inline(value: Any) -> str:
     return text.removesuffix("\n...\n").rstrip("\n")
 
 
-__all__ = ["Proposal", "Sampled", "propose"]
+__all__ = ["Proposal", "propose"]

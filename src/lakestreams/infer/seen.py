@@ -7,10 +7,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lakestreams.errors import InvalidFormat
+from lakestreams.formats.jsontext import Number
+from lakestreams.formats.schema import parse_ddl
 from lakestreams.sql import quoted
 
-MILLIS: Final = (10**12, 4 * 10**12)
-"""Numbers of milliseconds since 1970 from 2001 to 2096; of seconds and microseconds likewise."""
+# Numbers since 1970 that are times from 2001 to 2096.
+_MILLIS: Final = (10**12, 4 * 10**12)
 _SECONDS: Final = (10**9, 4 * 10**9)
 _MICROS: Final = (10**15, 4 * 10**15)
 _NAMED_AS_TIME: Final = re.compile(r"(?i)(time|date|_at|_ts|^ts|^at|at$|_s|sec|epoch|created|updated|modified)")
@@ -21,27 +24,6 @@ _LONG: Final = 2**63
 _MANY_NAMES: Final = 24  # of an object whose names are data, and mostly others in each record
 _RARE: Final = 0.3
 _SHOWN: Final = 40
-# Words that Spark's DDL would take for something else where a name is expected.
-_WORDS: Final = frozenset({"order", "group", "select", "from", "where", "table", "primary", "constraint", "check", "unique", "foreign", "like", "key", "index"})  # fmt: skip
-
-
-class Number(str):
-    """A number with a point or an exponent, as it was written."""
-
-    __slots__ = ()
-
-
-def parsed(raw: bytes) -> Any:
-    """The value of JSON text, numbers with a point as text.
-
-    Raises:
-        ValueError: if it is none.
-    """
-    return json.loads(raw.decode(), parse_float=Number, parse_constant=_refuse)
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(word)
 
 
 @dataclass
@@ -106,10 +88,6 @@ class Seen:
         """How many were not null."""
         return self.count - self.nulls
 
-    def is_close_to(self, low_ms: int, high_ms: int) -> bool:
-        """Whether whole numbers or moments lie about where records' own timestamps do."""
-        return self._kinds == {"whole"} and low_ms <= self._least and self._most <= high_ms
-
     def type(self, name: str, notes: list[str]) -> str:
         """The type of a column that holds these values.
 
@@ -143,7 +121,7 @@ class Seen:
 
     def _whole(self, name: str, notes: list[str]) -> str:
         for (low, high), kind, word in (
-            (MILLIS, "timestamp_ms", "milliseconds"),
+            (_MILLIS, "timestamp_ms", "milliseconds"),
             (_MICROS, "timestamp_us", "microseconds"),
             (_SECONDS, "timestamp_s", "seconds"),
         ):
@@ -201,8 +179,14 @@ def is_name(name: str) -> bool:
 
 
 def spelled(name: str) -> str:
-    """A name as columns are declared."""
-    return name if BARE.match(name) and name.lower() not in _WORDS else quoted(name)
+    """A name as columns are declared: in quotes where a schema would take it for something else."""
+    if not BARE.match(name):
+        return quoted(name)
+    try:
+        (field,) = parse_ddl(f"{name} string")
+    except (InvalidFormat, ValueError):
+        return quoted(name)
+    return name if field.name == name else quoted(name)
 
 
 def shown(value: Any) -> str:
@@ -211,4 +195,4 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-__all__ = ["BARE", "Number", "Seen", "is_name", "parsed", "shown", "spelled"]
+__all__ = ["BARE", "Seen", "is_name", "shown", "spelled"]

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from lakestreams.formats.jsontext import parsed
 from lakestreams.formats.writers import AVRO, JSON, LARGEST_ID, PREFIX, PROTOBUF
-from lakestreams.infer.seen import BARE, Seen, is_name, parsed, shown, spelled
+from lakestreams.infer.seen import BARE, Seen, is_name, shown, spelled
 
 _MOST: Final = 0.9  # of the records, so that some broken ones do not hide what all others are
 _OP, _AFTER, _PAYLOAD, _SCHEMA = "op", "after", "payload", "schema"
@@ -139,8 +140,8 @@ def _json(raw: Sequence[bytes], name: str) -> Side | None:
     values = []
     for one in raw:
         try:
-            values.append(parsed(one))
-        except (ValueError, RecursionError):
+            values.append(parsed(one.decode()))
+        except ValueError:
             continue
     objects = [one for one in values if isinstance(one, dict)]
     if 2 * len(objects) > len(raw):  # whatever else is among them is broken
@@ -172,7 +173,7 @@ def _document(after: Any) -> Mapping[str, Any] | None:
     """The row of a change event; MongoDB's is a text."""
     if isinstance(after, str):
         try:
-            after = parsed(after.encode())
+            after = parsed(after)
         except ValueError:
             return None
     return after if isinstance(after, dict) else None

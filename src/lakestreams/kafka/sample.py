@@ -24,11 +24,10 @@ _READING: Final = {
 
 
 class Record(NamedTuple):
-    """A record: its bytes, and its own time."""
+    """A record's bytes."""
 
     key: bytes | None
     value: bytes | None
-    timestamp_ms: int
 
 
 def newest(options: Mapping[str, str], topic: str, count: int) -> tuple[list[Record], int]:
@@ -91,7 +90,7 @@ def _read(consumer: Any, waiting: set[int], most: int, fault: Any) -> list[Recor
         elif error is not None:
             raise fault(error)
         else:
-            found.append(Record(message.key(), message.value(), message.timestamp()[1]))
+            found.append(Record(message.key(), message.value()))
     return found
 
 

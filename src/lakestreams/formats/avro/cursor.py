@@ -12,6 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from lakestreams.formats.decoding import gathered
+
 Numbers = npt.NDArray[np.int64]
 _MARGIN: Final = 32
 _BITS: Final = 64
@@ -99,10 +101,7 @@ class Cursor:
 
     def gathered(self, places: Numbers, size: Numbers) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
         """The bytes at these places, one behind the other, and where each begins among them."""
-        offsets = np.zeros(len(size) + 1, np.int32)
-        np.cumsum(size, out=offsets[1:])
-        where = np.arange(int(offsets[-1])) + np.repeat(places - offsets[:-1], size)
-        return offsets, self.data[where]
+        return gathered(self.data, places, size)
 
 
 __all__ = ["Cursor", "Numbers"]

@@ -16,9 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestreams.formats.base import Field
-from lakestreams.formats.decoding import Decoded, arrow_type, behind_each_other, pieces, put_together, structs
+from lakestreams.formats.decoding import (
+    Decoded,
+    arrow_type,
+    behind_each_other,
+    gathered,
+    is_utf8,
+    pieces,
+    put_together,
+    structs,
+)
 from lakestreams.formats.protobuf.columns import kind_of
-from lakestreams.formats.protobuf.reader import SECONDS, absent, name_of
+from lakestreams.formats.protobuf.reader import SECONDS, absent, entry_of, name_of
 from lakestreams.formats.protobuf.schema import (
     DATE,
     FIXED32,
@@ -31,14 +40,13 @@ from lakestreams.formats.protobuf.schema import (
     Member,
     Message,
     Type,
-)  # fmt: skip
+)
 from lakestreams.formats.protobuf.spans import (
     DEAD,
     DONE,
     Found,
     Mask,
     Numbers,
-    gathered,
     packed,
     side_by_side,
     tags,
@@ -151,16 +159,13 @@ class _Walk:
             self.leave(rows[~found.fits])
             kept: list[Any] = [part[found.fits] for part in found]
             rows, found = rows[found.fits], Found(*kept)
-        self._go_on(rows, found.behind)
+        self.tag[rows], self.at[rows] = tags(self.data, found.behind, self.end[rows])
+        self._pass_over(rows)
         return rows, found
 
     def leave(self, rows: Numbers) -> None:
         """Gives messages up, which are read otherwise."""
         self.tag[rows] = DEAD
-
-    def _go_on(self, rows: Numbers, at: Numbers) -> None:
-        self.tag[rows], self.at[rows] = tags(self.data, at, self.end[rows])
-        self._pass_over(rows)
 
     def _pass_over(self, rows: Numbers) -> None:
         """Goes on behind fields that are not declared."""
@@ -190,11 +195,8 @@ class _Field:
         self._packed = member.number << 3 | LENGTH if member.repeated and member.wire != LENGTH else 0
         self._kind = arrow_type(kind_of(member.type))
         self._is_list = member.repeated or member.key is not None
-        entry = (
-            Message("entry", (Member(1, "key", member.key), Member(2, "value", member.type))) if member.key else None
-        )
-        self._entry = _Fields(entry) if entry is not None else None
-        self._values = _values_of(member.type) if entry is None else None
+        self._entry = _Fields(entry_of(member)) if member.key is not None else None
+        self._values = _values_of(member.type) if member.key is None else None
 
     def read(self, walk: _Walk) -> tuple[Any, Mask]:
         """The column, and which messages have the field."""
@@ -358,16 +360,8 @@ def _texts(data: Data, found: Found) -> Read:
     try:
         return Read(column.cast(pa.string()), sure)
     except pa.ArrowInvalid:
-        sure = np.array([_is_text(one) for one in column.to_pylist()], bool)
+        sure = np.array([is_utf8(one) for one in column.to_pylist()], bool)
         return Read(pc.if_else(pa.array(sure), column, b"").cast(pa.string()), sure)
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 __all__ = ["Blocks"]

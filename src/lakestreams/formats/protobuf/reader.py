@@ -138,9 +138,7 @@ class _Entry:
     """An entry of a map: a message of its key and its value."""
 
     def __init__(self, member: Member) -> None:
-        assert member.key is not None  # noqa: S101 - only maps have entries
-        parts = (Member(1, "key", member.key), Member(2, "value", member.type))
-        self._reader = Reader(Message("entry", parts))
+        self._reader = Reader(entry_of(member))
         self._whole = _whole(member.type) if isinstance(member.type, Message) else None
 
     def read(self, raw: bytes) -> tuple[str, Any]:
@@ -149,6 +147,12 @@ class _Entry:
         key, value = row["key"], row["value"]
         text = str(key).lower() if isinstance(key, bool) else str(key)
         return text, self._whole(b"") if value is None and self._whole is not None else value
+
+
+def entry_of(member: Member) -> Message:
+    """The message that each entry of a map is."""
+    assert member.key is not None  # noqa: S101 - only maps have entries
+    return Message("entry", (Member(1, "key", member.key), Member(2, "value", member.type)))
 
 
 def absent(member: Member) -> Any:
@@ -252,4 +256,4 @@ def _date(found: dict[str, Any]) -> dt.date:
         raise Bad(f"{found['year']}-{found['month']}-{found['day']} is no day of a year 1 to 9999") from None
 
 
-__all__ = ["SECONDS", "Reader", "absent", "name_of"]
+__all__ = ["SECONDS", "Reader", "absent", "entry_of", "name_of"]

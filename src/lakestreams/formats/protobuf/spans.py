@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lakestreams.formats.decoding import bytes_of
+from lakestreams.formats.decoding import bytes_of, gathered
 from lakestreams.formats.protobuf.schema import FIXED64, LENGTH, VARINT
 
 Numbers = npt.NDArray[np.int64]
@@ -104,16 +104,6 @@ def packed(data: npt.NDArray[np.uint8], start: Numbers, size: Numbers, wire: int
     begins = np.concatenate([np.zeros(1, np.int64), last + 1])[:-1]
     owner = np.repeat(np.arange(len(size)), np.diff(offsets))[last]
     return owner, numbers(np.concatenate([body, np.zeros(MARGIN, np.uint8)]), begins, last + 1), whole
-
-
-def gathered(
-    data: npt.NDArray[np.uint8], start: Numbers, size: Numbers
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """The bytes at these places, one behind the other, and where each begins among them, as Arrow has them."""
-    offsets = np.zeros(len(size) + 1, np.int32)
-    np.cumsum(size, out=offsets[1:])
-    where = np.arange(int(offsets[-1])) + np.repeat(start - offsets[:-1], size)
-    return offsets, data[where]
 
 
 def side_by_side(raw: Any) -> tuple[npt.NDArray[np.uint8], Numbers, Numbers]:
