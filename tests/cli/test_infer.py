@@ -63,6 +63,24 @@ def test_the_printed_lines_make_a_pipeline(broker: Broker, tmp_path: Path) -> No
     assert told["source"] == {name: declared}
 
 
+def test_the_page_shows_what_is_printed(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    tag = f"t{uuid.uuid4().hex[:8]}"
+    topic = f"{tag}.shop.orders"
+    broker.create_topic(topic, 3)
+    rows = [{"id": n, "user-id": None if n % 25 == 0 else f"u{n % 7}", "placed_at": AT + n} for n in range(100)]
+    broker.produce(topic, [(f"o{row['id']}", json.dumps(row), AT) for row in rows])
+    code, said = inferred(
+        topic, "--bootstrap-servers", broker.bootstrap_servers, "--sources", str(tmp_path / "none.yml")
+    )
+    assert code == 0, said
+    said = said.replace(f"{tag}.", "").replace(f"{tag}_", "")
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    shown = page.partition("\n## infer\n")[2].partition("```text\n")[2].partition("```")[0]
+    own, page_lines = ([line.rstrip() for line in text.strip().splitlines()] for text in (said, shown))
+    assert own == page_lines
+
+
 def test_behind_a_registry(broker: Broker, tmp_path: Path) -> None:
     topic = f"paid-{uuid.uuid4().hex[:8]}"
     broker.create_topic(topic, 1)

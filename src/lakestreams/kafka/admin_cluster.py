@@ -54,7 +54,7 @@ class AdminCluster:
         try:
             known = self._client().admin.list_topics(timeout=timeout_s).topics
         except KafkaException as error:
-            raise self._fault(error) from error
+            raise self.fault(error) from error
         return {name: len(topic.partitions) for name, topic in known.items()}
 
     def view(self, topics: Iterable[str], written: Iterable[str] = ()) -> ClusterView:
@@ -81,13 +81,13 @@ class AdminCluster:
         try:
             client = self._client()
         except KafkaException as error:
-            raise self._fault(error) from error
+            raise self.fault(error) from error
         while True:
             try:
                 return ask(client)
             except KafkaException as error:
                 if not passes(error) or time.monotonic() > until:
-                    raise self._fault(error) from error
+                    raise self.fault(error) from error
                 time.sleep(_PAUSE_S)
 
     def _client(self) -> _Client:
@@ -146,7 +146,8 @@ class AdminCluster:
             raise topics_missing(missing, self.bootstrap_servers)
         return found
 
-    def _fault(self, error: KafkaException) -> LakestreamsError:
+    def fault(self, error: KafkaException) -> LakestreamsError:
+        """What an error of a client with these options means."""
         said = error.args[0]
         text = scrubbed(str(said), self.conf)
         if _refuses(said):
