@@ -22,6 +22,7 @@ from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.progress import Event, Summary
 from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.engine.takeover.claiming import Claiming
+from lakestreams.verify.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -196,6 +197,15 @@ def assert_ledger_sound(bench: Bench) -> None:
             .where("plans <> 1")
         )
         assert taken.collect() == [], f"rows of {source.topic} in none or in several plans"
+
+
+def assert_sound(bench: Bench) -> None:
+    """Behind a crash, or beside another driver: the ledger is sound, and `verify` finds nothing that bronze does not give."""
+    assert_ledger_sound(bench)
+    found = verify(bench.spark, bench.lake, bench.topology, ask_second=False)  # not the joins, which other tests judge
+    assert {one.what: one.examples for one in found.findings if one.differs} == {}
+    assert found.left_out == 0
+    assert {sink.name for sink in bench.topology.sinks} <= {one.what for one in found.findings if one.looked}
 
 
 def at(*records: tuple[str, str | None, int]) -> Iterable[tuple[str, str | None, int]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import Bench, facts
+from tests.engine.harness import Bench, assert_sound, facts
 
 from lakestreams.config.compile import load_pipeline
 from lakestreams.engine.driver import Driver
@@ -288,7 +288,8 @@ def answers_lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def assert_told_once(bench: LakeBench) -> None:
-    """Ledger and event log have each row once."""
+    """Ledger and event log have each row once, and `verify` finds the outputs equal."""
+    assert_sound(bench)
     told = bench.ledger().where("kind in ('epoch', 'ingest', 'plan', 'done')")
     events = bench.spark.read.format("delta").load(f"{bench.root}/_lakestreams/events")
     twice = told.groupBy("kind", F.coalesce("cycle", "seq", "epoch").alias("number")).count().where("count > 1")

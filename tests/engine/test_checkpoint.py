@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.engine import tearing
-from tests.engine.harness import Bench, assert_ledger_sound, at, fresh_topics, page_views
+from tests.engine.harness import Bench, assert_sound, at, fresh_topics, page_views
 
 from lakestreams.engine.ingest import checkpoint
 
@@ -140,7 +140,7 @@ def test_a_pipeline_goes_on_whatever_is_torn(running: Torn) -> None:
     used, warned = running.run_on(tearing.Tearing("a later version", of_a_later_version))
     assert not used
     assert any("could not go on from the checkpoint" in text for text in warned)
-    assert_ledger_sound(running.bench)
+    assert_sound(running.bench)
 
 
 @pytest.mark.broker
@@ -150,4 +150,4 @@ def test_a_pipeline_goes_on_whatever_of_all_is_torn(running: Torn) -> None:
         assert running.run_on(one) == (False, []), one
     for one in tearing.harmless(running.whole):
         assert running.run_on(one) == (True, []), one
-    assert_ledger_sound(running.bench)
+    assert_sound(running.bench)

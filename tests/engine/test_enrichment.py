@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, facts, fresh_topics, page_views
+from tests.engine.harness import (
+    SILVER,
+    ZERO,
+    Bench,
+    assert_ledger_sound,
+    assert_sound,
+    at,
+    facts,
+    fresh_topics,
+    page_views,
+)
 
 from lakestreams import Json, Long, RegistryJson, StreamsBuilder, Text
 from lakestreams.engine.driver import Driver
@@ -94,7 +104,7 @@ def test_a_restart_finishes_what_was_planned(bench: Bench, monkeypatch: pytest.M
     bench.broker.produce(views, at(("alice", "/after-the-crash", 50)))
     bench.run()
     assert bench.enriched() == [*ENRICHED, ("dave", "/home", "<unknown>"), ("alice", "/after-the-crash", "us-east")]
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 def test_later_views_meet_the_profile_of_an_earlier_run(bench: Bench) -> None:

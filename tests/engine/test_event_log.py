@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import Bench, fresh_topics, page_views
+from tests.engine.harness import Bench, assert_sound, fresh_topics, page_views
 
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.publish import event_log
@@ -39,6 +39,7 @@ def test_what_a_driver_has_left_out_is_told_although_nothing_new_comes(
     assert told(bench) == []
     assert bench.run().cycles == 0
     assert told(bench) == [1]
+    assert_sound(bench)
 
 
 @pytest.mark.broker

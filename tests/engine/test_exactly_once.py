@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from tests.engine.harness import Bench, assert_ledger_sound, facts, fresh_topics
+from tests.engine.harness import Bench, assert_sound, facts, fresh_topics
 from tests.engine.jobs import JOBS, RACES, Job, Record
 from tests.engine.victim import BATCH
 
@@ -54,7 +54,7 @@ class Log:
     def undisturbed(self, name: str, **more: Any) -> dict[str, list[tuple[Any, ...]]]:
         bench = self.bench(self.root / name)
         bench.run(**PACE, **more)
-        assert_ledger_sound(bench)
+        assert_sound(bench)
         return facts(bench)
 
     def bench(self, root: Path) -> Bench:
@@ -169,7 +169,7 @@ def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
     armed.off()
     bench.run(**PACE)
     assert facts(bench) == log.undisturbed("undisturbed")
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 @pytest.mark.timeout(900)
@@ -194,7 +194,7 @@ def test_merged_rows_a_change_log_and_records_that_wait_survive_what_fails(
     bench.run(**PACE, drain=True)
 
     assert facts(bench) == log.undisturbed("undisturbed", drain=True)
-    assert_ledger_sound(bench)
+    assert_sound(bench)
     assert bench.silver("silver.amended").where("_lineage.kind = 'amended'").count() > 0
     assert bench.quarantine().where("code = 'NO_PARTNER'").count() > 0
     users = bench.lake.output("silver.users").path
@@ -215,7 +215,7 @@ def test_a_failure_at_every_step_leaves_equal_tables(log: Log, tmp_path: Path, a
     armed.off()
     bench.run(**PACE)
     assert facts(bench) == log.plain
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 @pytest.mark.soak
@@ -233,7 +233,7 @@ def test_a_second_failure_during_the_repetition(log: Log, tmp_path: Path, armed:
     armed.off()
     bench.run(**PACE)
     assert facts(bench) == log.plain
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 # --- checkpoints lost, damaged, restored from a backup; new data before the restart ----------------------------------
@@ -353,7 +353,7 @@ def test_a_damaged_checkpoint_and_new_data_lose_and_double_nothing(aged: Aged, k
     found = facts(bench)
     for name, rows in aged.expected.items():
         assert found[name] == rows, name
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 _MOMENTS = [("enrichment", one) for one in ("published", "claimed", "ingested", "planned")]
@@ -382,7 +382,7 @@ def test_a_second_driver_takes_over_while_the_first_is_alive(log: Log, tmp_path:
     assert state["facts"] == log.plain
     assert facts(second) == log.plain
     assert second.ledger().count() == state["ledger"], "the older driver wrote to the ledger"
-    assert_ledger_sound(second)
+    assert_sound(second)
 
 
 class _Calls:
@@ -478,7 +478,7 @@ def test_real_kills_after_the_first_bronze_commit(log: Log, tmp_path: Path, numb
     bench = log.bench(root)
     bench.run(**PACE)
     assert facts(bench) == log.plain
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 @pytest.mark.crash

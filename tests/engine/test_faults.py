@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, at, fresh_topics, page_views
+from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, assert_sound, at, fresh_topics, page_views
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine.driver import Driver
@@ -150,7 +150,7 @@ def test_a_batch_of_markers_alone_takes_no_number_from_the_next_one(
     broker.produce_transaction(views, at(("alice", "/next", 2)))
     bench.run()
     assert [row[1] for row in bench.enriched()] == ["/next"]
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 def test_a_table_with_other_columns_is_left_alone(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_half_published_cycle_is_not_finished_under_another_configuration(
     with pytest.raises(PlanUnderOtherConfig, match="cycle 1"):
         changed.run(config_text="something else")
     bench.run()
-    assert_ledger_sound(bench)
+    assert_sound(bench)
     changed.run(config_text="something else")
 
 

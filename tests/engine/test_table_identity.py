@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.harness import page_views
+from tests.engine.harness import assert_sound, page_views
 from tests.engine.test_delta_sources import TableBench
 
 from lakestreams.config.compile import load_pipeline
@@ -211,6 +211,7 @@ def judged(laid: Laid, tmp_path: Path, expected: dict[str, list[list[tuple[Any, 
         assert next_run(lake, "named") == expected["named"]
         if pipeline == "counted":
             assert next_run(lake, "counted") == expected["counted"]
+        assert_sound(lake.bench(pipeline))
         return
     before = sorted(lake.root.rglob("*.json"))
     with pytest.raises(refused):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import ZERO, Bench, assert_ledger_sound, claimed, fresh_topics
+from tests.engine.harness import ZERO, Bench, assert_ledger_sound, assert_sound, claimed, fresh_topics
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.ledger.fence import translated
@@ -150,7 +150,7 @@ def test_whoever_takes_it_over_falls_too_and_goes_on(pipeline: Pipeline, first: 
     pipeline.run("all", "" if then == "finish.after" else "finish.before")
     pipeline.run("all")
     assert pipeline.users == (BOTH, BOTH)
-    assert_ledger_sound(pipeline.made["all"])
+    assert_sound(pipeline.made["all"])
 
 
 @pytest.mark.soak
@@ -163,7 +163,7 @@ def test_who_began_it_takes_it_back_only_if_its_successor_has_published_nothing(
     assert pipeline.refused("empty").where == FIRST
     pipeline.run("all")
     assert pipeline.users == (BOTH, BOTH)
-    assert_ledger_sound(pipeline.made["all"])
+    assert_sound(pipeline.made["all"])
 
 
 def test_rows_of_one_output_are_found_whichever_it_is(pipeline: Pipeline) -> None:
@@ -171,6 +171,7 @@ def test_rows_of_one_output_are_found_whichever_it_is(pipeline: Pipeline) -> Non
     assert pipeline.refused("all").where == SECOND
     pipeline.run("half")
     assert pipeline.users == ([], BOTH)
+    assert_sound(pipeline.made["half"])
 
 
 @pytest.mark.soak
@@ -182,6 +183,7 @@ def test_settings_that_no_result_follows_from_may_change_in_the_middle_of_a_cycl
     pipeline.arm("")
     bench.run(config_text="pace 2", meaning="all")
     assert pipeline.users == (BOTH, BOTH)
+    assert_sound(bench)
 
 
 @pytest.mark.soak
@@ -200,6 +202,7 @@ def test_quarantine_of_another_configuration_is_seen(
     assert refused.value.where == "quarantine"
     bench.run(config_text="one")
     assert bench.quarantine().count() == 1
+    assert_sound(bench)
 
 
 @pytest.mark.soak
@@ -231,7 +234,7 @@ def test_deletions_of_a_merge_are_seen(
     else:
         bench.run(config_text="other")
     assert [row["user"] for row in bench.silver(ROWS).collect()] == ["ben"]
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 def test_a_statement_that_has_passed_its_fence_is_stopped_by_a_seal(spark: SparkSession, tmp_path: Path) -> None:

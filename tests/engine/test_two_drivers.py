@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from tests.engine.harness import ZERO, Bench, assert_ledger_sound, facts, fresh_topics, page_views
+from tests.engine.harness import ZERO, Bench, assert_sound, facts, fresh_topics, page_views
 from tests.engine.late import Statement, under_way
 
 from lakestreams import StreamsBuilder, Text
@@ -87,7 +87,7 @@ def test_what_the_older_driver_did_up_to_the_claim_is_not_done_again(
     thread.join()
     assert not failed
     assert [row["user"] for row in bench.silver(ROWS).collect()] == ["ben"]
-    assert_ledger_sound(bench)
+    assert_sound(bench)
 
 
 class Twice:
@@ -116,7 +116,7 @@ class Twice:
         found, expected = facts(self.bench), facts(self.plain)
         for name, rows in expected.items():
             assert found[name] == rows, name
-        assert_ledger_sound(self.bench)
+        assert_sound(self.bench)
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_topics_first_append_in_a_later_batch_than_its_drivers_first_comes_onc
     found, expected = facts(both), facts(plain)
     for name, rows in expected.items():
         assert name == "counts" or found[name] == rows, name
-    assert_ledger_sound(both)
+    assert_sound(both)
 
 
 @pytest.mark.soak  # test_late_statements lets each statement land at other points
