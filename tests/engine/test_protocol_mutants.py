@@ -126,7 +126,7 @@ def empty_append(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> Fact
     ledger = fallen.setup.ledger
     ledger = claimed(shop.spark, ledger, "fallen", ledger.history(shop.spark), fallen.setup.configured)
     nothing = table.read(shop.spark).where("false")
-    append_once(shop.spark, ledger, source.topic, nothing, last[0] + 1)
+    append_once(shop.spark, ledger, source.topic, nothing, decisions.of_batch(source.topic, ledger.epoch, last[0] + 1))
     bench.run()
     return facts(bench)
 

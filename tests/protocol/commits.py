@@ -89,11 +89,13 @@ class Commits(Promises):
         elif command.table == "replays":
             yield ("request", row, who)
         elif command.table in ("a", "b"):
-            if len(row) == 3:
-                yield (row[0], 0, 1, row[2])  # of the one record in quarantine a new attempt
+            topic, what, seq = row
+            if isinstance(what, int):
+                yield (topic, 0, 1, seq)  # of the one record in quarantine a new attempt
             else:
-                records = self.scenario.topics[row[0]]
-                yield from ((row[0], offset, 0, row[3]) for offset in range(row[1], row[2]) if records[offset] == "r")
+                records = self.scenario.topics[topic]
+                news = (offset for _, first, end in what for offset in range(first, end))
+                yield from ((topic, offset, 0, seq) for offset in news if records[offset] == "r")
         else:
             plan, fingerprint = row
             yield from ((*one, plan.cycle, fingerprint) for one in self._results(plan, fingerprint))
@@ -141,12 +143,15 @@ class Commits(Promises):
                     and self._conflicts(actor.place, table, application)
                 ):
                     made = replace(made, phase=DOOMED)
-                if (
-                    actor.beside is not None
-                    and actor.beside[1] == UNDER_WAY
-                    and self._conflicts(actor.beside[0], table, application)
-                ):
-                    made = replace(made, beside=(actor.beside[0], DOOMED, actor.beside[2]))
+                made = replace(
+                    made,
+                    others=tuple(
+                        one._replace(phase=DOOMED)
+                        if one.phase == UNDER_WAY and self._conflicts(one.place, table, application)
+                        else one
+                        for one in actor.others
+                    ),
+                )
                 doomed = self._cache[key] = self.actors.of(made)
             state = put(state, who, doomed)
         return state

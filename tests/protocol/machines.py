@@ -48,7 +48,10 @@ class Machines:
         self._places: dict[str, int] = {}
         self._next: dict[tuple[int, int], int] = {}
         self.answers = Numbers()
-        self.commands: list[Any] = [None]  # by place: a command, or `Ended`
+        self.commands: list[Any] = [
+            None
+        ]  # by place: a command, or `Ended`; and of those side by side, each by one of its own
+        self.parts: dict[int, tuple[int, ...]] = {}  # place of several commands to the places of each
         self.begun = {kind: self._place(kind, ()) for kind in kinds}
 
     def after(self, place: int, answer: int) -> int:
@@ -76,6 +79,15 @@ class Machines:
             place = self._places[key] = len(self.commands)
             self.commands.append(command)
             self._paths.append((kind, path))
+            if isinstance(command, commands.Together):
+                self.parts[place] = tuple(map(self._part, command.appends))
+        return place
+
+    def _part(self, command: commands.Append) -> int:
+        place = self._places.setdefault(repr(command), len(self.commands))
+        if place == len(self.commands):
+            self.commands.append(command)
+            self._paths.append(("", ()))
         return place
 
 

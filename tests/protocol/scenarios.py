@@ -14,6 +14,7 @@ from lakestreams.engine.protocol.machines import Pipeline
 
 PLAIN: Final = Pipeline(("a", "b"), ("silver",))
 EMPTY: Final = Pipeline(("a", "b"), ("silver",), fingerprint="e")
+PIECES: Final = Pipeline(("a", "b"), ("silver",), most=1)
 KEEPS: Final = Pipeline(("a", "b"), ("silver",), remembers=True)
 
 TWO_DRIVERS: Final = Scenario(
@@ -30,6 +31,13 @@ ROUNDS: Final = Scenario(
     topics={"a": "r", "b": "r"},
     ends=(1, 0),
     left={"starts": 2, "crashes": 1},
+)
+BATCHES: Final = Scenario(
+    "two drivers whose rounds have several batches, one of which crashes",
+    (PIECES, PIECES),
+    topics={"a": "rr", "b": "r"},
+    ends=(2, 1),
+    left={"starts": 3, "crashes": 1},
 )
 MARKERS: Final = Scenario(
     "a batch of transaction markers alone, then records behind it",
@@ -124,8 +132,8 @@ FAILS: Final = replace(DUEL, name="a rule fails", left={"starts": 1, "failures":
 ASKED_AGAIN: Final = replace(
     ASKED, name="a driver crashes while it ingests what was asked for", left={**ASKED.left, "crashes": 1}, alone=True
 )
-ALL: Final = (TWO_DRIVERS, ROUNDS, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES, FORGOTTEN)
+ALL: Final = (TWO_DRIVERS, ROUNDS, BATCHES, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES, FORGOTTEN)
 # Those of which there are so few states that all are tried.
-WHOLE: Final = (ROUNDS, MARKERS, FORGOTTEN)
+WHOLE: Final = (ROUNDS, BATCHES, MARKERS, FORGOTTEN)
 # As above, with more of everything: for `make soak`.
 LONG: Final = tuple(replace(one, left={**one.left, "starts": 3, "crashes": 2, "lost": 1, "failures": 1}) for one in ALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tests.protocol.machines import IDLE
 
@@ -41,6 +42,20 @@ class Broken(AssertionError):
     """A promise does not hold."""
 
 
+class Other(NamedTuple):
+    """An append that goes on beside what a process does.
+
+    Attributes:
+        place: of its command.
+        phase: how far it has come.
+        joined: whether the process waits for it before it does anything else; else `Wait` does.
+    """
+
+    place: int
+    phase: int
+    joined: bool
+
+
 @dataclass(frozen=True)
 class Actor:
     """A process: its machine's place, and its statements.
@@ -48,14 +63,14 @@ class Actor:
     Attributes:
         phase: of the statement of its place's command; of a seal how many tables are sealed.
         again: whether the statement was begun before, so that its answer is not sure.
-        beside: the place whose append goes on beside it, its phase and `again`; None: none does.
-        failed: whether that one has turned out not to be its own.
+        others: appends that are not there yet, beside what it does or side by side.
+        failed: whether one of them has turned out not to be its own.
     """
 
     place: int = IDLE
     phase: int = NEW
     again: bool = False
-    beside: tuple[int, int, bool] | None = None
+    others: tuple[Other, ...] = ()
     failed: bool = False
 
 

@@ -40,6 +40,7 @@ from tests.protocol.state import (
     UNDER_WAY,
     Actor,
     Broken,
+    Other,
     Scenario,
     State,
     Step,
@@ -160,8 +161,8 @@ class World(Commits):
     def _act(self, state: State, who: int, found: list[Step]) -> None:
         actor: Actor = self.actors.values[state[who]]
         command = self.machines.commands[actor.place]
-        if actor.beside is not None:
-            self._append_beside(state, who, actor, found)
+        for one in actor.others:
+            self._append_beside(state, who, actor, one, found)
         kind = type(command)
         if kind is commands.Append:
             self._append(state, who, actor, command, found)
@@ -188,17 +189,17 @@ class World(Commits):
                 label = self._label(who, "finds that a rule fails:", actor.place)
                 found.append((label, self._spent(self._answered(state, who, state[who], self._no, label), "failures")))
         elif kind is commands.Wait:
-            if actor.beside is None:
+            if not actor.others:
                 label = self._label(who, "", actor.place)
                 answer = self._no if actor.failed else self._yes
                 found.append((label, self._answered(state, who, state[who], answer, label)))
-        else:
+        elif kind is not commands.Together:
             self._replace(state, who, actor, command, found)
 
     def _append(self, state: State, who: int, actor: Actor, command: commands.Append, found: list[Step]) -> None:
         if command.beside:
             label = self._label(who, "goes on beside:", actor.place)
-            beside = self.actors.of(replace(actor, beside=(actor.place, NEW, False)))
+            beside = self.actors.of(replace(actor, others=(Other(actor.place, NEW, joined=False),)))
             found.append((label, self._answered(state, who, beside, self._none_told, label)))
         elif actor.phase == NEW:
             label = self._label(who, "begins:", actor.place)
@@ -220,31 +221,40 @@ class World(Commits):
                 again = self.actors.of(replace(actor, phase=NEW, again=True))
                 found.append((label, self._spent(put(done, who, again), "lost")))
 
-    def _append_beside(self, state: State, who: int, actor: Actor, found: list[Step]) -> None:
-        assert actor.beside is not None
-        place, phase, again = actor.beside
-        command: commands.Append = self.machines.commands[place]
+    def _append_beside(self, state: State, who: int, actor: Actor, one: Other, found: list[Step]) -> None:
+        command: commands.Append = self.machines.commands[one.place]
+        rest = tuple(other for other in actor.others if other != one)
 
-        def gone_on(state: State, beside: tuple[int, int, bool] | None, *, failed: bool = False) -> State:
-            return put(state, who, self.actors.of(replace(actor, beside=beside, failed=failed)))
+        def gone_on(state: State, label: int, phase: int | None, *, failed: bool = False) -> State:
+            others = rest if phase is None else tuple(sorted((*rest, one._replace(phase=phase))))
+            after = self.actors.of(replace(actor, others=others, failed=actor.failed or failed))
+            if others or not one.joined:
+                return put(state, who, after)
+            if failed or actor.failed:
+                return self._gone(put(state, who, after), who)
+            # all of them are there; whether one was skipped is seen when they are read back
+            return self._answered(state, who, after, self._none_told, label)
 
-        if phase == NEW:
-            label = self._label(who, "begins beside:", place)
+        if one.phase == NEW:
+            label = self._label(who, "begins beside:", one.place)
             if self._is_skipped(state, command):
-                there = self._read_mine(state, who, command.row[:2])
-                own = decisions.is_own(written=False, there=there, mine=True)
-                found.append((label, gone_on(state, None, failed=not own)))
+                there = one.joined or self._read_mine(state, who, command.row[:2])
+                own = one.joined or decisions.is_own(written=False, there=there, mine=True)
+                found.append((label, gone_on(state, label, None, failed=not own)))
             elif is_fenced(state, command):
-                found.append((label, gone_on(state, None, failed=True)))
+                found.append((label, gone_on(state, label, None, failed=True)))
             else:
-                found.append((label, gone_on(state, (place, UNDER_WAY, again))))
-        elif phase == DOOMED:
-            label = self._label(who, "is in conflict beside:", place)
-            found.append((label, gone_on(state, (place, NEW, True))))
+                found.append((label, gone_on(state, label, UNDER_WAY)))
+        elif one.phase == DOOMED:
+            label = self._label(who, "is in conflict beside:", one.place)
+            found.append((label, gone_on(state, label, NEW)))
         else:
-            label = self._label(who, "commits beside:", place)
-            done = self._committed(state, place, who, label)
-            found.append((label, gone_on(done, None)))
+            label = self._label(who, "commits beside:", one.place)
+            done = self._committed(state, one.place, who, label)
+            found.append((label, gone_on(done, label, None)))
+            if one.joined and state[LEFT] // DIGIT["lost"] % 8:
+                label = self._label(who, "commits beside, and the answer is lost:", one.place)
+                found.append((label, self._spent(gone_on(done, label, NEW), "lost")))
 
     def _seal(self, state: State, who: int, actor: Actor, command: commands.Seal, found: list[Step]) -> None:
         if actor.phase == len(command.tables):
@@ -286,7 +296,9 @@ class World(Commits):
             before: Actor = self.actors.values[actor]
             place = self.machines.after(before.place, answer)
             command = self.machines.commands[place]
-            after = Actor(place, NEW, False, before.beside, before.failed and type(command) is not Ended)
+            parts = self.machines.parts.get(place, ())
+            others = (*before.others, *(Other(part, NEW, joined=True) for part in parts))
+            after = Actor(place, NEW, False, others, before.failed and type(command) is not Ended)
             if type(self.machines.commands[before.place]) is commands.Wait:
                 after = replace(after, failed=False)
             found = self._after[actor, answer] = (self.actors.of(after), command if type(command) is Ended else None)
@@ -304,8 +316,7 @@ class World(Commits):
         """A process is gone; what it has under way may commit later."""
         actor: Actor = self.actors.values[state[who]]
         late = [actor.place] if actor.phase == UNDER_WAY and self._commits(actor.place) else []
-        if actor.beside is not None and actor.beside[1] == UNDER_WAY:
-            late.append(actor.beside[0])
+        late += [one.place for one in actor.others if one.phase == UNDER_WAY]
         state = put(state, who, self._idle)
         if late:
             state = put(state, LATE, self.late.of(tuple(sorted([*self.late.values[state[LATE]], *late]))))

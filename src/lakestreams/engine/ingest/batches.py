@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -28,8 +28,8 @@ from lakestreams.engine.ingest.hand_over import HandOver
 from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Ingest, Position, Standing, Tail
-from lakestreams.engine.protocol import decisions
+from lakestreams.engine.ledger.plans import Ingest, Standing, Tail
+from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.parallel import side_by_side
 from lakestreams.engine.runtime.tuning import FEW, SHUFFLES
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestreams.topology.endpoints import Source
+
+Told = tuple[dict[TopicPartition, Tail] | None, Weight | None]  # what an append tells of its topic; None: it could not
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,6 @@ class BatchWriter:
             Resized: behind a batch that is closed, if the next ones are to be larger or smaller.
         """
         spark = batch.sparkSession
-        self.handed.pending.settled()  # of one batch at most the ledger does not know: decision 0003
         # raw values hardly repeat: trying dictionaries on them costs half of the write
         _set(spark, "parquet.enable.dictionary", "false")
         if self.shuffles is not None:
@@ -85,30 +86,18 @@ class BatchWriter:
         newer = self.handed.behind(self.first.seq)
         before = Standing.after(newer) if newer else self.first
         ends = read_offsets(Path(self.checkpoint) / "offsets" / str(batch_id))
-        touched = [source for source in self.sources if _has_news(source.topic, ends, before.positions)]
+        touched = [source for source in self.sources if not ends or decisions.news_of(source.topic, before, ends)]
         if not touched:
             return
-        now = time.time_ns() // 1_000_000
-        if 0 < _news(ends, before.positions) <= FEW:  # a task a partition costs more than its records
+        news = _news(ends, before)
+        if 0 < news <= FEW:  # a task a partition costs more than its records
             batch = batch.coalesce(1)
-        with kept_in_memory(batch, worth_it=len(touched) > 1) as held:
-            parts = side_by_side(
-                spark, [partial(self._append, spark, held, source, before, ends, now) for source in touched]
-            )
-        told: dict[TopicPartition, Tail] | None = {}
-        weights = {source.topic: weight for source, (_, weight) in zip(touched, parts, strict=True)}
-        for own, _ in parts:
-            told = None if told is None or own is None else told | own
-        ingest = complete(spark, self.ledger, touched, before, before.seq + 1, ends, now, self.rules, told)
-        ingest = replace(ingest, mean_bytes={**before.mean_bytes, **_means(weights)})
-        offsets = self._following(_news(ends, before.positions), weights)
-        waits = offsets is not None or not decisions.may_close_later(ingest)
-        self.handed.pending.append(lambda: self.ledger.record_ingest(spark, ingest), waits=waits)
-        self.handed.closed(ingest)
-        if offsets is not None:  # whoever goes on from the checkpoint gets this batch once more, and drops it
-            raise Resized(offsets)
+        one = _Batch(self, batch, touched, before, ends, time.time_ns() // 1_000_000)
+        commands.carry_out(machines.batch(self.ledger.turn, before, tuple(one.sources), ends), one)
+        if one.following is not None:  # whoever goes on from the checkpoint gets this batch once more, and drops it
+            raise Resized(one.following)
 
-    def _following(self, news: int, weights: Mapping[str, Weight | None]) -> int | None:
+    def following(self, news: int, weights: Mapping[str, Weight | None]) -> int | None:
         """How many offsets the next batches are to have, if that is another number than now."""
         known = [weight for weight in weights.values() if weight is not None]
         records = sum(weight.records for weight in known)
@@ -117,67 +106,124 @@ class BatchWriter:
         offsets = self.pace.after(news, sum(weight.bytes for weight in known) / records)
         return offsets if offsets != self.pace.offsets else None
 
-    def _append(
+
+class _Batch:
+    """The hands of `machines.batch` for one batch of Kafka's.
+
+    Args:
+        writer: what is the same for all batches of a query.
+        rows: the batch, as Spark's source gives it.
+        touched: the sources that may have rows of it.
+        before: where bronze stood.
+        ends: where it ends, as far as that is known.
+        ingest_time_ms: of its rows.
+
+    Attributes:
+        following: how many offsets the next batches are to have, if that is another number than now.
+    """
+
+    def __init__(
         self,
-        spark: SparkSession,
-        batch: DataFrame,
-        source: Source,
+        writer: BatchWriter,
+        rows: DataFrame,
+        touched: Sequence[Source],
         before: Standing,
         ends: Mapping[TopicPartition, int],
-        now: int,
-    ) -> tuple[dict[TopicPartition, Tail] | None, Weight | None]:
+        ingest_time_ms: int,
+    ) -> None:
+        self.sources = {source.topic: source for source in touched}
+        self.following: int | None = None
+        self._writer, self._rows, self._before, self._ends = writer, rows, before, ends
+        self._spark, self._ingest_time_ms = rows.sparkSession, ingest_time_ms
+        self._told: list[Told] = []
+
+    def __call__(self, command: commands.Command) -> Any:
+        """Does what a command says, and gives the answer.
+
+        Raises:
+            Fenced: if a newer driver runs the pipeline.
+        """
+        writer = self._writer
+        match command:
+            case commands.Wait():
+                writer.handed.pending.settled()
+            case commands.Together(appends):
+                with kept_in_memory(self._rows, worth_it=len(appends) > 1) as held:
+                    self._told = side_by_side(self._spark, [partial(self._append, held, one) for one in appends])
+            case commands.Read("tail"):
+                return self._tails()
+            case commands.Append(row=(_, _, Ingest() as closing), beside=beside):
+                self._close(closing, beside=beside)
+        return True
+
+    def _append(self, batch: DataFrame, append: commands.Append) -> Told:
         """Appends one topic's part: what the append has told of it, if it was asked and could tell."""
-        positions, seq = before.positions, before.seq + 1
-        own = {partition: position for (topic, partition), position in positions.items() if topic == source.topic}
-        news = {at[1]: end - known.offset for at, end in ends.items() if at[0] == source.topic
-                for known in (positions.get(at, Position(0)),) if end > known.offset}  # fmt: skip
-        spread = spread_of(news, _get(spark, SHUFFLES))
+        writer, source, seq, now = self._writer, self.sources[append.table], self._before.seq + 1, self._ingest_time_ms
+        own = {partition: at for (topic, partition), at in self._before.positions.items() if topic == source.topic}
+        news = {partition: end - first for partition, first, end in append.row[1]}
+        spread = spread_of(news, _get(self._spark, SHUFFLES))
         raw = batch.where(F.col("topic") == source.topic)
         few = 0 < sum(news.values()) <= FEW
 
-        def append(reading: Source) -> tuple[dict[TopicPartition, Tail] | None, Weight | None]:
+        def written(reading: Source) -> Told:
             rows = bronze_rows(raw, reading, own, seq, now, spread)
-            telling = batch_metrics.Telling(self.ledger, source, sorted(news) if few else None, self.rules, seq, now)
+            telling = batch_metrics.Telling(
+                writer.ledger, source, sorted(news) if few else None, writer.rules, seq, now
+            )
             failpoint("bronze.before", source.topic)
-            once = append_once(spark, self.ledger, source.topic, telling.of(rows), seq)
+            once = append_once(self._spark, writer.ledger, source.topic, telling.of(rows), append.transaction)
             failpoint("bronze.after", source.topic)
             return (telling.tails(), telling.weight()) if once else (None, None)
 
-        return self.schemas.append(self.ledger, raw, source, append)
+        return writer.schemas.append(writer.ledger, raw, source, written)
+
+    def _tails(self) -> Mapping[TopicPartition, Tail]:
+        """What bronze holds of the batch: what the appends have told, if they all have."""
+        told: dict[TopicPartition, Tail] = {}
+        for tails, _ in self._told:
+            if tails is None:
+                sources, writer = list(self.sources.values()), self._writer
+                return read_back(self._spark, writer.ledger, sources, self._before, self._ingest_time_ms, writer.rules)
+            told |= tails
+        return told
+
+    def _close(self, closing: Ingest, *, beside: bool) -> None:
+        """Appends the row that closes it; what was weighed stands in it, too."""
+        writer, spark = self._writer, self._spark
+        weights = {topic: weight for topic, (_, weight) in zip(self.sources, self._told, strict=True)}
+        made = replace(closing, mean_bytes={**self._before.mean_bytes, **_means(weights)})
+        self.following = writer.following(_news(self._ends, self._before), weights)
+        waits = self.following is not None or not beside
+        writer.handed.pending.append(lambda: writer.ledger.record_ingest(spark, made), waits=waits)
+        writer.handed.closed(made)
 
 
-def complete(
+def read_back(
     spark: SparkSession,
     ledger: Ledger,
     touched: Sequence[Source],
     before: Standing,
-    seq: int,
-    ends: Mapping[TopicPartition, int],
-    ingest_time_ms: int | None,
+    ingest_time_ms: int,
     rules: RecordRules,
-    told: Mapping[TopicPartition, Tail] | None = None,
-) -> Ingest:
-    """What the ledger's row that closes a bronze batch is to say, from what bronze really holds of it.
+) -> Mapping[TopicPartition, Tail]:
+    """What bronze really holds of a batch.
 
     Args:
         ledger: of the running epoch.
         touched: the sources that may have rows of it.
         before: where bronze stood.
-        ends: where it ends, as far as that is known.
-        ingest_time_ms: of its rows; None: it may have been taken over.
+        ingest_time_ms: of its rows.
         rules: what is judged of single records.
-        told: what the appends have told of it; by default it is read back.
 
     Raises:
-        Fenced: if other rows stand under this sequence number. Spark Connect's worker, started anew in the middle of a
+        Fenced: if other rows stand under its sequence number. Spark Connect's worker, started anew in the middle of a
             run, knows no batch of the run, and its append was skipped as a repetition.
     """
-    found = batch_metrics.read_back(spark, ledger, touched, before.seq, rules) if told is None else told
-    for part in found.values():
-        if ingest_time_ms is not None and part.ingest_time_ms != ingest_time_ms:
-            message = f"batch {seq} of pipeline {ledger.pipeline} was ingested by another worker"
-            raise Fenced(message)
-    return decisions.closed(before, found, ends)
+    found = batch_metrics.read_back(spark, ledger, touched, before.seq, rules)
+    if any(part.ingest_time_ms != ingest_time_ms for part in found.values()):
+        message = f"batch {before.seq + 1} of pipeline {ledger.pipeline} was ingested by another worker"
+        raise Fenced(message)
+    return found
 
 
 def _means(weights: Mapping[str, Weight | None]) -> dict[str, int]:
@@ -185,16 +231,9 @@ def _means(weights: Mapping[str, Weight | None]) -> dict[str, int]:
     return {topic: -(-one.bytes // one.records) for topic, one in weights.items() if one is not None and one.records}
 
 
-def _has_news(topic: str, ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, Position]) -> bool:
-    """Whether a batch has records of a topic, as far as its offsets tell; when they do not, it may."""
-    if not ends:
-        return True
-    return any(end > (positions[at].offset if at in positions else 0) for at, end in ends.items() if at[0] == topic)
-
-
-def _news(ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, Position]) -> int:
+def _news(ends: Mapping[TopicPartition, int], before: Standing) -> int:
     """How many offsets a batch has, as far as that is known."""
-    return sum(max(0, end - (positions[at].offset if at in positions else 0)) for at, end in ends.items())
+    return sum(max(0, end - before.offset(at)) for at, end in ends.items())
 
 
 def _set(spark: SparkSession, name: str, value: str) -> None:

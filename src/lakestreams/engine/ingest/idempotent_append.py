@@ -10,21 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestreams.engine.ledger.fence import translated
-from lakestreams.engine.protocol import decisions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.engine.ledger.ledger import Ledger
+    from lakestreams.engine.protocol.commands import Transaction
 
 
-def append_once(spark: SparkSession, ledger: Ledger, topic: str, rows: DataFrame, seq: int) -> bool:
+def append_once(spark: SparkSession, ledger: Ledger, topic: str, rows: DataFrame, known: Transaction) -> bool:
     """Appends a topic's rows of a batch to its bronze table.
 
     Args:
         ledger: of the running epoch.
         topic: whose bronze.
         rows: the columns of bronze.
+        known: what Delta knows the append by.
 
     Returns:
         Whether the first attempt went through. Of a later one, what was observed of the rows is not sure.
@@ -34,8 +35,7 @@ def append_once(spark: SparkSession, ledger: Ledger, topic: str, rows: DataFrame
     """
     table = ledger.lake.bronze(ledger.pipeline, topic)
     with translated(ledger.pipeline):
-        known = decisions.of_batch(topic, ledger.epoch, seq).of(ledger.pipeline)
-        return table.append(ledger.fence(spark, rows), *known)
+        return table.append(ledger.fence(spark, rows), *known.of(ledger.pipeline))
 
 
 __all__ = ["append_once"]

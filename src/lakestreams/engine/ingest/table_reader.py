@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -15,6 +15,7 @@ from lakestreams.engine.ingest.bronze_rows import HEADERS_TYPE, event_time_of, j
 from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, Found, versions
 from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing
+from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.errors import (
     OffsetsExpired,
@@ -86,33 +87,49 @@ class TableReader:
             OffsetsExpired: if commits are gone that a stream has not read.
             Fenced: if a newer driver runs the pipeline.
         """
-        seq, now = before.seq + 1, time.time_ns() // 1_000_000
-        for one in found:
-            position = before.positions.get(one.at, Position(0))
-            failpoint("bronze.before", one.source.topic)
-            self._append(one, position, before, now)
-            failpoint("bronze.after", one.source.topic)
-        sources = [one.source for one in found]
+        now = time.time_ns() // 1_000_000
+        by_topic = {one.source.topic: one for one in found}
+
+        def hands(command: commands.Command) -> Any:
+            match command:
+                case commands.Together(appends):
+                    for append in appends:  # each needs the cores for itself
+                        self._append(by_topic[append.table], before, now, append.transaction)
+                case commands.Read("tail"):
+                    sources = [one.source for one in found]
+                    return batches.read_back(self.spark, self.ledger, sources, before, now, self.rules)
+                case commands.Append(row=(_, _, Ingest() as closing)):
+                    self.ledger.record_ingest(self.spark, closing)
+            return True
+
         ends = {one.at: one.end for one in found}
-        made = batches.complete(self.spark, self.ledger, sources, before, seq, ends, now, self.rules)
-        self.ledger.record_ingest(self.spark, made)
-        return made
+        return commands.carry_out(machines.batch(self.ledger.turn, before, tuple(by_topic), ends), hands)
 
-    def _append(self, found: Found, position: Position, before: Standing, now: int) -> None:
+    def _append(self, found: Found, before: Standing, now: int, known: commands.Transaction) -> None:
         """One append. What it reads exists as a whole or not at all, so it can be tried in one way and then in another."""
-        if found.source.changes == "snapshot":
-            self._write(found, self._compared(found, position), position, before, now)
-            return
-        first = versions(position.offset)
+        position = before.positions.get(found.at, Position(0))
+        failpoint("bronze.before", found.source.topic)
         try:
-            self._write(found, self._fed(found, first), position, before, now)
+            changes = (
+                self._compared(found, position)
+                if found.source.changes == "snapshot"
+                else self._fed(found, versions(position.offset))
+            )
+            self._write(found, changes, before, now, known)
         except Exception as error:
-            if not any(word in str(error) for word in _GAPS):
+            if found.source.changes == "snapshot" or not any(word in str(error) for word in _GAPS):
                 raise
-            self._append_over_gap(found, position, before, now, error)
+            instead = self._over_gap(found, position, before, error)
+            if instead is not None:
+                self._write(found, instead, before, now, known)
+        failpoint("bronze.after", found.source.topic)
 
-    def _append_over_gap(self, found: Found, position: Position, before: Standing, now: int, error: Exception) -> None:
-        """Where the feed lacks commits: a table is compared instead; a stream that has begun has lost records."""
+    def _over_gap(self, found: Found, position: Position, before: Standing, error: Exception) -> DataFrame | None:
+        """Where the feed lacks commits: a table is compared instead; a stream that has begun has lost records.
+
+        Returns:
+            The changes; None: there are none yet.
+        """
         source = found.source
         if source.kind != "stream":
             if position.offset:
@@ -120,11 +137,9 @@ class TableReader:
                     f"{source.name}: the change data feed of {source.delta} does not go back to version "
                     f"{versions(position.offset)}; its rows were compared with bronze instead"
                 )
-            self._write(found, self._compared(found, position), position, before, now)
-            return
+            return self._compared(found, position)
         if not position.offset:
-            self._write(found, self._content(found, found.committed_ms), position, before, now)
-            return
+            return self._content(found, found.committed_ms)
         begin = versions(position.offset)
         first = self._first_readable(found, begin)
         lost = f"{source.delta}: versions {begin} to {first - 1}"
@@ -135,17 +150,16 @@ class TableReader:
         part = Range(*found.at, position.offset, first * ROWS_A_VERSION, stream_time_ms=position.stream_time_ms)
         self.ledger.record_loss(self.spark, [part], before.seq + 1)
         self.warnings.append(f"accepted data loss:\n{lost}")
-        if first <= found.version:
-            self._write(found, self._fed(found, first), position, before, now)
+        return self._fed(found, first) if first <= found.version else None
 
-    def _write(self, found: Found, changes: DataFrame, position: Position, before: Standing, now: int) -> None:
+    def _write(self, found: Found, changes: DataFrame, before: Standing, now: int, known: commands.Transaction) -> None:
         """Appends changes as bronze rows; no commit without rows, whose transaction the next batch would run into."""
-        source, seq = found.source, before.seq + 1
+        source, seq, position = found.source, before.seq + 1, before.positions.get(found.at, Position(0))
         placed = _placed(changes, source).where(F.col("offset") >= position.offset)
         rows = judged_rows(placed, source, {0: position}, seq, now)
         with batches.kept_in_memory(rows) as held:
             if not held.isEmpty():
-                append_once(self.spark, self.ledger, source.topic, held, seq)
+                append_once(self.spark, self.ledger, source.topic, held, known)
 
     # --- the three ways to read: each gives version, half, removed, timestamp_ms, key, value, k, v ----------------------
 

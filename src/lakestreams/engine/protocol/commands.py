@@ -63,6 +63,13 @@ class Append:
 
 
 @dataclass(frozen=True)
+class Together:
+    """Appends side by side, in whatever order they commit; it goes on when all of them are there."""
+
+    appends: tuple[Append, ...]
+
+
+@dataclass(frozen=True)
 class Raise:
     """From here on every statement fails at its fence that an older epoch of the role begins."""
 
@@ -132,7 +139,7 @@ class Stop(Exception):
         self.code, self.message = code, message
 
 
-Command = Read | Append | Raise | Seal | Overwrite | Evaluate | Delete | Wait
+Command = Read | Append | Together | Raise | Seal | Overwrite | Evaluate | Delete | Wait
 _T = TypeVar("_T")
 Steps = Generator[Command, Any, _T]
 

@@ -197,6 +197,12 @@ def require_unchanged(history: History, looks: Sequence[Look]) -> None:
 # --- ingest ----------------------------------------------------------------------------------------------------------
 
 
+def news_of(topic: str, before: Standing, ends: Mapping[TopicPartition, int]) -> tuple[tuple[int, int, int], ...]:
+    """What a batch has of a topic, as far as its ends are known: partition, first offset, end."""
+    own = ((at[1], before.offset(at), end) for at, end in sorted(ends.items()) if at[0] == topic)
+    return tuple(one for one in own if one[2] > one[1])
+
+
 def ranges_of(
     before: Standing, found: Mapping[TopicPartition, Tail], ends: Mapping[TopicPartition, int]
 ) -> tuple[Range, ...]:

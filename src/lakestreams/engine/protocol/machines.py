@@ -1,9 +1,10 @@
 """A driver's protocol from top to bottom: a run is `drive`. What nodes keep is in `keeping`, maintenance and replay in `upkeep`.
 
 A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`
-(`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `taken`
-(`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and `close` (`engine.cycles`). Of `ingest` and `cycle` it asks the
-decisions in an order of its own. `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
+(`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `batch`
+(`engine.ingest.batches`, `engine.ingest.table_reader`), `taken` (`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and
+`close` (`engine.cycles`). The others only say which of these follows which, as `engine.resume`, `engine.round` and `engine.cycles`
+do. `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lakestreams.engine.protocol.commands import (
     Seal,
     Steps,
     Stop,
+    Together,
     Turn,
     Wait,
 )
@@ -74,6 +76,7 @@ class Pipeline:
     Attributes:
         topics, outputs: their tables.
         fingerprint: of the configuration.
+        most: how many offsets a partition has in a batch.
         remembers: whether nodes keep anything, so that a state is stored.
         meaning: the fingerprint of what decides what they keep.
     """
@@ -81,6 +84,7 @@ class Pipeline:
     topics: tuple[str, ...]
     outputs: tuple[str, ...]
     fingerprint: str = "f"
+    most: int = 1 << 40
     remembers: bool = False
     meaning: str = "f"
 
@@ -107,9 +111,7 @@ def drive(own: Pipeline, rounds: int) -> Steps[At]:
     turn, history = yield from start(own)
     at = yield from resume(own, turn, history)
     for _ in range(rounds):
-        if at.state != "planned":
-            at = yield from ingest(own, turn, at)
-            at = yield from cycle(own, turn, at)  # its plan closes the cycle of the round before
+        at = yield from one_round(own, turn, at)
     at = yield from finish(own, turn, at)
     if at.state == "planned":
         code, message = "LS402", "a rule fails; the cycle stays open"
@@ -174,26 +176,65 @@ def taken(own: Pipeline, turn: Turn, plan: Plan) -> Steps[Plan]:
     return replace(plan, fingerprint=own.fingerprint, taken_over=turn.epoch)
 
 
-def ingest(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
-    """Ingests what was asked for from quarantine, a batch a request, then what is new in the topics."""
+def one_round(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
+    """Ingests what was asked for, a batch a request, then up to the ends of now; runs a cycle over each batch."""
+    if at.state == "planned":
+        return at
     at = yield from ingest_requests(turn, at)
     ends = yield Read("ends")
+    seen = None
+    while at.state != "planned" and at.ingests != seen:
+        seen = at.ingests
+        at = yield from ingest(own, turn, at, ends)
+        at = yield from cycle(own, turn, at)  # its plan closes the cycle before
+    if not (yield Wait()):
+        raise _another("ingest", at.ingests[-1].seq)
+    return at
+
+
+def ingest(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]) -> Steps[At]:
+    """Ingests the next batch of what is new in the topics, if anything is."""
     before = Standing.after(at.ingests)
-    seq = before.seq + 1
-    touched = [topic for topic in own.topics if ends.get((topic, 0), 0) > before.offset((topic, 0))]
+    upto = {one: min(end, before.offset(one) + own.most) for one, end in ends.items() if end}
+    touched = tuple(topic for topic in own.topics if decisions.news_of(topic, before, upto))
     if not touched:
         return at
-    for topic in touched:
-        rows = (topic, before.offset((topic, 0)), ends[topic, 0], seq)
-        yield Append(topic, rows, decisions.of_batch(topic, turn.epoch, seq), turn, decisions.fenced("bronze"))
-    found = yield Read("tail", before.seq)
-    one = decisions.closed(before, found, {at: end for at, end in ends.items() if end})
-    if not decisions.may_close_later(one):
-        yield from record(turn, "ingest", one.seq, one)
-    else:
-        row = ("ingest", one.seq, one)
-        yield Append(LEDGER, row, decisions.of_row("ingest", one.seq), turn, decisions.fenced("ingest"), beside=True)
+    one = yield from batch(turn, before, touched, upto)
     return replace(at, ingests=(*at.ingests, one))
+
+
+def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]) -> Steps[Ingest]:
+    """Ingests one batch: an append a topic, side by side; the row that closes it may come beside the cycle over it.
+
+    Args:
+        turn: who writes.
+        before: where bronze stands.
+        topics: those that may have records of it.
+        ends: where it ends, as far as that is known.
+    """
+    if not (yield Wait()):  # of one batch at most the ledger does not know (decision 0003)
+        raise _another("ingest", before.seq)
+    seq = before.seq + 1
+    yield Together(
+        tuple(
+            Append(
+                topic,
+                (topic, decisions.news_of(topic, before, ends), seq),
+                decisions.of_batch(topic, turn.epoch, seq),
+                turn,
+                decisions.fenced("bronze"),
+            )
+            for topic in topics
+        )
+    )
+    found = yield Read("tail", before.seq)
+    one = decisions.closed(before, found, ends)
+    if decisions.may_close_later(one):
+        row = ("ingest", seq, one)
+        yield Append(LEDGER, row, decisions.of_row("ingest", seq), turn, decisions.fenced("ingest"), beside=True)
+    else:
+        yield from record(turn, "ingest", seq, one)
+    return one
 
 
 def ingest_requests(turn: Turn, at: At) -> Steps[At]:
@@ -224,14 +265,11 @@ def cycle(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     """Plans and executes a cycle over what is ingested; its plan closes the one before."""
     number = at.plan.cycle + 1 if at.plan is not None else 1
     plan = settle.next_plan(number, own.fingerprint, Backlog(at.plan, at.ingests), {}, {}, _never_cut)
-    if plan is not None:
-        yield from record(turn, "plan", number, plan)
-        ingests = Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
-        at = yield from executed(own, turn, replace(at, plan=plan, state="planned", ingests=ingests))
-    if not (yield Wait()):
-        message = "another driver closed the batch"
-        raise Stop("LS503", message)
-    return at
+    if plan is None:
+        return at
+    yield from record(turn, "plan", number, plan)
+    ingests = Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
+    return (yield from executed(own, turn, replace(at, plan=plan, state="planned", ingests=ingests)))
 
 
 def executed(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
@@ -288,5 +326,8 @@ def record(turn: Turn, kind: str, number: int, row: Any) -> Steps[None]:
     written = yield Append(LEDGER, (kind, number, row), decisions.of_row(kind, number), turn, decisions.fenced(kind))
     there = None if written else (yield Read("mine", (kind, number)))
     if not decisions.is_own(written=written, there=there, mine=True):
-        message = f"another driver wrote {kind} {number}"
-        raise Stop("LS503", message)
+        raise _another(kind, number)
+
+
+def _another(kind: str, number: int) -> Stop:
+    return Stop("LS503", f"another driver wrote {kind} {number}")

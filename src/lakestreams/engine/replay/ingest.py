@@ -84,8 +84,8 @@ class AttemptReader:
                 return self._tail()
             case commands.Append(row=(_, _, Ingest() as batch)):
                 self.ledger.record_ingest(self.spark, batch)
-            case _:
-                self._append_wanted()
+            case commands.Append(transaction=known):
+                self._append_wanted(known)
         return True
 
     @property
@@ -95,7 +95,7 @@ class AttemptReader:
             raise RuntimeError(message)
         return self._oldest
 
-    def _append_wanted(self) -> None:
+    def _append_wanted(self, known: commands.Transaction) -> None:
         """Appends the request's records that are not superseded."""
         now, seq, request = time.time_ns() // 1_000_000, self.before.seq + 1, self._request
         source = source_of(self.topology, request.topic)
@@ -115,14 +115,14 @@ class AttemptReader:
         if source is None:
             return
         positions = {partition: at for (topic, partition), at in self.before.positions.items() if topic == source.topic}
-        self._append(read(wanted, source, positions, seq, now), source, seq)
+        self._append(read(wanted, source, positions, seq, now), source, known)
 
-    def _append(self, rows: DataFrame, source: Source, seq: int) -> None:
+    def _append(self, rows: DataFrame, source: Source, known: commands.Transaction) -> None:
         """One append; none without rows, which would be a commit for nothing."""
         failpoint("bronze.before", source.topic)
         with batches.kept_in_memory(rows) as held:
             if not held.isEmpty():
-                append_once(self.spark, self.ledger, source.topic, held, seq)
+                append_once(self.spark, self.ledger, source.topic, held, known)
         failpoint("bronze.after", source.topic)
 
     def _tail(self) -> Mapping[TopicPartition, Tail]:
