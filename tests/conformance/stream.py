@@ -32,7 +32,7 @@ from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Inputs, Results
-from lakestreams.evaluate.joins import Scopes
+from lakestreams.evaluate.scopes import Scopes
 from lakestreams.topology.endpoints import DeltaSink
 from lakestreams.topology.graph import only_looks_up
 

@@ -1,4 +1,4 @@
-"""Environments as a runtime has them: a wheel with what it requires, beside the runtime's Spark and Delta, and no more."""
+"""Environments as a runtime has them: a wheel with what it requires, beside the runtime's Spark, Delta and Arrow, and no more."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pyspark
 
-# What the extra `local` has of a runtime: the two, and what they require themselves.
-OF_A_RUNTIME = ("pyspark", "py4j", "delta", "importlib_metadata", "zipp")
+# What the extra `local` has of a runtime, and what each requires itself. Workers read records with NumPy, over Arrow.
+SPARK = ("pyspark", "py4j", "delta", "importlib_metadata", "zipp")
+ARROW = ("numpy", "pyarrow", "pandas", "dateutil", "python_dateutil", "pytz", "tzdata", "six")
+OF_A_RUNTIME = SPARK + ARROW
 
 
 def installed(wheels: Iterable[Path], folder: Path) -> Path:

@@ -295,8 +295,8 @@ def test_variables_of_the_environment_count_as_they_do_for_the_cli(
 # --- status ----------------------------------------------------------------------------------------------------------
 
 
-def status(bundle: Path, target: str) -> dict[str, dict[str, Any]]:
-    done = runner.invoke(app, ["status", "-t", target, "--bundle", str(bundle), "--json"])
+def status(bundle: Path, target: str, *more: str) -> dict[str, dict[str, Any]]:
+    done = runner.invoke(app, ["status", "-t", target, "--bundle", str(bundle), *more, "--json"])
     assert done.exit_code == 0, done.stderr
     return {one["key"]: one for one in json.loads(done.stdout)["jobs"]}
 
@@ -472,5 +472,5 @@ def test_the_wheels_jobs_run_as_the_bundle_starts_them(
         posted = task["python_wheel_task"]["named_parameters"]
         given = [token.replace(str(workspace.disk), "") for token in run["argv"]]
         assert sorted([*given, "--catalog=prod"]) == sorted(f"--{name}={value}" for name, value in posted.items())
-    told = {key: one["result"] for key, one in status(ROOT, "prod").items()}
+    told = {key: one["result"] for key, one in status(ROOT, "prod", "--var", f"runner={SERVICE}").items()}
     assert told == dict.fromkeys(jobs, "SUCCESS") | {"correlation": "CANCELED"}

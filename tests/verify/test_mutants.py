@@ -25,7 +25,7 @@ from lakestreams.engine.publish import sinks
 from lakestreams.engine.runtime.table import Table
 from lakestreams.engine.state import inputs
 from lakestreams.evaluate import joins as shapes
-from lakestreams.evaluate import sides as flow_sides
+from lakestreams.evaluate import tasks as flow_tasks
 from lakestreams.operators import versions
 from lakestreams.operators.foreign_key import table_table
 from lakestreams.operators.stream_stream import frames as stream_stream
@@ -258,7 +258,7 @@ def _subscribers_never_leave(patch: pytest.MonkeyPatch) -> None:
 
 def _all_in_one_task(patch: pytest.MonkeyPatch) -> None:
     """Re-keyed records share one clock."""
-    patch.setattr(flow_sides, "partition_of", lambda *_: F.lit(0))
+    patch.setattr(flow_tasks, "partition_of", lambda *_: F.lit(0))
 
 
 def _grace_too_short(patch: pytest.MonkeyPatch) -> None:

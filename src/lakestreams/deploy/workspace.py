@@ -31,6 +31,7 @@ CREDENTIAL_RIGHTS: Final = ("ACCESS",)
 _SQL_KINDS: Final = {"credential": "SERVICE CREDENTIAL"}
 """What GRANT calls a kind of securable, where that is not the API's word in capitals."""
 _UNNAMED: Final = "its name is known where the Databricks CLI resolves it"
+_FIRST_S: Final = 3  # a host that is mistyped answers never, one that answers may be busy later
 _RETRY_S: Final = 20
 _CALL_S: Final = 30
 
@@ -70,12 +71,13 @@ def connect(host: str | None = None, profile: str | None = None) -> WorkspaceCli
             host=host,
             profile=profile,
             http_timeout_seconds=_CALL_S,
-            retry_timeout_seconds=_RETRY_S,
+            retry_timeout_seconds=_FIRST_S,
             product="lakestreams",
             product_version=lakestreams.__version__,
         )
+        WorkspaceClient(config=config).current_user.me()
+        config.retry_timeout_seconds = _RETRY_S
         client = WorkspaceClient(config=config)
-        client.current_user.me()
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         msg = f"the workspace {host or ''} cannot be reached: {lines[0]}".replace("  ", " ")

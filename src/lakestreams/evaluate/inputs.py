@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakestreams.evaluate.joins import Rejected, Scopes
-from lakestreams.evaluate.sides import Counter, uncounted
+from lakestreams.evaluate.scopes import Scopes
+from lakestreams.evaluate.sides import Counter, Rejected, uncounted
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:

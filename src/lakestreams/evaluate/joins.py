@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.evaluate.sides import Rejected, Scopes, Sides, key_names, late_by, types
+from lakestreams.evaluate.scopes import key_names, types
+from lakestreams.evaluate.sides import Sides, late_by
 from lakestreams.evaluate.stateless import names
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
@@ -85,12 +86,12 @@ class Shapes(Sides):
         """
         first, second = ((stream_side if one == STREAM else table_side) for one in node.sides)
         told = {"old": old} if node.is_table else {}
-        return self._unscoped(call(self, node, first(left), second(right), **told))
+        return self.apart.undone(call(self, node, first(left), second(right), **told))
 
     def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
         """A table without deletions of keys that have no row; the rows that it has are remembered as a join's are."""
-        table = self._remembered(node, "table", self._scoped_table(table))
-        return self.steps.drop_absent_deletes(table, self.since).each(self._unscoped)
+        table = self._remembered(node, "table", self.apart.table(table))
+        return self.steps.drop_absent_deletes(table, self.since).each(self.apart.undone)
 
     def repartition(self, node: Repartition, rows: DataFrame) -> DataFrame:
         """The records that a repartition topic takes: null keys are refused unless a join behind has a use for them."""
@@ -102,8 +103,8 @@ class Shapes(Sides):
     def quiet(self, node: Node, table: TableSide) -> TableSide:
         """A filtered table without the deletions of rows that did not pass before (Kafka's KTableFilter)."""
         if remembers_rows(node):
-            table = self._remembered(node, "table", self._scoped_table(table))
-        return self.steps.drop_absent_deletes(table, self.since).each(self._unscoped)
+            table = self._remembered(node, "table", self.apart.table(table))
+        return self.steps.drop_absent_deletes(table, self.since).each(self.apart.undone)
 
     # --- one method a shape ------------------------------------------------------------------------------------------
 
@@ -125,7 +126,7 @@ class Shapes(Sides):
             overlap=overlap_of(node, self.topology.nodes),
             plural=is_plural(node.left) or is_plural(node.right),
             interleaved=is_interleaved(node),
-            realm=self._realm(node),
+            realm=self.tasks.realm(node),
             together=node.rules == "kafka",
             ascending=self._ascending(node),
         )
@@ -149,8 +150,8 @@ class Shapes(Sides):
         if history is not None:
             if node.grace_ms is not None:
                 points = self._with_ticks(node, node.left, points)
-            mine = self._with_past(node, "points", self._tasked(node, node.left, points))
-            versions = self._tasked(node, node.right, self._with_keys(node, table).all())
+            mine = self._with_past(node, "points", self.tasks.of_rows(node, node.left, points))
+            versions = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
             versions = self._with_past(node, "versions", versions)
             if self.keeps:
                 self.kept[node.name] = {"versions": stream_versioned_table.retain_versions(versions, history)}
@@ -159,10 +160,10 @@ class Shapes(Sides):
             return stream_versioned_table.execute(
                 mine, versions, node.how, self.since, history, grace_ms=node.grace_ms, overlap=overlap
             )
-        table = self._remembered(node, "table", self._scoped_table(self._with_keys(node, table)))
+        table = self._remembered(node, "table", self.apart.table(self._with_keys(node, table)))
         if node.races:
             return self._race(node, points, table)
-        mine = self._scoped(points)
+        mine = self.apart.rows(points)
         if self._few_points(node):
             table = stream_table.retain(table, mine)
         return stream_table.execute(mine, table, node.how, self.since, overlap, busy=self._busy(node.right))
@@ -178,7 +179,7 @@ class Shapes(Sides):
             node.amend_ms,
             overlap=overlap_of(node, self.topology.nodes),
             plural=is_plural(node.left),
-            realm=self._realm(node),
+            realm=self.tasks.realm(node),
             ascending=self._ascending(node),
         )
         state = table.state
@@ -198,8 +199,8 @@ class Shapes(Sides):
         points = self._with_values(node, points)
         points = self._with_key_of(node, points, node.left.name, node.left_on, key_names(table), MAPPED)
         self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
-        table = self._remembered(node, "table", self._scoped_table(self._with_keys(node, table)))
-        mine = self._scoped(points, MAPPED)
+        table = self._remembered(node, "table", self.apart.table(self._with_keys(node, table)))
+        mine = self.apart.rows(points, MAPPED)
         return stream_global.execute(mine, table, node.how, self.since, busy=self._busy(node.right))
 
     def table_table(self, node: TableTableJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
@@ -241,9 +242,9 @@ class Shapes(Sides):
         if node.how == "inner":
             self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
         key = names(points, KEY)
-        table = self._remembered(node, "table", self._scoped_table(self._with_keys(node, table)))
+        table = self._remembered(node, "table", self.apart.table(self._with_keys(node, table)))
         table = table.each(lambda rows: self._with_key_of(node, rows, node.right.name, node.right_on, key, FOREIGN_KEY))
-        points = self._scoped(points)
+        points = self.apart.rows(points)
         self.require_equal_keys(node, types(points, KEY), types(table.all(), FOREIGN_KEY))
         return fk_stream_table.execute(
             points,
@@ -305,4 +306,4 @@ def table_side(side: DataFrame | TableSide) -> TableSide:
     return side
 
 
-__all__ = ["Rejected", "Scopes", "Shapes", "explain_stream_table", "explain_windowed", "stream_side", "table_side"]
+__all__ = ["Shapes", "explain_stream_table", "explain_windowed", "stream_side", "table_side"]

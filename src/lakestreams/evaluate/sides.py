@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import InvalidExpression, KeyTypeMismatch
+from lakestreams.evaluate.scopes import SCOPE, Apart, Scopes
 from lakestreams.evaluate.stateless import Steps, names, where
+from lakestreams.evaluate.tasks import Tasks
 from lakestreams.operators import records as order
 from lakestreams.operators import versions
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
@@ -25,7 +28,6 @@ from lakestreams.operators.records import (
     KEY,
     OLD,
     ORDER,
-    RIGHT_KEY,
     TASK,
     TIME,
     VALUE,
@@ -37,18 +39,15 @@ from lakestreams.operators.stream_table_as_of import store as versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOCK, MOVES, PerTask
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
-from lakestreams.partitioning.kafka_default import partition_of
 from lakestreams.topology.graph import (
     follows_partitions,
     held_before_ms,
-    key_source,
     lets_out_before,
     multiplies,
     sources_of,
 )
 from lakestreams.topology.joins import Join
 from lakestreams.topology.node import Node
-from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,23 +59,6 @@ DETAIL, RULES, ROW = "detail", "rules", "row"
 EXPECTATION = "EXPECTATION"
 # How many rows a record is taken for whose steps may make any number of it.
 _MULTIPLIED = 10
-_SCOPE = "_scope"
-_HASHED = "_hashed"
-
-
-@dataclass(frozen=True)
-class Scopes:
-    """Many small histories of one topology in one job; their records never meet.
-
-    Attributes:
-        stride: how many partitions a history has; its number is the partition divided by it.
-        times: windowed join to history to (before, after, grace) in ms, where they differ from the node's.
-        retention: history to the ms that its versioned tables keep, where they differ from the sources'.
-    """
-
-    stride: int
-    times: Mapping[str, Mapping[int, tuple[int, int, int]]] = field(default_factory=dict)
-    retention: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -148,6 +130,16 @@ class Sides:
     counted: Counter = uncounted
     hold: Callable[[DataFrame], DataFrame] | None = None
 
+    @cached_property
+    def apart(self) -> Apart:
+        """Tells histories apart that share the job."""
+        return Apart(self.scopes)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """Puts rows into tasks."""
+        return Tasks(self.apart, self.partitions, self.fewer)
+
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.
 
@@ -178,8 +170,8 @@ class Sides:
         """A table as another table is made of it: a versioned one tells only what is the latest of its key."""
         table, history = self._with_keys(node, table), self._history(parent)
         if history is None:
-            return self._remembered(node, side, self._scoped_table(table))
-        rows = self._with_past(node, side, self._tasked(node, parent, table.all()))
+            return self._remembered(node, side, self.apart.table(table))
+        rows = self._with_past(node, side, self.tasks.of_rows(node, parent, table.all()))
         if self.keeps:
             self.kept.setdefault(node.name, {})[side] = versioned.retain_latest(rows, history)
         return TableSide(None, versioned.latest_only(rows, history).drop(TASK))
@@ -203,27 +195,14 @@ class Sides:
         """Rows with a key made from them, named as the other side's key; null where the value is."""
         given: object = on(self.steps.fields(owner, rows, node))  # a user's function may return anything
         made = dict(given) if isinstance(given, Mapping) else {}
-        wanted = [name for name in key if name != _SCOPE]
+        wanted = [name for name in key if name != SCOPE]
         if len(made) != len(wanted):
             message = f"the key made of {owner} has {len(made)} columns, the other side's has: {', '.join(wanted)}"
             raise InvalidExpression(message, hint="one column for each, in that order", where=where(node))
         named = dict(zip(wanted, made.values(), strict=True))
         there = self.steps.key(node, named)
         rows = nullable(rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there)), column)
-        return self._scope_column(rows, column) if _SCOPE in names(rows, KEY) or column == MAPPED else rows
-
-    def _tasked(self, node: Node, parent: Node, rows: DataFrame, *, but: Sequence[str] = ()) -> DataFrame:
-        """Rows with their task: the partition, or after a re-key the hash of the key, `but` for some columns of it."""
-        partition = F.col(ORDER)["partition"]
-        source = key_source(parent)
-        count = self._tasks(node)
-        if source is not None and (self.scopes is None or self.scopes.stride >= count):
-            return self._scoped(rows.withColumn(TASK, partition))
-        if count == 1 and self.scopes is not None:
-            return self._scoped(rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.scopes.stride))))
-        key = F.struct(*(F.col(KEY)[name].alias(name) for name in own_key_names(rows) if name not in but))
-        keyed = rows.withColumn(_HASHED, F.when(F.col(KEY).isNotNull(), key))
-        return self._scoped(keyed.withColumn(TASK, self._hashed(keyed, self._tasks_then(node))).drop(_HASHED))
+        return self.apart.column(rows, column) if SCOPE in names(rows, KEY) or column == MAPPED else rows
 
     def _clocked(self, node: Join, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows with their task and what they move its clock to.
@@ -235,7 +214,7 @@ class Sides:
         moves = F.col(TIME) if own else F.greatest(F.col(TIME), F.col(ORDER)["stream_time_ms"])
         if not own and held_before_ms(node):  # the other side's
             moves = F.when(order.is_tick(), F.col(TIME)).otherwise(moves)
-        return self._tasked(node, parent, self._with_ticks(node, parent, rows)).withColumn(MOVES, moves)
+        return self.tasks.of_rows(node, parent, self._with_ticks(node, parent, rows)).withColumn(MOVES, moves)
 
     def _with_ticks(self, node: Node, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows, and what moves the clocks of their tasks where time goes on although no record comes.
@@ -253,35 +232,6 @@ class Sides:
     def _ascending(self, node: Join) -> bool:
         """Whether the records of both sides bring clocks that ascend with the order."""
         return _follows_partitions(node, node.left) and _follows_partitions(node, node.right)
-
-    def _hashed(self, rows: DataFrame, count: int | Column) -> Column:
-        partition = F.col(ORDER)["partition"]
-        stride = 0 if self.scopes is None else self.scopes.stride
-        own = partition if not stride else F.pmod(partition, F.lit(stride))
-        task = F.when(F.col(KEY).isNotNull(), partition_of(rows, _HASHED, count)).otherwise(F.pmod(own, F.lit(count)))
-        return task if not stride else task + (partition - own)
-
-    def _tasks(self, node: Node, partitions: Mapping[str, int] | None = None) -> int:
-        known = self.partitions if partitions is None else partitions
-        counts = {source.topic: known.get(source.topic, 1) for source in sources_of(node)}
-        return task_count(node, counts) or 1
-
-    def _tasks_then(self, node: Node) -> int | Column:
-        """How many tasks there were in the cycle of each row: one number, unless topics have grown in between."""
-        now = self._tasks(node)
-        then = [(cycle, self._tasks(node, counts)) for cycle, counts in self.fewer]
-        if all(count == now for _, count in then):
-            return now
-        cycle, found = F.col(ORDER)["cycle"], F.lit(now)
-        for first, count in reversed(then):
-            found = F.when(cycle < first, F.lit(count)).otherwise(found)
-        return found
-
-    def _realm(self, node: Node) -> int:
-        """How many tasks share a history: not fewer than any side's rows are spread over."""
-        if self.scopes is not None:
-            return self.scopes.stride
-        return max([self._tasks(node), *(self.partitions.get(source.topic, 1) for source in sources_of(node))])
 
     def _shares(self, node: Node) -> int:
         """How many Python workers a kernel's rows need, as far as they are counted."""
@@ -312,57 +262,13 @@ class Sides:
         coordinates = of_now.select(*(F.col("at")[name].alias(name) for name in COORDINATES), *(DETAIL for _ in said))
         self.rejected.append(Rejected(node.name, code, coordinates, earlier or waited))
 
-    # --- scopes: histories that share a job are told apart by a column in front of every key -------------------------
-
-    def _scoped(self, rows: DataFrame, *further: str) -> DataFrame:
-        if self.scopes is None:
-            return rows
-        for column in (KEY, *further):
-            rows = self._scope_column(rows, column)
-        return rows
-
-    def _scoped_table(self, table: TableSide) -> TableSide:
-        return table.each(self._scoped)
-
-    def _scope_column(self, rows: DataFrame, column: str) -> DataFrame:
-        if self.scopes is None or _SCOPE in names(rows, column):
-            return rows
-        scope = F.floor(F.col(ORDER)["partition"] / self.scopes.stride).cast("int").alias(_SCOPE)
-        inner = F.struct(scope, *(F.col(column)[name].alias(name) for name in names(rows, column)))
-        return rows.withColumn(column, F.when(F.col(column).isNotNull(), inner))
-
-    def _unscoped(self, rows: DataFrame) -> DataFrame:
-        if self.scopes is None:
-            return rows
-        for column in (KEY, RIGHT_KEY):
-            if column in rows.columns and _SCOPE in names(rows, column):
-                inner = F.struct(*(F.col(column)[name].alias(name) for name in names(rows, column) if name != _SCOPE))
-                rows = rows.withColumn(column, F.when(F.col(column).isNotNull(), inner))
-        return rows
-
 
 def _follows_partitions(node: Join, parent: Node) -> bool:
     """Whether a side's rows move the clock to their partition's stream time: those that no join made, under `strict`."""
     return node.follows_strictly and follows_partitions(parent)
 
 
-def types(rows: DataFrame, column: str) -> list[str]:
-    """The SQL types of a key's columns."""
-    fields = rows.schema[column].dataType.fields  # type: ignore[attr-defined]
-    return [one.dataType.simpleString() for one in fields if one.name != _SCOPE]
-
-
 def late_by(closed: Column) -> Column:
     """What there is to say of a late record: by how much it is, from when its window closed and its clock."""
     missed = F.col(CLOCK) - closed
     return F.format_string("late by %d ms: its window closed at %d, the clock stood at %d", missed, closed, CLOCK)
-
-
-def own_key_names(rows: DataFrame) -> list[str]:
-    """The names of a key's columns, but for what keeps histories apart."""
-    return [name for name in names(rows, KEY) if name != _SCOPE]
-
-
-def key_names(table: TableSide) -> list[str]:
-    """The names of a table's key columns."""
-    return names(table.all(), KEY)

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
 from lakestreams.errors import InvalidExpression
-from lakestreams.evaluate.sides import Sides, late_by, own_key_names
+from lakestreams.evaluate.scopes import own_key_names
+from lakestreams.evaluate.sides import Sides, late_by
 from lakestreams.evaluate.stateless import column, names, where
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
@@ -88,7 +89,7 @@ class Derived(Sides):
         if groups is not None and self._few(node):
             groups = aggregations.prune(groups, halves)
         rows = aggregations.execute(halves, groups, grouping, self.since, members=members, with_old=old)
-        return TableSide(None, self._unscoped(rows))
+        return TableSide(None, self.apart.undone(rows))
 
     def suppress(self, node: Suppress, table: TableSide) -> TableSide:
         """The updates that come out now."""
@@ -96,16 +97,18 @@ class Derived(Sides):
         if hold.until_ms == 0 and hold.max_records is None:
             return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
         new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
-        rows = self._scoped(self._with_ticks(node, node.parent, new))
+        rows = self.apart.rows(self._with_ticks(node, node.parent, new))
         # a window is no part of what decides on the task
-        updates = self._tasked(node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS)
+        updates = self.tasks.of_rows(
+            node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS
+        )
         past = self.retained.get(node.name, {})
         buffered, clocks, shares = past.get("buffer"), past.get("clocks"), self._shares(node)
         if self.keeps:
             waits = suppress.retain(updates, buffered, clocks, hold, shares=shares)
             self._keep(node, buffer=waits, clocks=suppress.last_clocks(updates, clocks))
         out = suppress.execute(updates, buffered, clocks, hold, self.since, shares=shares)
-        return TableSide(None, self._unscoped(out))
+        return TableSide(None, self.apart.undone(out))
 
     # --- aggregations ------------------------------------------------------------------------------------------------
 
@@ -116,7 +119,7 @@ class Derived(Sides):
         grouping, rows = self._parts(node, rows, self.steps.fields(node.parent.name, rows, node), VALUE)
         if node.windows is not None:
             rows = self._in_windows(node, rows)
-        return self._scoped(
+        return self.apart.rows(
             rows.withColumn(changes.OUT, F.lit(None).cast(rows.schema[changes.INTO].dataType))
         ), grouping
 
@@ -130,8 +133,8 @@ class Derived(Sides):
         clocks = self.retained.get(node.name, {}).get("clocks")
         names_before = rows.columns
         timed = self._with_ticks(node, node.parent, rows)
-        tasked = self._tasked(node, node.parent, timed).withColumn(MOVES, moves)
-        clocked = windowed.with_clock(self._unscoped(tasked), clocks, self.since, ascending=follows)
+        tasked = self.tasks.of_rows(node, node.parent, timed).withColumn(MOVES, moves)
+        clocked = windowed.with_clock(self.apart.undone(tasked), clocks, self.since, ascending=follows)
         if self.keeps:
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
         if timed is not rows:
@@ -149,8 +152,8 @@ class Derived(Sides):
         if key_source(node.parent) is None:  # then a key has one task
             own = F.struct(*(F.col(KEY)[name].alias(name) for name in names(groups, KEY) if name not in WINDOW_COLUMNS))
             hashed = groups.withColumn("own_key", own)
-            groups = hashed.withColumn(TASK, partition_of(hashed, "own_key", self._tasks(node))).drop("own_key")
-        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self._tasks(node))
+            groups = hashed.withColumn(TASK, partition_of(hashed, "own_key", self.tasks.count(node))).drop("own_key")
+        return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self.tasks.count(node))
 
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
         side, few = self._changes(node, "table", node.parent, table), self._few(node)
@@ -194,7 +197,7 @@ class Derived(Sides):
             node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GIVEN), _GIVEN, as_name
         )
         if self.scopes is not None:
-            rows = self._scope_column(rows, key_as)
+            rows = self.apart.column(rows, key_as)
         return grouping, rows.drop(_GIVEN)
 
     def _row(self, node: Aggregate, rows: DataFrame, value: str) -> Column:

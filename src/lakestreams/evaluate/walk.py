@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 from lakestreams.errors import InvalidExpression, LakestreamsError
 from lakestreams.evaluate import outputs
 from lakestreams.evaluate.inputs import Inputs, Results
-from lakestreams.evaluate.joins import Rejected, Shapes, stream_side
+from lakestreams.evaluate.joins import Shapes, stream_side
 from lakestreams.evaluate.registry import OPERATORS, Calls
-from lakestreams.evaluate.sides import EXPECTATION, ROW, RULES
+from lakestreams.evaluate.sides import EXPECTATION, ROW, RULES, Rejected
 from lakestreams.evaluate.stateless import Steps, kinds, names, names_within, paths, require_names, where
 from lakestreams.evaluate.tables import Derived
 from lakestreams.expectations import judging, outcomes

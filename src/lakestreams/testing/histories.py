@@ -19,8 +19,8 @@ from lakestreams.engine.ingest.bronze_rows import MALFORMED_KEY, MALFORMED_VALUE
 from lakestreams.engine.publish.quarantine import NULL_KEY
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Inputs, Results
-from lakestreams.evaluate.joins import Rejected, Scopes
-from lakestreams.evaluate.sides import EXPECTATION
+from lakestreams.evaluate.scopes import Scopes
+from lakestreams.evaluate.sides import EXPECTATION, Rejected
 from lakestreams.expectations.rules import any_of, fields_of
 from lakestreams.operators.records import ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide

@@ -90,41 +90,14 @@ def execute(
     rows = _both(left, right, overlap, apart=apart, needs_old=how != "inner" or with_old)
     is_left = F.col(_ARM) == _LEFT
     left_there, right_there = F.col(_L)[VALUE].isNotNull(), F.col(_R)[VALUE].isNotNull()
-    other_there = F.when(is_left, right_there).otherwise(left_there)
-    says = other_there
+    says = F.when(is_left, right_there).otherwise(left_there)
     if how != "inner":
         has_or_had = [left_there | F.col(_L)[OLD].isNotNull(), right_there | F.col(_R)[OLD].isNotNull()]
         alone = F.when(is_left, has_or_had[_LEFT]).otherwise(has_or_had[_RIGHT] if how == "outer" else F.lit(False))
-        says = other_there | alone
-    updates = rows.where(is_new(since) & says)
-
-    update = F.when(is_left, F.col(_L)[TIME]).otherwise(F.col(_R)[TIME])
-    other = F.when(is_left, F.when(right_there, F.col(_R)[SEEN_TIME])).otherwise(
-        F.when(left_there, F.col(_L)[SEEN_TIME])
-    )
-    kind = F.coalesce(_kind(how, left_there, right_there), F.lit(TOMBSTONE))
-    left_ref, right_ref = F.col(_L)[CONTRIBUTORS], F.col(_R)[CONTRIBUTORS]
+        says = says | alone
     right_key = validity.renamed(left.all(), KEY, validity.key_type(right.all()).names)
-    columns = {
-        VALUE: F.col(_L)[VALUE],
-        TIME: F.greatest(update, other),
-        KIND: kind,
-        CONTRIBUTORS: F.when(kind == MATCHED, F.concat(left_ref, right_ref))
-        .when(kind == TOMBSTONE, F.when(is_left, left_ref).otherwise(right_ref))
-        .otherwise(F.when(left_there, left_ref).otherwise(right_ref)),
-        RIGHT_KEY: F.when(right_there, right_key),
-        RIGHT_VALUE: F.col(_R)[VALUE],
-    }
-    if with_old:
-        old_left = F.when(is_left, F.col(_L)[OLD]).otherwise(F.col(_L)[VALUE])
-        old_right = F.when(is_left, F.col(_R)[VALUE]).otherwise(F.col(_R)[OLD])
-        columns |= {
-            OLD_VALUE: old_left,
-            OLD_RIGHT_VALUE: old_right,
-            OLD_KIND: _kind(how, old_left.isNotNull(), old_right.isNotNull()),
-            SEEN_TIME: F.greatest(F.when(left_there, F.col(_L)[SEEN_TIME]), F.when(right_there, F.col(_R)[SEEN_TIME])),
-        }
-    results = updates.select(
+    columns = _joined(how, F.when(right_there, right_key)) | (_before(how) if with_old else {})
+    results = rows.where(is_new(since) & says).select(
         *(columns.pop(name, F.col(name)).alias(name) for name in RECORD_COLUMNS),
         *(column.alias(name) for name, column in columns.items()),
         _ARM,
@@ -179,6 +152,40 @@ def _arm(side: TableSide, arm: int, names: Sequence[str]) -> DataFrame:
         F.lit(arm).alias(_ARM),
         F.struct(*version).alias(_L if arm == _LEFT else _R),
     )
+
+
+def _joined(how: OuterJoinKind, right_key: Column) -> dict[str, Column]:
+    """What a row of `_both` says: the join of the two rows that are there then."""
+    is_left, left, right = F.col(_ARM) == _LEFT, F.col(_L), F.col(_R)
+    left_there, right_there = left[VALUE].isNotNull(), right[VALUE].isNotNull()
+    update = F.when(is_left, left[TIME]).otherwise(right[TIME])
+    other = F.when(is_left, F.when(right_there, right[SEEN_TIME])).otherwise(F.when(left_there, left[SEEN_TIME]))
+    kind = F.coalesce(_kind(how, left_there, right_there), F.lit(TOMBSTONE))
+    left_ref, right_ref = left[CONTRIBUTORS], right[CONTRIBUTORS]
+    return {
+        VALUE: left[VALUE],
+        TIME: F.greatest(update, other),
+        KIND: kind,
+        CONTRIBUTORS: F.when(kind == MATCHED, F.concat(left_ref, right_ref))
+        .when(kind == TOMBSTONE, F.when(is_left, left_ref).otherwise(right_ref))
+        .otherwise(F.when(left_there, left_ref).otherwise(right_ref)),
+        RIGHT_KEY: right_key,
+        RIGHT_VALUE: right[VALUE],
+    }
+
+
+def _before(how: OuterJoinKind) -> dict[str, Column]:
+    """What it said for what the updated side had before, and the time that a lookup into it sees."""
+    is_left, left, right = F.col(_ARM) == _LEFT, F.col(_L), F.col(_R)
+    old_left = F.when(is_left, left[OLD]).otherwise(left[VALUE])
+    old_right = F.when(is_left, right[VALUE]).otherwise(right[OLD])
+    seen = (F.when(side[VALUE].isNotNull(), side[SEEN_TIME]) for side in (left, right))
+    return {
+        OLD_VALUE: old_left,
+        OLD_RIGHT_VALUE: old_right,
+        OLD_KIND: _kind(how, old_left.isNotNull(), old_right.isNotNull()),
+        SEEN_TIME: F.greatest(*seen),
+    }
 
 
 def _has(side: TableSide, name: str) -> bool:
