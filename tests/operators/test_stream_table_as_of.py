@@ -12,6 +12,7 @@ from tests.reference.stream_table import StreamTableJoin
 from tests.reference.tables import VersionedTable
 
 from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
+from lakestreams.operators.stream_table_as_of.grace import retain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +112,7 @@ def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: st
 @pytest.mark.soak  # in two pieces it is in test_properties
 @pytest.mark.parametrize("kind", ["recorded", "wild"])
 def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
-    """Each piece sees what `retain_points` and `retain_versions` left of the pieces before."""
+    """Each piece sees what `grace.retain` and `retain_versions` left of the pieces before."""
     cycles = pieces(histories[kind], SEED, PIECES)
     results = []
     for (how, waits), some in groups(histories[kind]).items():
@@ -122,6 +123,6 @@ def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: st
             versions = versions.union(frames.read(some, "right", cycles, piece))
             results.append(frames.keep(execute(how, waits, points, versions, piece, some)))
             versions = frames.keep(stream_versioned_table.retain_versions(versions, history))
-            kept = stream_versioned_table.retain_points(points, grace) if waits else points.limit(0)
+            kept = retain(points, grace) if waits else points.limit(0)
             points = frames.keep(kept)
     compare(gather(results, histories[kind]), histories[kind])

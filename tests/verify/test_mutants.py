@@ -29,8 +29,8 @@ from lakestreams.evaluate import tasks as flow_tasks
 from lakestreams.operators import versions
 from lakestreams.operators.foreign_key import table_table
 from lakestreams.operators.stream_stream import frames as stream_stream
-from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
-from lakestreams.operators.stream_table_wait import kernel as race
+from lakestreams.operators.stream_table_as_of import grace
+from lakestreams.operators.stream_table_wait import fates as race
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -263,8 +263,8 @@ def _all_in_one_task(patch: pytest.MonkeyPatch) -> None:
 
 def _grace_too_short(patch: pytest.MonkeyPatch) -> None:
     """Records come out before late rows of the past do."""
-    real = stream_versioned_table._with_triggers
-    patch.setattr(stream_versioned_table, "_with_triggers", lambda points, grace_ms: real(points, grace_ms - 20))
+    real = grace.with_triggers
+    patch.setattr(grace, "with_triggers", lambda points, grace_ms: real(points, grace_ms - 20))
 
 
 def _bounds_too_long(patch: pytest.MonkeyPatch) -> None:

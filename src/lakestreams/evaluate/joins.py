@@ -19,9 +19,10 @@ from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table import kernel as stream_table
+from lakestreams.operators.stream_table_as_of import grace
 from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
 from lakestreams.operators.stream_table_wait import kernel as race
-from lakestreams.operators.stream_table_wait.kernel import Race
+from lakestreams.operators.stream_table_wait.fates import Race
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOSED, PerTask, Windowed
@@ -156,7 +157,7 @@ class Shapes(Sides):
             if self.keeps:
                 self.kept[node.name] = {"versions": stream_versioned_table.retain_versions(versions, history)}
                 if node.grace_ms is not None:
-                    self.kept[node.name]["points"] = stream_versioned_table.retain_points(mine, node.grace_ms)
+                    self.kept[node.name]["points"] = grace.retain(mine, node.grace_ms)
             return stream_versioned_table.execute(
                 mine, versions, node.how, self.since, history, grace_ms=node.grace_ms, overlap=overlap
             )

@@ -17,12 +17,12 @@ from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
 from lakestreams.operators.aggregate.columns import Part
-from lakestreams.operators.aggregate.kernel import Grouping
+from lakestreams.operators.aggregate.grouping import Grouping, validate
 from lakestreams.operators.nullability import nullable
 from lakestreams.operators.records import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
 from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold
-from lakestreams.operators.table_table.kernel import SEEN_TIME
+from lakestreams.operators.table_table.results import SEEN_TIME
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import MOVES
 from lakestreams.partitioning.kafka_default import partition_of
@@ -232,7 +232,7 @@ class Derived(Sides):
         grouping = Grouping(parts, of_table, node.empty, node.emit, alone=node.verb == "reduce")
         types = rows.schema[as_name].dataType
         assert isinstance(types, StructType)  # noqa: S101 - made above
-        wrong = aggregations.validate(types, grouping)
+        wrong = validate(types, grouping)
         if wrong is not None:
             raise InvalidExpression(wrong, hint="see lakestreams.agg for what each takes", where=where(node))
         return grouping, rows

@@ -48,7 +48,7 @@ from lakestreams.operators.records import (
     VALUE,
     is_new,
 )
-from lakestreams.operators.table_table.kernel import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
+from lakestreams.operators.table_table.results import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
 from lakestreams.operators.versions import TableSide
 from lakestreams.sql import quoted
 from lakestreams.topology.endpoints import Sink, Source

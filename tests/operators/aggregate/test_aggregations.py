@@ -18,7 +18,7 @@ from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
 from lakestreams.operators.aggregate.columns import Part
-from lakestreams.operators.aggregate.kernel import Grouping
+from lakestreams.operators.aggregate.grouping import Grouping, validate
 from lakestreams.operators.records import KEY, OLD, TASK
 from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold
@@ -115,9 +115,9 @@ def test_types_of_sums(spark: SparkSession, of: str, type_: str) -> None:
 
 def test_what_cannot_be_added_up_is_told(spark: SparkSession) -> None:
     types = entering(spark, []).schema[changes.INTO].dataType
-    assert aggregations.validate(types, Grouping((SUM,))) == "sum of of: string is no number"  # type: ignore[arg-type]
+    assert validate(types, Grouping((SUM,))) == "sum of of: string is no number"  # type: ignore[arg-type]
     fold = Grouping((Part("of", "fold", F.lit(""), lambda made, _: made),), of_table=True)
-    assert "there is no subtract" in str(aggregations.validate(types, fold))  # type: ignore[arg-type]
+    assert "there is no subtract" in str(validate(types, fold))  # type: ignore[arg-type]
 
 
 def test_a_text_in_place_of_a_column_is_refused(spark: SparkSession) -> None:
@@ -137,7 +137,7 @@ def test_wide_decimals_lose_nothing_in_a_stream_and_are_refused_in_a_table(spark
     means = aggregations.execute(halves, None, Grouping((Part("of", "avg"),)), 1)
     assert str(told(means)[0][2]).startswith("12345678901234567890.1234567890")
     types = halves.schema[changes.INTO].dataType
-    assert "more than 27 digits" in str(aggregations.validate(types, Grouping((SUM,), of_table=True)))  # type: ignore[arg-type]
+    assert "more than 27 digits" in str(validate(types, Grouping((SUM,), of_table=True)))  # type: ignore[arg-type]
 
 
 def test_a_settled_row_that_a_later_change_has_moved_is_in_no_group(spark: SparkSession) -> None:

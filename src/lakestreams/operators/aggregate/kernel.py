@@ -20,19 +20,18 @@ exchanged and sorted once more by their key, once by the group, and joined. A fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import StructType
 
 from lakestreams.operators import versions
 from lakestreams.operators.aggregate import columns as parts
 from lakestreams.operators.aggregate import group_rows as of_members
 from lakestreams.operators.aggregate.changes import INTO, OUT
-from lakestreams.operators.aggregate.columns import ACC, FOLDS, ROWS, Part, Running
+from lakestreams.operators.aggregate.columns import ACC, FOLDS, ROWS, Running
 from lakestreams.operators.aggregate.folding import MADE, folded
+from lakestreams.operators.aggregate.grouping import Grouping
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     COORDINATES,
@@ -52,61 +51,12 @@ from lakestreams.operators.records import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.topology.kinds import Changes, EmptyGroup
 
 GROUP_COLUMNS = (KEY, ACC, VALUE, TIME, ORDER, PLACE)
 
 _SO_FAR: Final = (Window.unboundedPreceding, Window.currentRow)
 _LEFT, _TIMES_GONE = "left", "times_gone"
 _NOW, _GONE, _SPAN, _LAST = "now", "gone", "span", "last"
-
-
-@dataclass(frozen=True, eq=False)
-class Grouping:
-    """The options of an aggregation.
-
-    Attributes:
-        parts: its columns.
-        of_table: whether rows leave groups, too.
-        empty: what a table's group without rows is.
-        emit: a row for each change, or one a group and cycle.
-        alone: whether the only part is the value itself (a struct) rather than a column of it; where it is null, the
-            row is deleted.
-    """
-
-    parts: tuple[Part, ...]
-    of_table: bool = False
-    empty: EmptyGroup = "keep"
-    emit: Changes = "every_change"
-    alone: bool = False
-
-    @property
-    def looks_at_members(self) -> bool:
-        """Whether the rows that a group has must be looked at."""
-        return self.of_table and any(part.kind in of_members.KINDS for part in self.parts)
-
-    @property
-    def deletes_empty(self) -> bool:
-        """Whether a group without rows is deleted."""
-        return self.of_table and self.empty == "delete"
-
-    @property
-    def may_vanish(self) -> bool:
-        """Whether a group can be deleted."""
-        return self.alone or self.deletes_empty
-
-
-def validate(types: StructType, grouping: Grouping) -> str | None:
-    """Whether the parts can be made of values of these types.
-
-    Args:
-        types: those of `into`, a field for each part that has values.
-
-    Returns:
-        What is wrong, or None.
-    """
-    wrong = (parts.wrong(part, types, of_table=grouping.of_table) for part in grouping.parts)
-    return next(filter(None, wrong), None)
 
 
 def execute(

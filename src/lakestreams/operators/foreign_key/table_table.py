@@ -19,7 +19,6 @@ and sort; one more of the results where a record can cause rows of several input
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -28,34 +27,27 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators import versions
 from lakestreams.operators.foreign_key import subscribers as foreign
-from lakestreams.operators.foreign_key.subscribers import AT, FOREIGN_KEY, LOCAL, RANK, SEEN, SUBSCRIBER, TRIGGER
+from lakestreams.operators.foreign_key.results import BEFORE, GONE, ROW, WAS, of_pairs
+from lakestreams.operators.foreign_key.subscribers import AT, FOREIGN_KEY, LOCAL, RANK, SEEN, SUBSCRIBER
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     KEY,
-    KIND,
-    MATCHED,
     OLD,
     ORDER,
     ORDER_TYPE,
     PLACE,
-    RIGHT_KEY,
-    RIGHT_VALUE,
     TIME,
-    TOMBSTONE,
-    UNMATCHED,
     VALUE,
     is_new,
     renumber,
 )
-from lakestreams.operators.table_table.kernel import OLD_KIND, OLD_RIGHT_VALUE, OLD_VALUE, SEEN_TIME
+from lakestreams.operators.table_table.results import SEEN_TIME
 from lakestreams.operators.versions import TO, TableSide
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from lakestreams.topology.kinds import JoinKind, Overlap
-
-_WAS, _GONE, _BEFORE, _ROW = "was", "gone", "before", "row"
 
 
 def prune(left: TableSide, right: TableSide, since: int) -> tuple[TableSide, TableSide]:
@@ -108,7 +100,7 @@ def execute(
     answers = _answers(right, since, with_old=with_old)
     if with_old:
         rows = _with_before(rows, answers, since)
-    payload = [KEY, VALUE, TIME, CONTRIBUTORS, ORDER, PLACE, _GONE, *([_WAS, _BEFORE] if with_old else [])]
+    payload = [KEY, VALUE, TIME, CONTRIBUTORS, ORDER, PLACE, GONE, *([WAS, BEFORE] if with_old else [])]
     subscribers = foreign.subscribers(
         rows, F.col(AT), F.struct(*payload), own=is_new(since), opens=F.col(FOREIGN_KEY).isNotNull(), ends=ends
     )
@@ -117,11 +109,11 @@ def execute(
         met = foreign.own_results(events)
     else:
         met = foreign.met(events, versions.key_type(left.all()), ends=ends).where(F.col(SUBSCRIBER).isNotNull())
-    results = _results(met, how, versions.key_type(right.all()).names, with_old=with_old)
+    found = of_pairs(met, how, versions.key_type(right.all()).names, with_old=with_old)
     if not plural and overlap == "none":
-        return results.drop(RANK, LOCAL, _ROW)
-    by = ((F.col(RANK) > 0).cast("int"), F.col(_ROW), F.col(LOCAL))
-    return renumber(results, *by).drop(RANK, LOCAL, _ROW)
+        return found.drop(RANK, LOCAL, ROW)
+    by = ((F.col(RANK) > 0).cast("int"), F.col(ROW), F.col(LOCAL))
+    return renumber(found, *by).drop(RANK, LOCAL, ROW)
 
 
 def explain(how: JoinKind) -> str:
@@ -154,22 +146,22 @@ def _left_rows(left: TableSide, how: JoinKind, since: int, *, with_old: bool) ->
         F.col(VALUE).isNotNull().alias("there"), named.alias(FOREIGN_KEY), *([F.col(VALUE)] if with_old else [])
     )
     if left.changes is None:
-        was = F.lit(None).cast(left.all().select(was.alias(_WAS)).schema[_WAS].dataType)
+        was = F.lit(None).cast(left.all().select(was.alias(WAS)).schema[WAS].dataType)
         until = F.lit(None).cast(ORDER_TYPE)  # Spark 4.0 takes no field of a null without a type
     else:
         by_key = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
         was, until = F.lag(was).over(by_key), F.lead(ORDER).over(by_key)
     rows = (
         left.all()
-        .withColumns({_WAS: was, TO: until})
+        .withColumns({WAS: was, TO: until})
         .where(F.col(TO).isNull() | (F.col(TO)["cycle"] >= since))
         .where(is_new(since) | F.col(FOREIGN_KEY).isNotNull())
     )
-    was_there, was_named = F.coalesce(F.col(_WAS)["there"], F.lit(False)), F.col(_WAS)[FOREIGN_KEY]
+    was_there, was_named = F.coalesce(F.col(WAS)["there"], F.lit(False)), F.col(WAS)[FOREIGN_KEY]
     if how == "left":
-        return rows.withColumns({AT: named, _GONE: was_there & F.col(VALUE).isNull()})
+        return rows.withColumns({AT: named, GONE: was_there & F.col(VALUE).isNull()})
     moved = was_there & was_named.isNotNull() & ~named.eqNullSafe(was_named)
-    return rows.withColumns({AT: F.coalesce(named, was_named), _GONE: moved})
+    return rows.withColumns({AT: F.coalesce(named, was_named), GONE: moved})
 
 
 def _answers(right: TableSide, since: int, *, with_old: bool) -> DataFrame:
@@ -182,54 +174,7 @@ def _answers(right: TableSide, since: int, *, with_old: bool) -> DataFrame:
 
 def _with_before(rows: DataFrame, answers: DataFrame, since: int) -> DataFrame:
     """Left rows with `before`: the right row that the row before them had named until then."""
-    named = F.when(is_new(since), F.col(_WAS)[FOREIGN_KEY])
+    named = F.when(is_new(since), F.col(WAS)[FOREIGN_KEY])
     starts = foreign.subscribers(rows, named, F.struct(*rows.columns), own=F.lit(False), opens=F.lit(False), ends=False)
     found = foreign.lookups(foreign.ranked(starts, answers, place=3))
-    return found.select(f"{SUBSCRIBER}.*", F.col(SEEN).alias(_BEFORE))
-
-
-def _results(met: DataFrame, how: JoinKind, right_key: Sequence[str], *, with_old: bool) -> DataFrame:
-    """What a left row and the right row it meets say, if anything."""
-    own, left, right = F.col(RANK) == 0, F.col(SUBSCRIBER), F.col(TRIGGER)
-    here = left[VALUE].isNotNull()
-    matched = F.col(foreign.OPEN) & right[VALUE].isNotNull()
-    kind = (
-        F.when(matched, F.lit(MATCHED))
-        .when(here & F.lit(how == "left"), F.lit(UNMATCHED))
-        .when(~own | left[_GONE], F.lit(TOMBSTONE))
-    )
-    right_ref = right[CONTRIBUTORS]
-    columns = {
-        KEY: left[KEY],
-        VALUE: left[VALUE],
-        TIME: F.when(own, F.greatest(left[TIME], F.when(right[VALUE].isNotNull(), right[SEEN_TIME]))).otherwise(
-            right[TIME]
-        ),
-        ORDER: F.when(own, left[ORDER]).otherwise(right[ORDER]),
-        PLACE: F.when(own, left[PLACE]).otherwise(F.col(LOCAL)),
-        KIND: kind,
-        CONTRIBUTORS: F.when(matched, F.concat(left[CONTRIBUTORS], right_ref))
-        .when(own | (kind == UNMATCHED), left[CONTRIBUTORS])
-        .otherwise(right_ref),
-        RIGHT_KEY: F.when(matched, versions.renamed(met, AT, right_key)),
-        RIGHT_VALUE: F.when(matched, right[VALUE]),
-    }
-    if with_old:
-        columns |= _old(how, own, met)
-    extra = {RANK: F.col(RANK), LOCAL: F.col(LOCAL), _ROW: F.when(own, left[PLACE]).otherwise(right[PLACE])}
-    return met.select(*(column.alias(name) for name, column in (columns | extra).items())).where(
-        F.col(KIND).isNotNull()
-    )
-
-
-def _old(how: JoinKind, own: Column, met: DataFrame) -> dict[str, Column]:
-    """The result that the left key had before: of the row before a left update, of the right row before a right one."""
-    left = F.col(SUBSCRIBER)
-    fields = versions.key_type(met, TRIGGER).names
-    prior = F.col(TRIGGER)[OLD] if OLD in fields else F.col(foreign.PRIOR)[VALUE]
-    old_left = F.when(own, left[_WAS][VALUE]).otherwise(left[VALUE])
-    old_right = F.when(own, left[_BEFORE][VALUE]).otherwise(prior)
-    kind = F.when(old_left.isNotNull() & old_right.isNotNull(), F.lit(MATCHED))
-    if how == "left":
-        kind = kind.when(old_left.isNotNull(), F.lit(UNMATCHED))
-    return {OLD_VALUE: old_left, OLD_RIGHT_VALUE: old_right, OLD_KIND: kind}
+    return found.select(f"{SUBSCRIBER}.*", F.col(SEEN).alias(BEFORE))

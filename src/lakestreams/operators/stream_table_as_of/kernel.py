@@ -47,7 +47,9 @@ from lakestreams.operators.records import (
     is_tick,
     renumber,
 )
+from lakestreams.operators.stream_table_as_of import grace
 from lakestreams.operators.stream_table_as_of import store as versioned
+from lakestreams.operators.stream_table_as_of.grace import TRIGGER
 from lakestreams.operators.stream_table_as_of.store import GONE
 from lakestreams.operators.versions import byte_order, key_type
 
@@ -58,16 +60,8 @@ if TYPE_CHECKING:
     from lakestreams.topology.kinds import JoinKind, Overlap
 
 AT = "at"
-_POINT, _VERSION, _SPREAD, _BOUND, _TRIGGER = "point", "version", "spread", "bound", "trigger"
+_POINT, _VERSION, _SPREAD, _BOUND = "point", "version", "spread", "bound"
 _LATEST, _OPEN, _AS_OF, _LATE, _MET = "latest", "open", "as_of", "late", "met"
-_BUFFER_TIME, _MOVES, _NEEDS, _CARRIES = "_buffer_time", "_moves", "_needs", "_carries"
-
-
-def retain_points(points: DataFrame, grace_ms: int | Column) -> DataFrame:
-    """The points that still matter under grace: those that wait, and one a task with the greatest ts (buffer time)."""
-    newest = Window.partitionBy(TASK).orderBy(~_keeps_time(), F.col(TIME).desc(), ORDER, PLACE)
-    marked = points.withColumn(_CARRIES, _keeps_time() & (F.row_number().over(newest) == 1))
-    return _with_triggers(marked, grace_ms).where(F.col(_TRIGGER).isNull() | F.col(_CARRIES)).select(*points.columns)
 
 
 def retain_versions(versions: DataFrame, history_ms: int | Column) -> DataFrame:
@@ -88,7 +82,7 @@ def execute(
     """Joins the points whose trigger is new with the versions that they meet.
 
     Args:
-        points: a records frame of the stream with `task`; with grace also the past points that `retain_points` left.
+        points: a records frame of the stream with `task`; with grace also the past points that `grace.retain` left.
         versions: a records frame of the table with `task`, past rows (as `retain_versions` left them) and new ones.
         how: `inner` or `left`.
         since: the first new cycle.
@@ -101,21 +95,21 @@ def execute(
         `matched` or `unmatched`, and the version's contributors appended to `contributors`; with grace `o` and `n` are
         the trigger's and the place there.
     """
-    wanted = points if how == "left" else points.where(_keeps_time())
+    wanted = points if how == "left" else points.where(grace.keeps_time())
     if grace_ms is None:
-        triggered = wanted.withColumn(_TRIGGER, F.struct(ORDER, PLACE))
+        triggered = wanted.withColumn(TRIGGER, F.struct(ORDER, PLACE))
     else:
-        triggered = _with_triggers(wanted, grace_ms)
-    triggered = triggered.where((F.col(_TRIGGER)[ORDER]["cycle"] >= since) & ~is_tick())
+        triggered = grace.with_triggers(wanted, grace_ms)
+    triggered = triggered.where((F.col(TRIGGER)[ORDER]["cycle"] >= since) & ~is_tick())
     found = _look_up(triggered, versions, history_ms, overlap)
     results = _results(found, points.columns)
     if how == "inner":
         results = results.where(F.col(KIND) == MATCHED)
     if grace_ms is None:
-        return results.drop(_TRIGGER)
+        return results.drop(TRIGGER)
     bytes_of_key = byte_order(F.col(KEY), key_type(points))
-    placed = results.withColumn("_own", F.struct(ORDER, PLACE)).withColumn(ORDER, F.col(_TRIGGER)[ORDER])
-    return renumber(placed, F.col(_TRIGGER)[PLACE], F.col(TIME), *bytes_of_key, F.col("_own")).drop(_TRIGGER, "_own")
+    placed = results.withColumn("_own", F.struct(ORDER, PLACE)).withColumn(ORDER, F.col(TRIGGER)[ORDER])
+    return renumber(placed, F.col(TRIGGER)[PLACE], F.col(TIME), *bytes_of_key, F.col("_own")).drop(TRIGGER, "_own")
 
 
 def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
@@ -125,34 +119,6 @@ def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
         f"stream-table {how} join, lookup as of event time within {history_ms} ms: versions exchanged by task and key; "
         f"points and versions together exchanged by task and by key and sorted three times{waits}"
     )
-
-
-def _with_triggers(points: DataFrame, grace_ms: int | Column) -> DataFrame:
-    """Points with `trigger` struct<o, n>: the first point with which the buffer time reaches ts + grace; null: waiting."""
-    at = F.struct(ORDER, PLACE)
-    before = Window.partitionBy(TASK).orderBy(ORDER, PLACE).rowsBetween(Window.unboundedPreceding, -1)
-    waits_for = F.col(TIME) + versioned.milliseconds(grace_ms)
-    timed = points.withColumn(_BUFFER_TIME, F.max(F.when(_keeps_time(), F.col(TIME))).over(before))
-    at_once = F.col(KEY).isNull() | (F.greatest(_BUFFER_TIME, TIME) >= waits_for)
-    moves = _keeps_time() & (F.col(_BUFFER_TIME).isNull() | (F.col(TIME) > F.col(_BUFFER_TIME)))
-    # Each point once where it waits and, if it moves the buffer time, once more where it moves it to.
-    doubled = timed.withColumn(
-        _MOVES, F.explode(F.when(moves, F.array(F.lit(True), F.lit(False))).otherwise(F.array(F.lit(False))))
-    )
-    doubled = doubled.withColumn(_NEEDS, F.when(F.col(_MOVES), F.col(TIME)).otherwise(waits_for))
-    from_above = (
-        Window.partitionBy(TASK)
-        .orderBy(F.col(_NEEDS).desc(), F.col(_MOVES).desc())
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    reaches = F.last(F.when(F.col(_MOVES), at), ignorenulls=True).over(from_above)
-    triggered = doubled.withColumn(_TRIGGER, F.when(at_once, at).otherwise(reaches))
-    return triggered.where(~F.col(_MOVES)).select(*points.columns, _TRIGGER)
-
-
-def _keeps_time() -> Column:
-    """The points that move the buffer time: those with a key, and ticks."""
-    return F.col(KEY).isNotNull() | is_tick()
 
 
 def _look_up(points: DataFrame, versions: DataFrame, history_ms: int | Column, overlap: Overlap) -> DataFrame:
@@ -166,7 +132,7 @@ def _look_up(points: DataFrame, versions: DataFrame, history_ms: int | Column, o
         TASK, F.col(KEY).cast(key_type(points)).alias(KEY), TIME, at, version.alias(_VERSION)
     )
     asked = points.select(
-        TASK, KEY, TIME, _place(F.col(_TRIGGER), second).alias(AT), F.struct(*points.columns).alias(_POINT)
+        TASK, KEY, TIME, _place(F.col(TRIGGER), second).alias(AT), F.struct(*points.columns).alias(_POINT)
     )
     is_point, held = F.col(_POINT).isNotNull(), F.col(_VERSION)
     store_time = F.max(F.when(~is_point, F.col(TIME))).over(_so_far([TASK], AT))
@@ -219,7 +185,7 @@ def _results(found: DataFrame, columns: Sequence[str]) -> DataFrame:
         *(filled.get(name, point[name]).alias(name) for name in columns),
         F.when(hit, F.col(_MET)[KEY]).alias(RIGHT_KEY),
         F.col(_MET)[VALUE].alias(RIGHT_VALUE),
-        point[_TRIGGER].alias(_TRIGGER),
+        point[TRIGGER].alias(TRIGGER),
     )
 
 

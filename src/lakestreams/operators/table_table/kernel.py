@@ -30,34 +30,22 @@ from lakestreams.operators import versions as validity
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     KEY,
-    KIND,
-    MATCHED,
     OLD,
     ORDER,
     PLACE,
     RECORD_COLUMNS,
-    RIGHT_KEY,
-    RIGHT_VALUE,
     TIME,
-    TOMBSTONE,
-    UNMATCHED,
     VALUE,
     is_new,
     renumber,
 )
+from lakestreams.operators.table_table.results import ARM, LEFT, OF_LEFT, OF_RIGHT, RIGHT, SEEN_TIME, before, joined
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from lakestreams.topology.kinds import OuterJoinKind, Overlap
-
-OLD_VALUE, OLD_RIGHT_VALUE, OLD_KIND = "old_v", "old_rv", "old_kind"
-# The time that a lookup into a join's result sees: of the rows that are there, not of the update (semantics section 6).
-SEEN_TIME = "seen_ts"
-
-_LEFT, _RIGHT = 0, 1
-_ARM, _L, _R = "arm", "l", "r"
 
 
 def execute(
@@ -88,21 +76,21 @@ def execute(
         null: none), and `seen_ts`.
     """
     rows = _both(left, right, overlap, apart=apart, needs_old=how != "inner" or with_old)
-    is_left = F.col(_ARM) == _LEFT
-    left_there, right_there = F.col(_L)[VALUE].isNotNull(), F.col(_R)[VALUE].isNotNull()
+    is_left = F.col(ARM) == LEFT
+    left_there, right_there = F.col(OF_LEFT)[VALUE].isNotNull(), F.col(OF_RIGHT)[VALUE].isNotNull()
     says = F.when(is_left, right_there).otherwise(left_there)
     if how != "inner":
-        has_or_had = [left_there | F.col(_L)[OLD].isNotNull(), right_there | F.col(_R)[OLD].isNotNull()]
-        alone = F.when(is_left, has_or_had[_LEFT]).otherwise(has_or_had[_RIGHT] if how == "outer" else F.lit(False))
+        has_or_had = [left_there | F.col(OF_LEFT)[OLD].isNotNull(), right_there | F.col(OF_RIGHT)[OLD].isNotNull()]
+        alone = F.when(is_left, has_or_had[LEFT]).otherwise(has_or_had[RIGHT] if how == "outer" else F.lit(False))
         says = says | alone
     right_key = validity.renamed(left.all(), KEY, validity.key_type(right.all()).names)
-    columns = _joined(how, F.when(right_there, right_key)) | (_before(how) if with_old else {})
+    columns = joined(how, F.when(right_there, right_key)) | (before(how) if with_old else {})
     results = rows.where(is_new(since) & says).select(
         *(columns.pop(name, F.col(name)).alias(name) for name in RECORD_COLUMNS),
         *(column.alias(name) for name, column in columns.items()),
-        _ARM,
+        ARM,
     )
-    return _places(results, overlap, plural=plural).drop(_ARM)
+    return _places(results, overlap, plural=plural).drop(ARM)
 
 
 def explain(how: OuterJoinKind) -> str:
@@ -113,13 +101,13 @@ def explain(how: OuterJoinKind) -> str:
 def _both(left: TableSide, right: TableSide, overlap: Overlap, *, apart: bool, needs_old: bool) -> DataFrame:
     """Every row with `l` and `r`: its own side's version, and the one that the other side has after the trigger."""
     names = validity.key_type(left.all()).names
-    rows = _arm(left, _LEFT, names).unionByName(_arm(right, _RIGHT, names), allowMissingColumns=True)
-    first = [] if overlap == "none" else [F.col(_ARM) if overlap == "left_first" else -F.col(_ARM)]
+    rows = _arm(left, LEFT, names).unionByName(_arm(right, RIGHT, names), allowMissingColumns=True)
+    first = [] if overlap == "none" else [F.col(ARM) if overlap == "left_first" else -F.col(ARM)]
     by_key = Window.partitionBy(KEY)
     in_order = by_key.orderBy(ORDER, *first, PLACE)
     if needs_old:
         earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
-        before = {name: F.last(name, ignorenulls=True).over(earlier)[VALUE] for name in (_L, _R)}
+        before = {name: F.last(name, ignorenulls=True).over(earlier)[VALUE] for name in (OF_LEFT, OF_RIGHT)}
         rows = rows.withColumns({f"{name}_before": column for name, column in before.items()})
     # No trigger on both sides at once: rows up to this one. Otherwise all rows of the trigger, the later ones too.
     until = (
@@ -127,10 +115,12 @@ def _both(left: TableSide, right: TableSide, overlap: Overlap, *, apart: bool, n
         if overlap == "none" or apart
         else by_key.orderBy(ORDER).rangeBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    seen = rows.withColumns({f"{name}_seen": F.last(name, ignorenulls=True).over(until) for name in (_L, _R)})
-    versions = {name: F.coalesce(F.col(name), F.col(f"{name}_seen")) for name in (_L, _R)}
+    seen = rows.withColumns(
+        {f"{name}_seen": F.last(name, ignorenulls=True).over(until) for name in (OF_LEFT, OF_RIGHT)}
+    )
+    versions = {name: F.coalesce(F.col(name), F.col(f"{name}_seen")) for name in (OF_LEFT, OF_RIGHT)}
     if needs_old:
-        sides = {_L: left, _R: right}
+        sides = {OF_LEFT: left, OF_RIGHT: right}
         versions = {
             name: column if _has(sides[name], OLD) else column.withField(OLD, F.col(f"{name}_before"))
             for name, column in versions.items()
@@ -149,61 +139,20 @@ def _arm(side: TableSide, arm: int, names: Sequence[str]) -> DataFrame:
         validity.renamed(rows, KEY, names).alias(KEY),
         ORDER,
         PLACE,
-        F.lit(arm).alias(_ARM),
-        F.struct(*version).alias(_L if arm == _LEFT else _R),
+        F.lit(arm).alias(ARM),
+        F.struct(*version).alias(OF_LEFT if arm == LEFT else OF_RIGHT),
     )
-
-
-def _joined(how: OuterJoinKind, right_key: Column) -> dict[str, Column]:
-    """What a row of `_both` says: the join of the two rows that are there then."""
-    is_left, left, right = F.col(_ARM) == _LEFT, F.col(_L), F.col(_R)
-    left_there, right_there = left[VALUE].isNotNull(), right[VALUE].isNotNull()
-    update = F.when(is_left, left[TIME]).otherwise(right[TIME])
-    other = F.when(is_left, F.when(right_there, right[SEEN_TIME])).otherwise(F.when(left_there, left[SEEN_TIME]))
-    kind = F.coalesce(_kind(how, left_there, right_there), F.lit(TOMBSTONE))
-    left_ref, right_ref = left[CONTRIBUTORS], right[CONTRIBUTORS]
-    return {
-        VALUE: left[VALUE],
-        TIME: F.greatest(update, other),
-        KIND: kind,
-        CONTRIBUTORS: F.when(kind == MATCHED, F.concat(left_ref, right_ref))
-        .when(kind == TOMBSTONE, F.when(is_left, left_ref).otherwise(right_ref))
-        .otherwise(F.when(left_there, left_ref).otherwise(right_ref)),
-        RIGHT_KEY: right_key,
-        RIGHT_VALUE: right[VALUE],
-    }
-
-
-def _before(how: OuterJoinKind) -> dict[str, Column]:
-    """What it said for what the updated side had before, and the time that a lookup into it sees."""
-    is_left, left, right = F.col(_ARM) == _LEFT, F.col(_L), F.col(_R)
-    old_left = F.when(is_left, left[OLD]).otherwise(left[VALUE])
-    old_right = F.when(is_left, right[VALUE]).otherwise(right[OLD])
-    seen = (F.when(side[VALUE].isNotNull(), side[SEEN_TIME]) for side in (left, right))
-    return {
-        OLD_VALUE: old_left,
-        OLD_RIGHT_VALUE: old_right,
-        OLD_KIND: _kind(how, old_left.isNotNull(), old_right.isNotNull()),
-        SEEN_TIME: F.greatest(*seen),
-    }
 
 
 def _has(side: TableSide, name: str) -> bool:
     return name in side.all().columns
 
 
-def _kind(how: OuterJoinKind, left: Column, right: Column) -> Column:
-    """What the join of two rows is, by whether they are there; null: nothing."""
-    kind = F.when(left & right, F.lit(MATCHED))
-    alone = {"inner": None, "left": left, "outer": left | right}[how]
-    return kind if alone is None else kind.when(alone, F.lit(UNMATCHED))
-
-
 def _places(results: DataFrame, overlap: Overlap, *, plural: bool) -> DataFrame:
     """A place of its own for each row of a trigger; the inputs' places do where only one side has rows of it."""
     if overlap == "none":
         return results
-    arm = F.col(_ARM) if overlap == "left_first" else -F.col(_ARM)
+    arm = F.col(ARM) if overlap == "left_first" else -F.col(ARM)
     if plural:
         return renumber(results, arm, F.col(PLACE))
     # a trigger has one row an arm, both of one key: they lie together already
