@@ -106,17 +106,38 @@ def streams_into_delta(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
         spark_native.copy(
             bench.spark, found.output, work.value, bench.broker.bootstrap_servers, root, bench.batch, newest=work.newest
         )
-    copied = watch.run(root)
-    stages = {"streams": found.started_seconds, "copy": copied.seconds}
-    run = replace(
-        copied,
-        seconds=found.started_seconds + copied.seconds,
-        cpu=found.cpu_seconds + copied.cpu,
-        peak=max(found.peak_bytes, copied.peak),
-        stages=stages,
+    streamed = Run(
+        found.started_seconds, found.cpu_seconds, found.peak_bytes, stages={"streams": found.started_seconds}
     )
+    copied = watch.run(root)
+    run = _behind(streamed, replace(copied, stages={"copy": copied.seconds}))
     rows = bench.spark.read.format("delta").load(spark_native.output(root))
     return run, rows.select("key", *work.columns)
+
+
+def streams_into_lake(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
+    """The same, and Spark lands the raw topics in Delta, too: what lakestreams leaves behind, bronze and silver."""
+    streamed, rows = streams_into_delta(bench, work)
+    root = bench.folder / "landed"
+    shutil.rmtree(root, ignore_errors=True)
+    topics = {topic: columns for topic, (columns, _) in work.topics.items()}
+    with Watch(bench) as watch:
+        spark_native.land(bench.spark, topics, bench.broker.bootstrap_servers, root, bench.batch)
+    landed = watch.run(root)
+    return _behind(streamed, replace(landed, stages={"land": landed.seconds})), rows
+
+
+def _behind(first: Run, second: Run) -> Run:
+    """Both, one after the other."""
+    return Run(
+        first.seconds + second.seconds,
+        first.cpu + second.cpu,
+        max(first.peak, second.peak),
+        first.files + second.files,
+        first.bytes + second.bytes,
+        first.commits + second.commits,
+        {**first.stages, **second.stages},
+    )
 
 
 def _streamed(bench: Bench, work: Work, guarantee: kafka_streams.Guarantee, cache: int) -> kafka_streams.Outcome:
@@ -134,6 +155,7 @@ CONTENDERS: Final[dict[str, Callable[[Bench, Work], tuple[Run, DataFrame]]]] = {
     "streams-alo": lambda bench, work: streams(bench, work, "at_least_once", 0),
     "streams-alo-cache": lambda bench, work: streams(bench, work, "at_least_once", kafka_streams.DEFAULT_CACHE),
     "streams-eos-delta": streams_into_delta,
+    "streams-eos-lake": streams_into_lake,
     SPARK: spark,
 }
 

@@ -1,7 +1,7 @@
-"""What one would write by hand with Spark alone: the same works (`run`), and a topic of results into Delta (`copy`).
+"""What one would write by hand with Spark alone: the works (`run`), a topic of results (`copy`), raw topics into Delta (`land`).
 
-The works are a static table joined to a stream, the stream-stream join with RocksDB, and `foreachBatch` with MERGE. Both
-end with their rows committed to a Delta table under `root`/out.
+The works are a static table joined to a stream, the stream-stream join with RocksDB, and `foreachBatch` with MERGE. They and
+`copy` end with their rows committed to a Delta table under `root`/out, `land` with one under `root`/<topic>/out.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class _Kafka:
             "kafka.isolation.level": "read_committed",
         }
 
-    def stream(self, *topics: str) -> DataFrame:
+    def stream(self, *topics: str, headers: bool = False) -> DataFrame:
         """What is in the topics, batch by batch."""
-        options = self.options(*topics) | {"maxOffsetsPerTrigger": str(self.batch)}
+        options = self.options(*topics) | {"maxOffsetsPerTrigger": str(self.batch), "includeHeaders": str(headers)}
         return self.spark.readStream.format("kafka").options(**options).load()
 
 
@@ -100,6 +100,23 @@ def copy(spark: SparkSession, topic: str, value: str, servers: str, root: Path, 
             merge.whenNotMatchedInsert("not s.gone", values=columns).execute()
 
         _each_batch(rows, root, apply)
+
+
+def land(spark: SparkSession, topics: Mapping[str, str], servers: str, root: Path, batch: int) -> None:
+    """Brings topics into Delta as they are, each into a table of its own: raw, with offsets and headers, and parsed.
+
+    Args:
+        spark: the session; its settings are as before afterwards.
+        topics: topic to the columns of its JSON value.
+        servers: the broker.
+        root: a folder of its own.
+        batch: how many records a micro-batch reads at most.
+    """
+    with _settings(spark):
+        for topic, columns in topics.items():
+            rows = _Kafka(spark, servers, batch, "").stream(topic, headers=True)
+            parsed = F.from_json(F.col("value").cast("string"), columns).alias("v")
+            _append(rows.select("*", F.col("key").cast("string").alias("k"), parsed), root / topic)
 
 
 @contextmanager

@@ -493,6 +493,7 @@ def test_a_paused_driver_that_wakes_up_changes_nothing(log: Log, tmp_path: Path)
     assert bench.silver(bench.topology.sinks[0].name).count() == 0
     bench.run(**PACE)
     assert facts(bench) == log.plain
+    assert_sound(bench)
     output = bench.lake.output(bench.topology.sinks[0].name)
     bench.spark.sql(f"delete from {output.reference} where _lineage.trigger.offset < 5")
     before, versions = facts(bench), _versions(bench)

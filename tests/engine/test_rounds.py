@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.engine.harness import Bench, assert_ledger_sound, at, fresh_topics, page_views
+from tests.engine.harness import Bench, assert_ledger_sound, assert_sound, at, fresh_topics, page_views
 from tests.engine.test_kafka_sink import enrichment
 
 from lakestreams.engine.ledger.ledger import Ledger
@@ -128,6 +128,7 @@ def test_a_round_that_fails_closes_the_cycle_that_was_left_open(
         driver.round(0)
     driver.end()
     assert kinds(bench) == ["plan 1", "done 1"]
+    assert_sound(bench)
 
 
 def test_a_cycle_that_was_not_executed_is_never_closed(
@@ -154,6 +155,7 @@ def test_a_cycle_that_was_not_executed_is_never_closed(
     assert bench.run().cycles == 1
     assert bench.enriched() == [("alice", "/1", "<unknown>"), ("alice", "/2", "<unknown>")]
     assert kinds(bench) == ["plan 1", "plan 2", "done 2"]
+    assert_sound(bench)
 
 
 @pytest.mark.soak

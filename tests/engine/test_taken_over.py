@@ -202,7 +202,7 @@ def test_quarantine_of_another_configuration_is_seen(
     assert refused.value.where == "quarantine"
     bench.run(config_text="one")
     assert bench.quarantine().count() == 1
-    assert_sound(bench)
+    assert_sound(bench, may_be_empty=True)
 
 
 @pytest.mark.soak

@@ -179,13 +179,13 @@ def test_a_large_batch_behind_a_small_one_has_all_its_tasks(
     views, users = fresh_topics(broker, 1)
     bench = Bench(spark, broker, tmp_path, page_views(views, users))
     seen: list[str | None] = []
-    append = batches.BatchWriter._append
+    append = batches._Batch._append
 
-    def spying(self: batches.BatchWriter, spark: SparkSession, *given: Any) -> Any:
-        seen.append(spark.conf.get(SHUFFLES))
-        return append(self, spark, *given)
+    def spying(self: batches._Batch, *given: Any) -> Any:
+        seen.append(self._spark.conf.get(SHUFFLES))
+        return append(self, *given)
 
-    monkeypatch.setattr(batches.BatchWriter, "_append", spying)
+    monkeypatch.setattr(batches._Batch, "_append", spying)
     for most in (FEW, 0, FEW):
         monkeypatch.setattr(tuning, "FEW", most)
         broker.produce(views, [("u", "/1", 1_000)])

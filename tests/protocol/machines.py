@@ -17,7 +17,7 @@ IDLE = 0
 
 @dataclass(frozen=True)
 class Ended:
-    """A machine's end: `ok` with what it returned, or the code of the error that it stopped with."""
+    """A machine's end: `ok` with what it returned, the code of the error that it stopped with, or `broken`: it met what cannot be."""
 
     how: str
     value: Any = None
@@ -73,6 +73,8 @@ class Machines:
             command = Ended("ok", ended.value)
         except commands.Stop as stop:
             command = Ended(stop.code, stop.message)
+        except AssertionError as error:
+            command = Ended("broken", str(error))
         key = f"{kind} {command!r}" + ("" if isinstance(command, Ended) else _frames(machine))
         place = self._places.get(key)
         if place is None:

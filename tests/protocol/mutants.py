@@ -17,7 +17,7 @@ from tests.protocol.state import Scenario
 
 from lakestreams.engine.ledger.plans import History, Ingest
 from lakestreams.engine.protocol import decisions, machines
-from lakestreams.engine.protocol.commands import LEDGER, Append, Raise, Read, Seal, Steps, Stop, Transaction, Turn
+from lakestreams.engine.protocol.commands import LEDGER, Append, Raise, Read, Seal, Steps, Stop, Transaction, Turn, Wait
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,19 @@ def _not_raised(turn: Turn, row: Any = None) -> Steps[None]:
     yield Append(LEDGER, (turn.role, turn.epoch, row), decisions.of_claim(turn), turn, fenced=False)
 
 
+def _batch_without_waiting(*given: Any) -> Steps[Ingest]:
+    steps = _batch(*given)
+    command, answer = next(steps), True
+    assert isinstance(command, Wait)
+    while True:
+        try:
+            command = steps.send(answer)
+        except StopIteration as ended:
+            made: Ingest = ended.value
+            return made
+        answer = yield command
+
+
 def _closed_without_request(before: Any, found: Any, ends: Any) -> Any:
     return Ingest(before.seq + 1, before.seq + 1, decisions.ranges_of(before, found, ends))
 
@@ -105,6 +118,7 @@ def _a1(topic: str, _: int, seq: int) -> Transaction:
     return Transaction(f"bronze/{topic}", 1 if topic == "b" else seq)
 
 
+_batch = machines.batch
 DUEL, LOST, CRASH, ROUNDS = (
     scenarios.DUEL, scenarios.LOST, scenarios.CRASH, scenarios.ROUNDS,
 )  # fmt: skip
@@ -138,6 +152,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "nothing is recovered": Mutant({"recovered": lambda *_: None}, CRASH),
     "no replay is recovered": Mutant({"recovered_request": lambda *_: None}, scenarios.ASKED_AGAIN),
     "a batch forgets the last request": Mutant({"closed": _closed_without_request}, scenarios.ASKED),
+    "a batch does not wait for the row of the one before": Mutant(
+        {"batch": _batch_without_waiting}, scenarios.BATCHES, settle_every=32
+    ),
     "the newest batch is not read": Mutant({"oldest_batch": lambda _, newest: newest.seq + 1 if newest else 0}, CRASH),
     "a plan counts as done": Mutant({"done_cycle": max}, CRASH),
     "an open plan is not repeated": Mutant({"History.open_plan": property(lambda _: None)}, CRASH),

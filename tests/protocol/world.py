@@ -93,7 +93,10 @@ class World(Commits):
             if state[who] == self._idle:
                 self._begin(state, who, found)
             else:
+                before = len(found)
                 self._act(state, who, found)
+                if len(found) == before:
+                    raise Broken("a process can do nothing any more")
                 if state[LEFT] // DIGIT["crashes"] % 8:
                     found.append((self._label(who, "crashes"), self._spent(self._gone(state, who), "crashes")))
         if state[LATE] != self._none:
@@ -199,7 +202,7 @@ class World(Commits):
     def _append(self, state: State, who: int, actor: Actor, command: commands.Append, found: list[Step]) -> None:
         if command.beside:
             label = self._label(who, "goes on beside:", actor.place)
-            beside = self.actors.of(replace(actor, others=(Other(actor.place, NEW, joined=False),)))
+            beside = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, NEW, joined=False))))
             found.append((label, self._answered(state, who, beside, self._none_told, label)))
         elif actor.phase == NEW:
             label = self._label(who, "begins:", actor.place)
@@ -228,7 +231,7 @@ class World(Commits):
         def gone_on(state: State, label: int, phase: int | None, *, failed: bool = False) -> State:
             others = rest if phase is None else tuple(sorted((*rest, one._replace(phase=phase))))
             after = self.actors.of(replace(actor, others=others, failed=actor.failed or failed))
-            if others or not one.joined:
+            if not one.joined or any(other.joined for other in others):
                 return put(state, who, after)
             if failed or actor.failed:
                 return self._gone(put(state, who, after), who)
@@ -252,7 +255,7 @@ class World(Commits):
             label = self._label(who, "commits beside:", one.place)
             done = self._committed(state, one.place, who, label)
             found.append((label, gone_on(done, label, None)))
-            if one.joined and state[LEFT] // DIGIT["lost"] % 8:
+            if state[LEFT] // DIGIT["lost"] % 8:
                 label = self._label(who, "commits beside, and the answer is lost:", one.place)
                 found.append((label, self._spent(gone_on(done, label, NEW), "lost")))
 
@@ -306,6 +309,8 @@ class World(Commits):
         state = put(state, who, following)
         if ended is None:
             return state
+        if ended.how == "broken":
+            raise Broken(ended.value, label)
         if ended.how == "ok" and who in (ONE, TWO):
             self._require_published(state, ended.value, label)
         if ended.how != "ok" and self._settling and not self.scenario.empty:

@@ -63,6 +63,7 @@ def connect(host: str | None = None, profile: str | None = None) -> WorkspaceCli
     try:
         from databricks.sdk import WorkspaceClient  # noqa: PLC0415 - an optional part
         from databricks.sdk.core import Config  # noqa: PLC0415 - see above
+        from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - see above
     except ModuleNotFoundError as error:
         msg = f"the package {error.name} is not installed"
         raise LocalPartsMissing(msg, hint="pip install 'lakestreams[databricks]'") from error
@@ -75,9 +76,14 @@ def connect(host: str | None = None, profile: str | None = None) -> WorkspaceCli
             product="lakestreams",
             product_version=lakestreams.__version__,
         )
-        WorkspaceClient(config=config).current_user.me()
+        try:
+            WorkspaceClient(config=config).current_user.me()
+        except TimeoutError as error:
+            if not isinstance(error.__cause__, DatabricksError):
+                raise  # nobody answers
         config.retry_timeout_seconds = _RETRY_S
         client = WorkspaceClient(config=config)
+        client.current_user.me()
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         msg = f"the workspace {host or ''} cannot be reached: {lines[0]}".replace("  ", " ")

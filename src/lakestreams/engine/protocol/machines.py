@@ -3,8 +3,8 @@
 A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`
 (`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `batch`
 (`engine.ingest.batches`, `engine.ingest.table_reader`), `taken` (`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and
-`close` (`engine.cycles`). The others only say which of these follows which, as `engine.resume`, `engine.round` and `engine.cycles`
-do. `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
+`close` (`engine.cycles`). The others only say which of these follows which; in the engine the next batch may go on beside a cycle.
+`tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
 """
 
 from __future__ import annotations
