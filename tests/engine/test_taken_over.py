@@ -234,7 +234,10 @@ def test_deletions_of_a_merge_are_seen(
     else:
         bench.run(config_text="other")
     assert [row["user"] for row in bench.silver(ROWS).collect()] == ["ben"]
-    assert_sound(bench)
+    if out:
+        assert_sound(bench)
+    else:  # `one` is no text that the first cycle could be evaluated by again
+        assert_ledger_sound(bench)
 
 
 def test_a_statement_that_has_passed_its_fence_is_stopped_by_a_seal(spark: SparkSession, tmp_path: Path) -> None:
