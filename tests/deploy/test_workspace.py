@@ -18,15 +18,16 @@ from databricks.sdk.core import Config
 from databricks.sdk.errors import InvalidParameterValue
 from databricks.sdk.service.catalog import AwsIamRole, CredentialPurpose, VolumeType
 from tests.deploy.deploying import create, deploy, grant, show
-from tests.deploy.fake_workspace import Workspace, serving
+from tests.deploy.fake_workspace import Refused, Workspace, serving
 from tests.deploy.installing import installed
 from tests.deploy.planted import Mistake, plant
 from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
+from lakestreams.deploy import workspace as workspaces
 from lakestreams.deploy.bodies import job_bodies
 from lakestreams.deploy.read import User, load
-from lakestreams.deploy.workspace import SCHEMA_RIGHTS, VOLUME_RIGHTS
+from lakestreams.deploy.workspace import SCHEMA_RIGHTS, VOLUME_RIGHTS, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -290,6 +291,26 @@ def test_variables_of_the_environment_count_as_they_do_for_the_cli(
     _, told = check(bundle, "dev")
     assert lacking(told)["catalog dev_ada"] == "databricks catalogs create dev_ada"
     assert runner.invoke(app, ["check", "-t", "dev", "--bundle", str(bundle), "--var", "catalog"]).exit_code == 2
+
+
+def test_a_busy_workspace_is_waited_for(
+    workspace: Workspace, client: WorkspaceClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK waits for more than the first try may take."""
+    del client
+    monkeypatch.setattr(workspaces, "_FIRST_S", 1)
+    asked: list[int] = []
+    me = Workspace.me
+
+    def busy(self: Workspace, *given: Any) -> Any:
+        asked.append(1)
+        if len(asked) == 1:
+            raise Refused(429, "RESOURCE_EXHAUSTED", "too many requests")
+        return me(self, *given)
+
+    monkeypatch.setattr(Workspace, "me", busy)
+    assert connect().current_user.me().user_name == workspace.user
+    assert len(asked) == 3, "refused, let in, and asked by this test"
 
 
 # --- status ----------------------------------------------------------------------------------------------------------

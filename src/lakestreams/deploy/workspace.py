@@ -76,14 +76,15 @@ def connect(host: str | None = None, profile: str | None = None) -> WorkspaceCli
             product="lakestreams",
             product_version=lakestreams.__version__,
         )
+        hasty = WorkspaceClient(config=config)
+        config.retry_timeout_seconds = _RETRY_S
+        client = WorkspaceClient(config=config)
         try:
-            WorkspaceClient(config=config).current_user.me()
+            hasty.current_user.me()
         except TimeoutError as error:
             if not isinstance(error.__cause__, DatabricksError):
                 raise  # nobody answers
-        config.retry_timeout_seconds = _RETRY_S
-        client = WorkspaceClient(config=config)
-        client.current_user.me()
+            client.current_user.me()  # it is busy
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         msg = f"the workspace {host or ''} cannot be reached: {lines[0]}".replace("  ", " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,7 +42,7 @@ def write_object(value: Column, *, nulls: bool = True) -> Column:
 
 
 @dataclass(frozen=True, init=False)
-class Declared:
+class Declared(ABC):
     """What the formats with a declared schema have in common.
 
     Args:
@@ -78,9 +79,9 @@ class Declared:
         """Reads an array of bytes."""
         return decoder(self)(raw)
 
+    @abstractmethod
     def objects(self) -> Objects:
         """What reads single records."""
-        raise NotImplementedError
 
     def require_writable(self) -> None:
         """Refuses to write types that are only read.
@@ -93,9 +94,9 @@ class Declared:
             msg = f"{', '.join(ours)} of {self.describe()}: {', '.join(UNITS)} and {BASE64} are read only"
             raise InvalidFormat(msg, hint="declare timestamp, date or decimal, or make the number in a map_values")
 
+    @abstractmethod
     def describe(self) -> str:
         """One line that is equal for equal formats."""
-        raise NotImplementedError
 
     @property
     def columns(self) -> str:

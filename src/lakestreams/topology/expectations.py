@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from types import CellType, CodeType, NoneType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
@@ -120,7 +121,7 @@ def _plain(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Invariant:
+class Invariant(ABC):
     """What is to hold of many rows; its kinds are the classes below.
 
     Attributes:
@@ -147,9 +148,9 @@ class Invariant:
         options = [f"{one.name} {getattr(self, one.name)}" for one in fields(self) if one.name != "action"]
         return f"invariant {self.name}: {', '.join((*options, self.action))}"
 
+    @abstractmethod
     def unfit(self, node: Node) -> str | None:
         """Why the invariant says nothing of a node's rows; None if it fits."""
-        raise NotImplementedError
 
 
 class _OfSources(Invariant):
