@@ -56,14 +56,6 @@ def _nothing_stays_held() -> Iterator[None]:
         session.catalog.clearCache()
 
 
-@pytest.fixture(autouse=True)
-def _no_failpoint_passed() -> None:
-    """Each test counts passages from the start, whichever tests ran before it in this process."""
-    from lakestreams.engine.runtime import failpoints
-
-    failpoints.passed.clear()
-
-
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """The broker of this run; tests make topics with names of their own. Not for stopping or killing."""

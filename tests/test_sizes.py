@@ -23,7 +23,6 @@ FUNCTIONS: dict[str, str] = {}
 CLASSES: dict[str, str] = {}
 TUPLES: dict[str, str] = {}
 STATE = {
-    "engine/runtime/failpoints.py passed": "passages of failpoints, which tests alone count",
     "run/failure.py _secretive": "secrets of this process, which no message of it may show",
     "run/runner.py _started": "the local session that this process has started, to be stopped with it",
 }

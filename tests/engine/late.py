@@ -257,7 +257,6 @@ def land(
     flags.mkdir()
     older = Driver(shop.spark.newSession(), bench.topology, bench.lake, bench.settings())
     with under_way(monkeypatch, statement, how, flags, older.run) as (raised, go_on), monkeypatch.context() as patched:
-        failpoints.passed.clear()
         patched.setattr(failpoints, "_act", lambda *_: go_on())
         patched.setenv(failpoints.VARIABLE, f"{point}:1:land")
         bench.run()

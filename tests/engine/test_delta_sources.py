@@ -335,7 +335,7 @@ def test_another_table_of_the_same_name_is_refused(
     if moment == "after a crash":
         monkeypatch.setenv(VARIABLE, "plan.before:1:raise")
         with pytest.raises(FailpointReached):
-            driver.run()
+            bench.run()
         monkeypatch.delenv(VARIABLE)
         _made_anew(bench, 3)
         published = []

@@ -109,7 +109,6 @@ def armed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Arms failpoints; disarms them at the end."""
 
     def arm(spec: str) -> None:
-        failpoints.passed.clear()
         monkeypatch.setenv(failpoints.VARIABLE, spec)
 
     def disarm() -> None:
@@ -150,6 +149,14 @@ _CHAINS = [
 ]
 
 
+def fails_at(bench: Bench, *points: str) -> None:
+    """A run fails, and has reached all of these points."""
+    driver = bench.driver(**PACE)
+    with pytest.raises(Exception, match=r"failpoint|LS505"):
+        driver.run()
+    assert {point: [*left] for point, left in driver.setup.ledger.failpoint.left.items()} == {one: [] for one in points}
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("job", "names"), _CHAINS)
 def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
@@ -162,10 +169,9 @@ def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
     for name in names:
         if name.startswith(LAST):
             log.produce(next(pieces))
-        armed(",".join(specs := [f"{log.point(one)}:1:raise" for one in TOGETHER.get(name, (name,))]))
-        with pytest.raises(Exception, match=r"failpoint|LS505"):
-            bench.run(**PACE)
-        assert failpoints.passed.keys() == {*specs}, f"{name} was not reached"
+        points = [log.point(one) for one in TOGETHER.get(name, (name,))]
+        armed(",".join(points))
+        fails_at(bench, *points)
     armed.off()
     bench.run(**PACE)
     assert facts(bench) == log.undisturbed("undisturbed")
@@ -208,10 +214,8 @@ def test_merged_rows_a_change_log_and_records_that_wait_survive_what_fails(
 @pytest.mark.parametrize(("log", "name"), [(job, name) for job in JOBS for name in _passed_by(job)], indirect=["log"])
 def test_a_failure_at_every_step_leaves_equal_tables(log: Log, tmp_path: Path, armed: Any, name: str) -> None:
     bench = log.bench(tmp_path)
-    armed(f"{log.point(name)}:1:raise")
-    with pytest.raises(Exception, match=r"failpoint|LS505"):
-        bench.run(**PACE)
-    assert failpoints.passed, f"{name} was not reached"
+    armed(log.point(name))
+    fails_at(bench, log.point(name))
     armed.off()
     bench.run(**PACE)
     assert facts(bench) == log.plain
@@ -307,7 +311,6 @@ class Aged:
         views, users = self.log.topics
         bench = self.bench(BETWEEN)
         with pytest.MonkeyPatch.context() as patch:
-            failpoints.passed.clear()
             patch.setenv(failpoints.VARIABLE, f"bronze.before/{users}:1:raise")
             with pytest.raises(Exception, match=r"failpoint|LS505"):
                 bench.run()

@@ -71,7 +71,6 @@ def crash_at(point: str) -> Story:
     def story(shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str) -> More:
         bench = shop.copy(name)
         with monkeypatch.context() as patched:
-            failpoints.passed.clear()
             patched.setenv(failpoints.VARIABLE, point)
             with pytest.raises(FailpointReached):
                 bench.run()

@@ -45,7 +45,6 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> Arm:
     """Arms a failpoint; none: disarms."""
 
     def armed(point: str) -> None:
-        failpoints.passed.clear()
         if point:
             monkeypatch.setenv(failpoints.VARIABLE, f"{point}:1:raise")
         else:
@@ -86,7 +85,6 @@ class Pipeline:
             return
         with pytest.raises(failpoints.FailpointReached):
             self.made[which].run(config_text=which)
-        assert failpoints.passed, f"{point} was not reached"
 
     def refused(self, which: str) -> PlanUnderOtherConfig:
         self.arm("")

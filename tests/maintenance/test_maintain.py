@@ -182,7 +182,6 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     assert sorted(path for path in (tmp_path / "tended").rglob("*.json")) == files
 
     def fails(point: str) -> None:
-        failpoints.passed.clear()
         monkeypatch.setenv(failpoints.VARIABLE, f"{point}:1:raise")
         with pytest.raises(FailpointReached):
             trimming(bench).run(ANY_TIME)

@@ -24,7 +24,6 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
 from lakestreams.engine.protocol import commands, decisions, machines, upkeep
 from lakestreams.engine.runtime.conflicts import lost_to_others
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.bronze import row_cycle
 from lakestreams.engine.state.held import Held
@@ -252,17 +251,17 @@ class _Hands:
             case commands.Append(row=("base", *_)):
                 mine.append_stored(self._spark, command)
                 self._made = True
-                failpoint("base.after")
+                mine.failpoint("base.after")
             case commands.Append(row=("trim", target, _)):
-                failpoint("trim.before")
+                mine.failpoint("trim.before")
                 mine.record_trim(self._spark, up_to(self._old[target]), done=False)
                 self._made = True
-                failpoint("trim.after")
+                mine.failpoint("trim.after")
             case commands.Delete():
                 self._deleted = Trimmed()
                 return own.delete(self._history, _said(self._history), self._deleted)
             case commands.Append(row=("trimmed", *_)):
-                failpoint("trimmed.before")
+                mine.failpoint("trimmed.before")
                 mine.record_trim(self._spark, _said(self._history), done=True)
             case _:
                 return self.claiming.hands(command)
@@ -283,7 +282,7 @@ class _Hands:
             rows = since.rows if since is not None else 0
             inputs = over(self._spark, mine, own.topology, plans, kept, rows, keeps=True, hold=held)
             kept = walk.run(own.topology, inputs).kept
-        failpoint("base.before")
+        mine.failpoint("base.before")
         made = state.write(self._spark, mine, kept, stored)
         held.release()
         return made

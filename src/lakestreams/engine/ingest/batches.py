@@ -30,7 +30,6 @@ from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Ingest, Standing, Tail
 from lakestreams.engine.protocol import commands, decisions, machines
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.parallel import side_by_side
 from lakestreams.engine.runtime.tuning import FEW, SHUFFLES
 from lakestreams.errors import Fenced
@@ -170,9 +169,9 @@ class _Batch:
             telling = batch_metrics.Telling(
                 writer.ledger, source, sorted(news) if few else None, writer.rules, seq, now
             )
-            failpoint("bronze.before", source.topic)
+            writer.ledger.failpoint("bronze.before", source.topic)
             once = append_once(self._spark, writer.ledger, source.topic, telling.of(rows), append.transaction)
-            failpoint("bronze.after", source.topic)
+            writer.ledger.failpoint("bronze.after", source.topic)
             return (telling.tails(), telling.weight()) if once else (None, None)
 
         return writer.schemas.append(writer.ledger, raw, source, written)

@@ -16,7 +16,6 @@ from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, Found, versio
 from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing
 from lakestreams.engine.protocol import commands, machines
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.errors import (
     OffsetsExpired,
     RowsChanged,
@@ -108,7 +107,7 @@ class TableReader:
     def _append(self, found: Found, before: Standing, now: int, known: commands.Transaction) -> None:
         """One append. What it reads exists as a whole or not at all, so it can be tried in one way and then in another."""
         position = before.positions.get(found.at, Position(0))
-        failpoint("bronze.before", found.source.topic)
+        self.ledger.failpoint("bronze.before", found.source.topic)
         try:
             changes = (
                 self._compared(found, position)
@@ -122,7 +121,7 @@ class TableReader:
             instead = self._over_gap(found, position, before, error)
             if instead is not None:
                 self._write(found, instead, before, now, known)
-        failpoint("bronze.after", found.source.topic)
+        self.ledger.failpoint("bronze.after", found.source.topic)
 
     def _over_gap(self, found: Found, position: Position, before: Standing, error: Exception) -> DataFrame | None:
         """Where the feed lacks commits: a table is compared instead; a stream that has begun has lost records.

@@ -50,7 +50,7 @@ from lakestreams.engine.ledger.rows import (
     schema_details,
 )
 from lakestreams.engine.protocol import commands, decisions, machines
-from lakestreams.engine.runtime.failpoints import failpoint
+from lakestreams.engine.runtime.failpoints import Failpoints
 from lakestreams.engine.runtime.write_metrics import Observed
 from lakestreams.errors import Fenced
 from lakestreams.formats.writers import Written
@@ -74,12 +74,14 @@ class Ledger(LedgerReader):
         epoch, run_id: of whoever appends.
         role: the kind of rows whose newest one may write: `epoch` of drivers, `maintain` of maintenance beside them.
         noted: what the driver last saw of the topics; it stands in the rows of claims and of ingest batches.
+        failpoint: where a test can make whoever appends fail.
     """
 
     epoch: int = 0
     run_id: str = ""
     role: commands.Role = "epoch"
     noted: Noted = field(default_factory=Noted, compare=False)
+    failpoint: Failpoints = field(default_factory=Failpoints, compare=False, repr=False)
 
     @property
     def turn(self) -> commands.Turn:
@@ -131,7 +133,7 @@ class Ledger(LedgerReader):
         Raises:
             Fenced: if a newer driver is there, or another one closed a batch of this number.
         """
-        failpoint("ingest.before")
+        self.failpoint("ingest.before")
         row = self._row(
             "ingest",
             seq=ingest.seq,
@@ -142,7 +144,7 @@ class Ledger(LedgerReader):
             details=details_of(ingest.ranges, noted=self.noted, mean_bytes=ingest.mean_bytes),
         )
         self._append_own(spark, row, "seq", "closed batch")
-        failpoint("ingest.after")
+        self.failpoint("ingest.after")
 
     def record_plan(self, spark: SparkSession, plan: Plan, closing: Mapping[str, Any] | None = None) -> None:
         """Appends a plan, and makes sure that it is ours: with two drivers, one of them stops here.
@@ -153,7 +155,7 @@ class Ledger(LedgerReader):
         Raises:
             Fenced: if a newer driver is there, or another one planned this cycle.
         """
-        failpoint("plan.before")
+        self.failpoint("plan.before")
         row = self._row(
             "plan",
             cycle=plan.cycle,
@@ -168,13 +170,13 @@ class Ledger(LedgerReader):
             details=details_of(plan.ranges, closing),
         )
         self._append_own(spark, row, "cycle", "planned cycle")
-        failpoint("plan.after")
+        self.failpoint("plan.after")
 
     def record_taken(self, spark: SparkSession, cycle: int, fingerprint: str) -> None:
         """Says that a cycle, of which nothing is out, is executed under this configuration from now on."""
-        failpoint("taken.before")
+        self.failpoint("taken.before")
         self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), decisions.of_taken(self.epoch))
-        failpoint("taken.after")
+        self.failpoint("taken.after")
 
     def record_accepted(
         self,
@@ -197,7 +199,7 @@ class Ledger(LedgerReader):
         details = json.dumps({"changes": list(changes)})
         row = self._row("accepted", cycle=cycle, fingerprint=fingerprint, options={FORMER: former}, details=details)
         self._append(spark, row, decisions.of_said(f"accepted/{what}", self.epoch))
-        failpoint("accepted.after")
+        self.failpoint("accepted.after")
 
     def record_said(self, spark: SparkSession, kind: Literal["stopped", "publishing", "ended"], cycle: int = 0) -> None:
         """Appends what is said once a run: of a cycle without records in topics, or that the run is over."""
@@ -205,10 +207,10 @@ class Ledger(LedgerReader):
 
     def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
         """Closes a cycle that no plan follows, with what is told of it."""
-        failpoint("finish.before")
+        self.failpoint("finish.before")
         row = self._row("done", cycle=cycle, details=details_of((), closing))
         self._append(spark, row, decisions.of_row("done", cycle))
-        failpoint("finish.after")
+        self.failpoint("finish.after")
 
     def record_trim(self, spark: SparkSession, whole: Plan, *, done: bool) -> None:
         """Says up to where bronze is being trimmed, or that this is done.

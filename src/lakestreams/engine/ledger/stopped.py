@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestreams.engine.publish import cycle
-from lakestreams.engine.runtime.failpoints import failpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +41,7 @@ class Topics:
         """From here on topics may have records of a cycle; said where the ledger says the opposite."""
         if plan.cycle == self.stopped:
             self.ledger.record_said(self.spark, "publishing", plan.cycle)
-            failpoint("publishing.after")
+            self.ledger.failpoint("publishing.after")
             self.stopped = 0
         self._begun = True
 

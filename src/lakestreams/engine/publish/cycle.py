@@ -17,7 +17,6 @@ from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.publish.expectations import WRITTEN, Expecting
 from lakestreams.engine.runtime import folders
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.write_metrics import Observed, Passing
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.evaluate import walk
@@ -255,11 +254,11 @@ class _Publisher:
             return table.read(self.spark).where(own)
 
         def write(observed: DataFrame) -> None:
-            failpoint("quarantine.before")
+            self.ledger.failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
                 fenced = self.ledger.fence(self.spark, observed)
                 table.append(fenced, *known.of(self.ledger.pipeline))
-            failpoint("quarantine.after")
+            self.ledger.failpoint("quarantine.after")
 
         found = self._counted("quarantine", refused, counts, write, afterwards)
         for place, (node, code) in enumerate(reasons):

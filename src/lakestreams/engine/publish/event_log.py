@@ -21,7 +21,6 @@ from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish import events
 from lakestreams.engine.publish.events import Closing
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.state.policy import EVENTS_EVERY_S
 
 if TYPE_CHECKING:
@@ -207,8 +206,8 @@ class EventLog:
         text = F.from_json(F.lit(json.dumps(rows)), f"array<struct<{kinds}>>")
         frame = self.spark.range(0, 1, 1, 1).select(F.inline(text))
         frame = frame.withColumn("timestamp", F.timestamp_millis("timestamp"))
-        failpoint("events.before")
+        self.ledger.failpoint("events.before")
         with translated(self.ledger.pipeline):
             fenced = self.ledger.fence(self.spark, frame)
             table(self.ledger).append(fenced, *decisions.of_events(cycle).of(self.ledger.pipeline))
-        failpoint("events.after")
+        self.ledger.failpoint("events.after")

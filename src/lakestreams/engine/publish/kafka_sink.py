@@ -16,7 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.errors import LakestreamsError, TopicWriteFailed
 from lakestreams.errors.places import NodePlace
 from lakestreams.evaluate.outputs import EVENT_TIME, LINEAGE
@@ -111,7 +110,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
             written; a driver that takes over later does not stop what is on its way.
         TopicWriteFailed: if not every record was acknowledged.
     """
-    failpoint("kafka.before", sink.name)
+    ledger.failpoint("kafka.before", sink.name)
     own = {side: _under(F.col(side), prefix) for side, prefix in target.prefixes.get(sink.name, {}).items()}
     rows = rows.withColumns(own) if own else rows
     fenced = ledger.fence(spark, records(ledger.pipeline, sink, rows, target.partitions[sink.name]))
@@ -129,7 +128,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
             raise
         message = f"topic {sink.name} of pipeline {ledger.pipeline}: {cause}"
         raise TopicWriteFailed(message, hint=_hint(cause, target), where=NodePlace("to_kafka", sink.name)) from error
-    failpoint("kafka.after", sink.name)
+    ledger.failpoint("kafka.after", sink.name)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ from pyspark.sql.types import DataType, StructType
 
 from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.lake import OWNER, owned_by
 from lakestreams.engine.runtime.table import INDEXED
 from lakestreams.evaluate.outputs import LINEAGE
@@ -113,7 +112,7 @@ def publish(
         Fenced: if a newer driver runs the pipeline; nothing is written.
     """
     table = ledger.lake.output(sink.name)
-    failpoint("publish.before", sink.name)
+    ledger.failpoint("publish.before", sink.name)
     with translated(ledger.pipeline):
         merges = sink.mode == "merge"
         if merges and count >= MANY and not table.size(spark)[0]:
@@ -123,7 +122,7 @@ def publish(
             table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
         else:
             table.append(fenced, *known.of(ledger.pipeline))
-    failpoint("publish.after", sink.name)
+    ledger.failpoint("publish.after", sink.name)
 
 
 def holds(spark: SparkSession, lake: Lake, sink: DeltaSink, cycle: int) -> bool:

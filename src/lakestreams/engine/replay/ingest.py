@@ -28,7 +28,6 @@ from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing, T
 from lakestreams.engine.protocol import commands
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.replay.requests import RECORD, Request
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.evaluate.sides import EXPECTATION
 from lakestreams.expectations.rules import RecordRules, dropped, kept
 from lakestreams.kafka.noted import TopicPartition
@@ -119,11 +118,11 @@ class AttemptReader:
 
     def _append(self, rows: DataFrame, source: Source, known: commands.Transaction) -> None:
         """One append; none without rows, which would be a commit for nothing."""
-        failpoint("bronze.before", source.topic)
+        self.ledger.failpoint("bronze.before", source.topic)
         with batches.kept_in_memory(rows) as held:
             if not held.isEmpty():
                 append_once(self.spark, self.ledger, source.topic, held, known)
-        failpoint("bronze.after", source.topic)
+        self.ledger.failpoint("bronze.after", source.topic)
 
     def _tail(self) -> Mapping[TopicPartition, Tail]:
         """What bronze has of the request. Requests are taken in their order: what lies there is of the oldest one."""

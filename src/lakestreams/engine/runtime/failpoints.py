@@ -1,16 +1,16 @@
 """Named places where a test can make the engine fail, so that every crash a machine can have is tried in a test.
 
 Armed by the environment: `LAKESTREAMS_FAILPOINT=name[:nth[:action]]`, several separated by commas. The nth passage
-(default the first) does the action: `raise` (default), `kill` (SIGKILL of this process), `killgroup` (of its whole
-group), `stop` (SIGSTOP of this process). Unarmed they cost a dictionary look-up.
+of a run (default the first) does the action: `raise` (default), `kill` (SIGKILL of this process), `killgroup` (of its
+whole group), `stop` (SIGSTOP of this process). A run or maintenance reads the environment once, when its ledger is made.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import threading
-from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 VARIABLE: Final = "LAKESTREAMS_FAILPOINT"
@@ -47,35 +47,42 @@ TAKING_OVER: Final = ("sealed.after", "taken.before", "taken.after")
 # What `maintain` passes, beside the runs.
 MAINTENANCE: Final = ("base.before", "base.after", "trim.before", "trim.after", "trimmed.before")
 
-passed: Counter[str] = Counter()
-_counting = threading.Lock()  # topics are appended side by side
-
 
 class FailpointReached(RuntimeError):
     """An armed failpoint; never raised unless the environment asks for it."""
 
 
-def failpoint(name: str, detail: str = "") -> None:
-    """Fails here if the environment says so.
-
-    Args:
-        name: one of NAMES, TAKING_OVER or MAINTENANCE.
-        detail: the topic or output, so that one of several can be armed as `name/detail`.
-    """
-    armed = os.environ.get(VARIABLE)
-    if not armed:
-        return
-    full = f"{name}/{detail}" if detail else name
-    for spec in armed.split(","):
-        wanted, _, rest = spec.strip().partition(":")
-        if wanted not in (name, full):
-            continue
+def _armed() -> dict[str, Iterator[str]]:
+    """What the environment arms."""
+    found = {}
+    for spec in filter(None, os.environ.get(VARIABLE, "").split(",")):
+        point, _, rest = spec.strip().partition(":")
         nth, _, action = rest.partition(":")
-        with _counting:
-            passed[spec] += 1
-            due = passed[spec] == int(nth or 1)
-        if due:
-            _act(action or "raise", full)
+        found[point] = iter([*[""] * (int(nth or 1) - 1), action or "raise"])
+    return found
+
+
+@dataclass(frozen=True)
+class Failpoints:
+    """The failpoints of one run or maintenance.
+
+    Attributes:
+        left: point to what its next passages do; empty: nothing. Threads may pass side by side: each takes its own.
+    """
+
+    left: Mapping[str, Iterator[str]] = field(default_factory=_armed)
+
+    def __call__(self, name: str, detail: str = "") -> None:
+        """Fails here if that is armed.
+
+        Args:
+            name: one of NAMES, TAKING_OVER or MAINTENANCE.
+            detail: the topic or output, so that one of several can be armed as `name/detail`.
+        """
+        full = f"{name}/{detail}" if detail else name
+        for point in self.left.keys() & {name, full}:
+            if action := next(self.left[point], ""):
+                _act(action, full)
 
 
 def _act(action: str, name: str) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
 from lakestreams.engine.protocol import commands, decisions, keeping
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.state import policy as pace
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.held import Held
@@ -123,13 +122,13 @@ class OfNodes:
         def hands(command: commands.Command) -> Any:
             match command:
                 case commands.Overwrite(stored):
-                    failpoint("state.before")
+                    self.ledger.failpoint("state.before")
                     written = state.write(self.spark, self.ledger, kept, stored)
-                    failpoint("state.written")
+                    self.ledger.failpoint("state.written")
                     return written
                 case commands.Append():
                     self.ledger.append_stored(self.spark, command)
-                    failpoint("state.after")
+                    self.ledger.failpoint("state.after")
             return None
 
         steps = keeping.keep(self.ledger.turn, "state", cycle, self.fingerprint, self.stored)

@@ -21,7 +21,6 @@ from lakestreams.engine.ledger.fence import translated
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.commits import holds
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.table import MARK
 from lakestreams.engine.state import policy as pace
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
@@ -143,10 +142,10 @@ def refresh(
     formats = F.lit(_formats(source, expectations)).alias(_FORMATS)
     itself = spark.range(0, 1, 1, 1).select(as_of, formats)
     stored = live.select(as_of, formats, _ROW_CYCLE, *_RAW).unionByName(itself, allowMissingColumns=True)
-    failpoint("snapshot.before", source.topic)
+    ledger.failpoint("snapshot.before", source.topic)
     with translated(ledger.pipeline):
         table.overwrite(ledger.fence(spark, stored), mark=_mark(plans[-1].cycle))
-    failpoint("snapshot.after", source.topic)
+    ledger.failpoint("snapshot.after", source.topic)
 
 
 def _mark(cycle: int) -> str:

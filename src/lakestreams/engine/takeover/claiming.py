@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ledger import fence
 from lakestreams.engine.protocol import commands, machines
-from lakestreams.engine.runtime.failpoints import failpoint
 from lakestreams.engine.runtime.parallel import side_by_side
 from lakestreams.errors import Fenced
 
@@ -85,7 +84,7 @@ class Claiming:
                 owner = self.ledger.pipeline if turn.role == "epoch" else f"{self.ledger.pipeline}.{turn.role}"
                 side_by_side(self.spark, [partial(one.seal, self.spark, owner, turn.epoch) for one in there])
                 if turn.role == "epoch":
-                    failpoint("sealed.after")
+                    self.ledger.failpoint("sealed.after")
             case _:
                 return self.ledger.history(self.spark)
         return None
@@ -101,10 +100,10 @@ class Claiming:
         """Appends the claim: whether this run's is surely there."""
         drives = self.ledger.role == "epoch"
         if drives:
-            failpoint("epoch.before")
+            self.ledger.failpoint("epoch.before")
         written = self.ledger.append_claim(self.spark, self.options, self.configuration)
         if drives:
-            failpoint("epoch.after")
+            self.ledger.failpoint("epoch.after")
         return written
 
 
