@@ -19,7 +19,7 @@ import lakestreams
 from lakestreams.cli import quarantine, why
 from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, TopologyInvalid
-from lakestreams.run import failure
+from lakestreams.run.failure import Secrets
 from lakestreams.testing.difference import difference
 from lakestreams.verify.fate import Fate
 from lakestreams.visible import visible, visible_json, visible_lines
@@ -134,7 +134,7 @@ def test_errors_and_differences_are_clean_without_a_screen(
     assert is_clean(str(error))
     assert is_clean(str(TopologyInvalid([error, error], attack)))
     assert is_clean(difference(("key", attack), [(attack, {attack: 1})], [("b", {attack: attack})]) or "")
-    assert is_clean(failure.write_log(ValueError(attack)).read_text(encoding="utf-8"))
+    assert is_clean(Secrets().write_log(ValueError(attack)).read_text(encoding="utf-8"))
 
 
 # What writes past the screen, each with its text made visible or the project's own.

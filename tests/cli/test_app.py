@@ -241,7 +241,6 @@ def test_a_package_that_is_not_installed_is_named_with_its_cure(monkeypatch):
 
 
 def test_no_secret_in_an_error_or_its_log(conf, logs, monkeypatch):
-    monkeypatch.setattr(failure, "_secretive", [])
     monkeypatch.setenv("LAKESTREAMS_SECRET_KAFKA_KEY", "hunter2hunter2")
     servers = "  bootstrap_servers: ${KAFKA_BOOTSTRAP:-127.0.0.1:9}\n"
     options = "  options: {ssl.key.password: 'secret://kafka/key'}\n"

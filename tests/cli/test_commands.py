@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -261,6 +262,6 @@ def test_a_demo_that_is_interrupted_leaves_nothing(tmp_path, number):
 
 
 def test_a_session_of_somebody_else_is_used_and_not_stopped(spark):
-    assert jobs_runner.open_session() is spark
-    jobs_runner.close_session()
+    with contextlib.ExitStack() as ends:
+        assert jobs_runner.open_session(ends=ends) is spark
     assert spark.range(1).count() == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ from lakestreams.errors.places import NodePlace
 from lakestreams.jobs import enrichment
 from lakestreams.run import entry, runner
 from lakestreams.run.arguments import run_options
+from lakestreams.run.failure import Secrets
 from lakestreams.run.locating import locate
 from lakestreams.run.options import (
     Accepted,
@@ -161,14 +163,14 @@ def test_faults_that_name_a_step_get_file_and_line(conf):
 
 def test_bootstrap_servers_override_the_file(conf):
     given = FileOptions((conf / "enrichment.yml",), bootstrap_servers="other:1")
-    assert runner.load(given)[0].kafka.spark_options()["kafka.bootstrap.servers"] == "other:1"
+    assert runner.load(given, Secrets())[0].kafka.spark_options()["kafka.bootstrap.servers"] == "other:1"
 
 
 def test_settings_come_from_the_file_and_options_override_them(conf):
     text = demo.PIPELINE + "settings: {max_bad_share: 0.5, snapshot_every: 3}\n"
     (conf / "enrichment.yml").write_text(text)
     given = RunOptions(FileOptions((conf / "enrichment.yml",)), accepted=Accepted(data_loss=True, change=True))
-    pipeline = runner.load(given.files)[0]
+    pipeline = runner.load(given.files, Secrets())[0]
     settings = runner.settings_of(pipeline, given)
     assert (settings.max_bad_share, settings.snapshot_every, settings.accept_data_loss) == (0.5, 3, True)
     assert settings.accept_change
@@ -201,11 +203,27 @@ def test_a_session_for_a_small_lake_is_set_for_few_rows(monkeypatch, tmp_path):
     given = []
     monkeypatch.setattr(session, "spark_session", lambda **how: given.append((how["quick"], how["extra_conf"])))
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(runner, "_started", [None])
     runner.open_session(quick=True)
     runner.open_session(lake=Lake(str(tmp_path / "nothing")))
     runner.open_session(lake=Lake(str(tmp_path)))
     assert given == [(True, None), (False, None), (True, SETTINGS)]
+
+
+def test_a_session_that_is_started_ends_with_the_job_or_command(monkeypatch):
+    from pyspark.sql import SparkSession
+
+    from lakestreams.local import session
+
+    ended = []
+    monkeypatch.setattr(session, "spark_session", lambda **_: SimpleNamespace(stop=lambda: ended.append("session")))
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(runner.logging, "disable", ended.append)
+    monkeypatch.setattr(runner.signal, "signal", lambda *_: None)
+    with contextlib.ExitStack() as ends:
+        runner.open_session(ends=ends)
+        runner.open_session()  # in a notebook, say
+        assert ended == []
+    assert ended == ["session", runner.logging.CRITICAL]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +364,7 @@ def test_a_targets_scope_is_where_every_secret_is_looked_up(conf, monkeypatch):
     monkeypatch.setenv("LAKESTREAMS_SECRET_MY_STREAMS_PROD_STORE", "of prod")
     found = []
     for more in ((), ("--secret-scope=my-streams-prod",)):
-        (pipeline,) = runner.load(options(f"--pipeline={conf / 'enrichment.yml'}", *more).files)
+        (pipeline,) = runner.load(options(f"--pipeline={conf / 'enrichment.yml'}", *more).files, Secrets())
         found.append(pipeline.kafka.spark_options()["kafka.ssl.truststore.password"])
         assert pipeline.kafka.secrets() == [("kafka", "store")]
         assert pickle.loads(pickle.dumps(pipeline.kafka)) == pipeline.kafka

@@ -13,6 +13,7 @@ from lakestreams.cli.app import app
 from lakestreams.cli.demo import PIPELINE
 from lakestreams.errors import InvalidExpression, LocalPartsMissing
 from lakestreams.errors.places import NodePlace
+from lakestreams.run.failure import Secrets
 from lakestreams.run.options import FileOptions
 from lakestreams.run.runner import load, locate
 
@@ -237,7 +238,7 @@ def beside(project):
 def test_a_python_topology_is_found_beside_its_file(beside):
     beside.write_text(MODULE)
     before = list(sys.path)
-    (pipeline,) = load(FileOptions((beside.parent / "p.yml",)))
+    (pipeline,) = load(FileOptions((beside.parent / "p.yml",)), Secrets())
     assert [sink.name for sink in pipeline.topology.sinks] == ["silver.seen"]
     assert sys.path == before
 
@@ -272,7 +273,7 @@ def test_a_mistake_in_python_is_told_with_its_own_line(beside, text, said):
 )
 def test_what_the_analyser_refuses_is_placed_at_its_expression(project, fragment, line):
     (project / "p.yml").write_text(PIPELINE.replace("page: PageViews.page", "page: PageViews.page + 1"))
-    (pipeline,) = load(FileOptions((project / "p.yml",)))
+    (pipeline,) = load(FileOptions((project / "p.yml",)), Secrets())
     fault = InvalidExpression("does not fit", where=NodePlace("left_join", "enriched"), given=fragment)
     assert locate(fault, pipeline).where.line == line
 
@@ -291,7 +292,7 @@ steps:
 outputs:
   silver.kept_views: {from: kept}
 """)
-    (pipeline,) = load(FileOptions((project / "p.yml",)))
+    (pipeline,) = load(FileOptions((project / "p.yml",)), Secrets())
     fault = InvalidExpression("does not fit", where=NodePlace("filter", "kept"), given=fragment)
     assert locate(fault, pipeline).where.line == line
 
@@ -304,7 +305,7 @@ def test_a_column_that_is_not_there_is_placed_at_its_expression(project):
         "UserProfiles.region", "UserProfiles.reg"
     )
     (project / "p.yml").write_text(text)
-    (pipeline,) = load(FileOptions((project / "p.yml",)))
+    (pipeline,) = load(FileOptions((project / "p.yml",)), Secrets())
     (join,) = pipeline.topology.joins
     faults = []
     sides = {name: Fields(name, {"user": "u", column: "c"}, faults, "step") for name, column in

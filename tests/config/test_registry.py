@@ -12,6 +12,7 @@ from lakestreams.config import load_pipeline
 from lakestreams.config.recorded import topology
 from lakestreams.errors import TopologyInvalid
 from lakestreams.run import runner
+from lakestreams.run.failure import Secrets
 from lakestreams.run.options import FileOptions
 
 BASE = 'syntax = "proto3"; message B { int32 a = 1; }'
@@ -81,7 +82,7 @@ def test_a_schema_of_protobuf_is_text_or_a_file(tmp_path: Path) -> None:
 def test_secrets_are_looked_up_in_the_scope_of_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(tmp_path, "avro: long", KAFKA + REGISTRY.replace("${TOKEN}", "secret://shop/token"))
     monkeypatch.setenv("LAKESTREAMS_SECRET_PROD_TOKEN", "abc")
-    (found,) = runner.load(FileOptions((tmp_path / "p.yml",), secret_scope="prod"))
+    (found,) = runner.load(FileOptions((tmp_path / "p.yml",), secret_scope="prod"), Secrets())
     assert found.registry is not None
     assert found.registry.secrets() == [("shop", "token")]
     assert found.registry.headers()["Authorization"].reveal() == "Bearer abc"

@@ -18,6 +18,7 @@ from lakestreams.costs.cost import Load
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.state import policy as pace
 from lakestreams.run import runner
+from lakestreams.run.failure import Secrets
 from lakestreams.run.options import FileOptions, LakeOptions, RunOptions, Timing
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +132,7 @@ def test_what_a_table_changed_is_folded_in(changes: int, rows: int, expected: in
 def job(interval_ms: int | None = None) -> runner.Job:
     files = FileOptions((ROOT / "conf" / "enrichment.yml",))
     options = RunOptions(files, LakeOptions("lake"), Timing(interval_ms=interval_ms))
-    return runner.prepare(runner.load(files), options)
+    return runner.prepare(runner.load(files, Secrets()), options)
 
 
 def said(one: shown.Cost) -> str:

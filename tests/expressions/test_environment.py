@@ -17,7 +17,7 @@ from lakestreams.engine.ledger import fingerprint
 from lakestreams.errors import ExpressionRefused, LakestreamsError, TopologyInvalid
 from lakestreams.expressions.environment import References, Written, digest, references_in, resolved
 from lakestreams.expressions.parse import compile_expression
-from lakestreams.run import failure
+from lakestreams.run.failure import Secrets
 from lakestreams.run.options import FileOptions
 from lakestreams.run.runner import load
 from lakestreams.sql import literal
@@ -124,14 +124,14 @@ def test_nothing_that_is_recorded_or_shown_has_the_value(path: Path) -> None:
     assert not any(one[:8] in pipeline.text for one in fast)
 
 
-def test_messages_of_jobs_and_commands_have_the_reference(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure, "_secretive", [])
-    load(FileOptions((path,)))
+def test_messages_of_jobs_and_commands_have_the_reference(path: Path) -> None:
+    secrets = Secrets()
+    load(FileOptions((path,)), secrets)
     error = LakestreamsError(f"""cannot resolve "concat(page, {SECRET})" due to ...""", hint=SECRET)
-    failure.redact_error(error)
+    secrets.redact_error(error)
     assert "hunter" not in str(error)
     assert 'cannot resolve "concat(page, ${PEPPER})"' in error.message
-    assert failure.redact("a message without it") == "a message without it"
+    assert secrets.redact("a message without it") == "a message without it"
 
 
 @pytest.mark.parametrize(

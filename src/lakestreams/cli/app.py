@@ -390,8 +390,4 @@ def version(screen: Screen) -> int:
 
 def main() -> None:
     """The command `lakestreams`: ends the process."""
-    try:
-        app()
-    finally:
-        if "lakestreams.run.runner" in sys.modules:  # else no session was started; --help does not import it
-            sys.modules["lakestreams.run.runner"].close_session()
+    app()

@@ -56,14 +56,14 @@ def run(
         broker: whether the broker is asked.
         beside: what was found out about a target, for the result and the exit code.
     """
-    pipelines = load(options.files)
+    pipelines = load(options.files, screen.secrets)
     if not broker:  # nobody signs in then, and a service credential is known on Databricks only
         pipelines = [_without_credential(pipeline) for pipeline in pipelines]
     job = prepare(pipelines, options)
     if wanted.svg is not None:  # without counts, which need a session: so that an unwritable file is known before
         write_drawing(job.pipelines[0].topology, {}, wanted.svg)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, progress=screen.say)
+        spark = open_session(ends=screen.ends, quick=True, progress=screen.say)
     reports = []
     for index in range(len(job.pipelines)):
         with screen.working(f"checking {job.pipelines[index].topology.name}"):

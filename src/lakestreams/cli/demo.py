@@ -159,8 +159,8 @@ class _Demo:
 
     def _restart(self) -> tuple[SparkSession, Job]:
         options = self._options("conf")
-        job = prepare(load(options.files), options)
-        spark = open_session(quick=True, progress=self.screen.say)
+        job = prepare(load(options.files, self.screen.secrets), options)
+        spark = open_session(ends=self.screen.ends, quick=True, progress=self.screen.say)
         before = status.read(spark, job.lake, "page_views")
         silver = job.lake.output(OUTPUT).read(spark).count()
         plan = before.open_plan or {}
@@ -208,7 +208,7 @@ class _Demo:
             self.broker.create_topic(topic, count)
         self._write("unequal", *topics)
         options = self._options("unequal")
-        job = prepare(load(options.files), options)
+        job = prepare(load(options.files, self.screen.secrets), options)
         try:
             job.driver(spark).check()
         except LakestreamsError as error:

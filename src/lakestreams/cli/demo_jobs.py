@@ -126,7 +126,7 @@ class Orders:
     def _run(self, name: str) -> Job:
         file = self.folder / "orders" / f"{name}.yml"
         options = RunOptions(FileOptions((file,)), LakeOptions(str(self.folder / "lake")), quick=True)
-        job = prepare(load(options.files), options)
+        job = prepare(load(options.files, self.screen.secrets), options)
         outcome = job.run(self.spark)[0]
         if outcome.error is not None:
             raise outcome.error

@@ -19,20 +19,21 @@ _LOCAL: Final = (
 
 
 def exit_code(screen: Screen, run: Callable[[], int]) -> int:
-    """What a command ends with; shows whatever it raises in one form."""
+    """What a command ends with; shows whatever it raises in one form, then ends the session that it has started."""
     from lakestreams.run import failure  # noqa: PLC0415 - not for --help
 
-    try:
-        return run()
-    except KeyboardInterrupt:
-        screen.errors.print("interrupted; the next run goes on where this one stopped", style="yellow")
-        return failure.INTERRUPTED
-    except ModuleNotFoundError as error:
-        return screen.fail(_known(error))
-    except Exception as error:
-        if type(error).__module__.startswith(("typer", "click")):  # how Typer ends a command; jobs have no Typer
-            raise
-        return screen.fail(error)
+    with screen.ends:
+        try:
+            return run()
+        except KeyboardInterrupt:
+            screen.errors.print("interrupted; the next run goes on where this one stopped", style="yellow")
+            return failure.INTERRUPTED
+        except ModuleNotFoundError as error:
+            return screen.fail(_known(error))
+        except Exception as error:
+            if type(error).__module__.startswith(("typer", "click")):  # how Typer ends a command; jobs have no Typer
+                raise
+            return screen.fail(error)
 
 
 def _known(error: ModuleNotFoundError) -> Exception:

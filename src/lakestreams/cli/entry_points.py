@@ -54,7 +54,6 @@ def _end(name: str, argv: Sequence[str], run: Callable[[Screen, PipelineOptions,
     """
     from lakestreams.cli.ending import exit_code  # noqa: PLC0415 - what only names the entry points needs no command
     from lakestreams.cli.shown import Screen  # noqa: PLC0415 - see above
-    from lakestreams.run.runner import close_session  # noqa: PLC0415 - see above
 
     parser = command_parser(name)
     given = parse(parser, argv)
@@ -62,10 +61,7 @@ def _end(name: str, argv: Sequence[str], run: Callable[[Screen, PipelineOptions,
     if not options.files.pipelines:  # such as `--pipeline=,`
         parser.error("the following arguments are required: --pipeline")
     screen = Screen()
-    try:
-        code = exit_code(screen, lambda: run(screen, options, given))
-    finally:
-        close_session()
+    code = exit_code(screen, lambda: run(screen, options, given))
     if code and on_databricks():
         msg = f"{name} ended with {code}"
         raise LakestreamsError(msg, hint="see its output above")

@@ -43,14 +43,14 @@ def run(screen: Screen, topic: str, sources: Path, servers: str | None, count: i
         InvalidOption: if the topic has no record.
     """
     kafka = KafkaOptions(servers) if servers is not None and not sources.is_file() else load_kafka(sources)
-    failure.remember(kafka)
+    screen.secrets.add(kafka)
     options = kafka.spark_options() | ({"kafka.bootstrap.servers": servers} if servers is not None else {})
     with screen.working(f"reading the newest records of {topic}"):
         records, partitions = newest(options, topic, count)
     if not records:
         raise InvalidOption(f"topic {topic} has no record", hint="produce some: lakestreams local produce")
     with screen.working("looking at them"):
-        proposal = propose(topic, records, _schemas(sources))
+        proposal = propose(topic, records, _schemas(screen, sources))
         misfits = [*_misfits("key", proposal.key, [one.key for one in records])]
         misfits += _misfits("value", proposal.value, [one.value for one in records])
     _show(screen, proposal, len(records), partitions, misfits)
@@ -58,12 +58,12 @@ def run(screen: Screen, topic: str, sources: Path, servers: str | None, count: i
     return failure.OK if proposal.is_whole else failure.FAILED
 
 
-def _schemas(sources: Path) -> Schemas | None:
+def _schemas(screen: Screen, sources: Path) -> Schemas | None:
     """The registry that the sources' file names; None: it names none."""
     if not sources.is_file() or "registry" not in read(sources, keep=AS_WRITTEN).data:
         return None
     options = load_registry(sources)
-    failure.remember(options)
+    screen.secrets.add(options)
     return _Schemas(Registry(options))
 
 

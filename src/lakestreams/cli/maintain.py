@@ -21,9 +21,9 @@ def run(screen: Screen, options: PipelineOptions, wanted: MaintainOptions) -> in
     """Maintains the pipelines; returns the exit code."""
     retention_ms = None if wanted.retention is None else to_ms(wanted.retention, "--retention")
     vacuum_ms = None if wanted.vacuum_retention is None else to_ms(wanted.vacuum_retention, "--vacuum-retention")
-    lake, pipelines = open_lake(options.lake), load(options.files)
+    lake, pipelines = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
-        spark = open_session(progress=screen.say)
+        spark = open_session(ends=screen.ends, progress=screen.say)
     from lakestreams.maintenance.maintain import Options, maintain  # noqa: PLC0415 - needs pyspark
 
     done = []

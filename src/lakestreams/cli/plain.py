@@ -34,10 +34,14 @@ class _Errors:
 
 
 class Screen:
-    """Where a job writes: lines on stdout, errors on stderr."""
+    """Where a job writes: lines on stdout, errors on stderr; what is not shown, and what ends with the job."""
 
     as_json = live = False
     errors = _Errors()
+
+    def __init__(self) -> None:
+        self.secrets = failure.Secrets()
+        self.ends = contextlib.ExitStack()
 
     def say(self, text: str = "") -> None:
         """A line."""
@@ -57,7 +61,7 @@ class Screen:
 
     def fail(self, error: Exception) -> int:
         """Tells an error that ends the job, with its log; returns the exit code."""
-        told, log = failure.noted(error)
+        told, log = self.secrets.noted(error)
         self.errors.print(told if log is None else f"{told}\n  Log: {log}")
         return failure.exit_code(error)
 

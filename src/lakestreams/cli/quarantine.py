@@ -47,9 +47,9 @@ class Opened:
 
 
 def _open(screen: Screen, options: PipelineOptions, wanted: Wanted) -> Opened:
-    lake, (pipeline,) = open_lake(options.lake), load(options.files)
+    lake, (pipeline,) = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, lake=lake, progress=screen.say)
+        spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.publish import quarantine  # noqa: PLC0415 - needs pyspark
 

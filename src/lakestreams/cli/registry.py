@@ -24,7 +24,7 @@ from lakestreams.visible import visible
 def pull(screen: Screen, subject: str, version: int | None, sources: Path, out: Path | None) -> int:
     """Writes it and says how it is named; returns the exit code."""
     options = load_registry(sources)
-    failure.remember(options)
+    screen.secrets.add(options)
     with screen.working("asking the registry"):
         found = Registry(options).version(subject, "latest" if version is None else version)
     content, ending = _content(found), ENDINGS[found.schema.kind]

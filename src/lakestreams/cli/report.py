@@ -26,11 +26,11 @@ def run(screen: Screen, options: PipelineOptions, *, out: Path, cycles: int, val
         LocationNotWritable: if the file cannot be written; known before a session is started.
     """
     page.require()
-    lake, (pipeline,) = open_lake(options.lake), load(options.files)
+    lake, (pipeline,) = open_lake(options.lake), load(options.files, screen.secrets)
     topology = pipeline.topology
     _probe(out)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, lake=lake, progress=screen.say)
+        spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     from lakestreams.run.event_log import read_events, read_quarantine  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the event log"):

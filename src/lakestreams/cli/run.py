@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 def run(screen: Screen, options: RunOptions) -> int:
     """Runs the pipelines; returns the exit code."""
     progress = Progress(screen)
-    job = prepare(load(options.files), options, progress.note)
+    job = prepare(load(options.files, screen.secrets), options, progress.note)
     with screen.working("starting Spark"):
-        spark = open_session(quick=options.quick, progress=screen.say)
+        spark = open_session(ends=screen.ends, quick=options.quick, progress=screen.say)
     stop = stop_signal(options.timing.interval_ms)
     with progress.shown():
         outcomes = job.run(spark, stop)
     for outcome in outcomes:
         for warning in outcome.summary.warnings if outcome.summary else ():
-            screen.say(Text.assemble(("warning", "yellow"), f"  {outcome.pipeline}: {failure.redact(warning)}"))
+            screen.say(Text.assemble(("warning", "yellow"), f"  {outcome.pipeline}: {screen.secrets.redact(warning)}"))
         for note in outcome.summary.notes if outcome.summary else ():
             screen.say(Text.assemble(("note", "dim"), f"  {outcome.pipeline}: {note}"))
     screen.show(_summary(outcomes))

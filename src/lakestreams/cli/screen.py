@@ -35,10 +35,16 @@ class Screen:
 
     Args:
         as_json: whether `--json` was given.
+
+    Attributes:
+        secrets: what is not shown.
+        ends: what ends with the command: a local session that it starts.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
+        self.secrets = failure.Secrets()
+        self.ends = contextlib.ExitStack()
         # Everything that is not the result itself leaves stdout alone, so that a pipe gets nothing but results.
         self.console = VisibleConsole(stderr=as_json, highlight=False, soft_wrap=not sys.stdout.isatty())
         self.errors = VisibleConsole(stderr=True, highlight=False, soft_wrap=True)
@@ -87,7 +93,7 @@ class Screen:
             Its single faults, and the path of the log with the whole trace: written where our own error is not the
             whole story.
         """
-        told, log = failure.noted(error)
+        told, log = self.secrets.noted(error)
         self.errors.print(error_text(told))
         if log and isinstance(error, LakestreamsError):
             self.errors.print(f"  Log: {log}", markup=False)

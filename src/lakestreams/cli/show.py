@@ -63,7 +63,7 @@ def run(screen: Screen, options: LakeOptions, name: str | None, wanted: Wanted) 
     if name is None and lake.catalog is None:
         return _list(screen, lake, list(_folders(lake)))
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, lake=lake, progress=screen.say)
+        spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     if name is None:
         return _list(screen, lake, _of_catalog(spark, lake))
     found = _table(lake, name)

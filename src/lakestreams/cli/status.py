@@ -90,9 +90,9 @@ class Status:
 
 def run(screen: Screen, options: PipelineOptions, *, broker: bool) -> int:
     """Shows where the pipelines stand (all of the lake if none is named); returns the exit code."""
-    lake, pipelines = open_lake(options.lake), load(options.files)
+    lake, pipelines = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, lake=lake, progress=screen.say)
+        spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     with screen.working("reading the ledger"):
         if pipelines:
             found = [read(spark, lake, one.topology.name, one if broker else None) for one in pipelines]
@@ -161,7 +161,7 @@ def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[
             scratch = lake.checkpoints(pipeline.topology.name)
             view = cluster.connect(spark, pipeline.kafka.spark_options(), scratch).view(topics)
         except LakestreamsError as error:
-            notes.append(f"ends are unknown: {failure.redact(error.message)}")
+            notes.append(f"ends are unknown: {pipeline.kafka.redact(error.message)}")
     return delta_source.beside(view, tables).ends, notes
 
 

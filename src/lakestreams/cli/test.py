@@ -36,11 +36,13 @@ def run_cases(screen: Screen, places: Sequence[Path], name: str | None) -> int:
     try:
         found = find(places or [DEFAULT])
         suites = _named(load(found.files), name)
+        for pipeline in (suite.pipeline for suite in suites if suite.pipeline is not None):
+            screen.secrets.add(pipeline.kafka, pipeline.references, pipeline.registry)
     except LakestreamsError as error:
         screen.fail(error)
         return failure.USAGE
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, progress=screen.say)
+        spark = open_session(ends=screen.ends, quick=True, progress=screen.say)
     count = sum(len(suite.cases) for suite in suites)
     try:
         with screen.working(f"running {_count(count, 'case')}"), small(spark), importing_from(Path.cwd()):
@@ -52,7 +54,7 @@ def run_cases(screen: Screen, places: Sequence[Path], name: str | None) -> int:
         screen.fail(error)
         return failure.USAGE
     _show(screen, outcomes, time.monotonic() - began, found.others)
-    screen.result(_as_dict(outcomes, time.monotonic() - began))
+    screen.result(_as_dict(outcomes, time.monotonic() - began, screen.secrets))
     return failure.OK if all(one.passed for one in outcomes) else failure.FAILED
 
 
@@ -106,7 +108,7 @@ def _show_failure(screen: Screen, one: Outcome) -> None:
     screen.say()
 
 
-def _as_dict(outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
+def _as_dict(outcomes: Sequence[Outcome], seconds: float, secrets: failure.Secrets) -> dict[str, Any]:
     failed = sum(not one.passed for one in outcomes)
     return {
         "ok": not failed,
@@ -123,7 +125,7 @@ def _as_dict(outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
                 "refused": [
                     {"record": refused.cause + 1, "step": refused.node, "code": refused.code} for refused in one.refused
                 ],
-                "error": None if one.error is None else failure.redact(str(one.error).strip().partition("\n")[0]),
+                "error": None if one.error is None else secrets.redact(str(one.error)).strip().partition("\n")[0],
             }
             for one in outcomes
         ],

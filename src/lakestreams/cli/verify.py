@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def run(screen: Screen, options: PipelineOptions, wanted: VerifyOptions) -> int:
     """Verifies the pipelines; returns the exit code: 1 if anything differs."""
-    lake, pipelines = open_lake(options.lake), load(options.files)
+    lake, pipelines = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
-        spark = open_session(lake=lake, progress=screen.say)
+        spark = open_session(ends=screen.ends, lake=lake, progress=screen.say)
     from lakestreams.engine.ledger import fingerprint  # noqa: PLC0415 - as the engine's other rooms
     from lakestreams.verify.verify import verify  # noqa: PLC0415 - needs pyspark
 

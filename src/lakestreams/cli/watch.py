@@ -89,7 +89,7 @@ def _look(
 def _check(screen: Screen, path: Path) -> bool:
     """Whether a pipeline's files have no fault that shows without Spark; faults are shown."""
     try:
-        load(FileOptions((path,)))
+        load(FileOptions((path,)), screen.secrets)
     except LakestreamsError as error:
         screen.failure(error)
         return False

@@ -29,9 +29,9 @@ def run(screen: Screen, options: PipelineOptions, key: str | None, place: str | 
     if (key is None) == (place is None):
         msg = "why needs a key or a place" if key is None else "a key and a place are both given"
         raise InvalidOption(msg, hint="--key alice, or --at PageViews-0@17")
-    lake, pipelines = open_lake(options.lake), load(options.files)
+    lake, pipelines = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
-        spark = open_session(quick=True, lake=lake, progress=screen.say)
+        spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     from lakestreams.verify.fate import at  # noqa: PLC0415 - needs pyspark
     from lakestreams.verify.why import why  # noqa: PLC0415 - needs pyspark
 

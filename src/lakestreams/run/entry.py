@@ -11,6 +11,7 @@ codes, the error itself is raised.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -22,7 +23,7 @@ from lakestreams.errors import InvalidOption
 from lakestreams.run import failure
 from lakestreams.run.arguments import run_options
 from lakestreams.run.options import RunOptions
-from lakestreams.run.runner import close_session, load, open_session, prepare
+from lakestreams.run.runner import load, open_session, prepare
 from lakestreams.visible import visible_lines
 
 if TYPE_CHECKING:
@@ -45,32 +46,34 @@ def run_job(name: str, shape: Shape, argv: Sequence[str]) -> None:
     Raises:
         SystemExit: with the exit code, unless all went well.
     """
-    try:
-        outcomes = _run(name, shape, run_options(name, argv))
-    except Exception as error:  # noqa: BLE001 - told in one form, whatever it is
-        _fail([error])
-    except KeyboardInterrupt:
-        _print("interrupted; the next run goes on where this one stopped")
-        raise SystemExit(failure.INTERRUPTED) from None
-    else:
-        _fail([outcome.error for outcome in outcomes if outcome.error is not None])
-    finally:
-        close_session()
+    secrets = failure.Secrets()
+    with contextlib.ExitStack() as ends:
+        try:
+            outcomes = _run(name, shape, run_options(name, argv), secrets, ends)
+        except Exception as error:  # noqa: BLE001 - told in one form, whatever it is
+            _fail([error], secrets)
+        except KeyboardInterrupt:
+            _print("interrupted; the next run goes on where this one stopped")
+            raise SystemExit(failure.INTERRUPTED) from None
+        else:
+            _fail([outcome.error for outcome in outcomes if outcome.error is not None], secrets)
 
 
-def _run(name: str, shape: Shape, options: RunOptions) -> list[Outcome]:
-    pipelines = load(options.files)
+def _run(
+    name: str, shape: Shape, options: RunOptions, secrets: failure.Secrets, ends: contextlib.ExitStack
+) -> list[Outcome]:
+    pipelines = load(options.files, secrets)
     for pipeline in pipelines:
         lacking = shape(pipeline.topology)
         if lacking:
             msg = f"pipeline {pipeline.topology.name} has no {lacking}, which is what the job {name} is for"
             raise InvalidOption(msg, hint="name another --pipeline, or use `lakestreams run`, which takes any")
     job = prepare(pipelines, options, _tell)
-    spark = open_session(quick=options.quick, progress=_print)
+    spark = open_session(ends=ends, quick=options.quick, progress=_print)
     outcomes = job.run(spark, stop_signal(options.timing.interval_ms))
     for outcome in outcomes:
         if outcome.summary is not None:
-            _print_summary(outcome)
+            _print_summary(outcome, secrets)
     return outcomes
 
 
@@ -93,12 +96,12 @@ def _tell(pipeline: str, event: Event) -> None:
         _print(f"{pipeline}: cycle {facts['cycle']} published, {facts['records']:,} records{bad}")
 
 
-def _print_summary(outcome: Outcome) -> None:
+def _print_summary(outcome: Outcome, secrets: failure.Secrets) -> None:
     summary = outcome.summary
     if summary is None:
         return
     for warning in summary.warnings:
-        _print(f"{outcome.pipeline}: warning: {failure.redact(warning)}")
+        _print(f"{outcome.pipeline}: warning: {secrets.redact(warning)}")
     for note in summary.notes:
         _print(f"{outcome.pipeline}: {note}")
     _print(
@@ -107,7 +110,7 @@ def _print_summary(outcome: Outcome) -> None:
     )
 
 
-def _fail(errors: Sequence[Exception]) -> None:
+def _fail(errors: Sequence[Exception], secrets: failure.Secrets) -> None:
     """Tells the errors and ends the process; does nothing if there are none.
 
     Fenced is the exit code only when nothing else went wrong.
@@ -117,8 +120,8 @@ def _fail(errors: Sequence[Exception]) -> None:
     code, worst = min((failure.exit_code(error), place) for place, error in enumerate(errors))
     told = []
     for error in errors:
-        log = failure.write_log(error)
-        told.append(failure.told(error, log))
+        log = secrets.write_log(error)
+        told.append(secrets.told(error, log))
         sys.stderr.write(f"{told[-1]}\n  Log: {log}\n")
         if failure.on_databricks():  # the log file ends with the cluster; what is on stderr is kept with the run
             sys.stderr.write(log.read_text(encoding="utf-8"))

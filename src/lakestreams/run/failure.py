@@ -1,7 +1,4 @@
-"""How a job or command tells of a failure: the error's own form, a log file with the whole trace, an exit code.
-
-Whatever is told passes `redact` first: an error of Spark or Kafka may quote the options it was given.
-"""
+"""How a job or command tells of a failure: the error's own form, a log file with the whole trace, an exit code."""
 
 from __future__ import annotations
 
@@ -10,12 +7,9 @@ import tempfile
 import time
 import traceback
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from lakestreams.errors import Fenced, LakestreamsError, LocationNotWritable, TopologyInvalid
-from lakestreams.expressions.environment import References
-from lakestreams.kafka.options import KafkaOptions
-from lakestreams.registry.options import RegistryOptions
 from lakestreams.visible import visible_lines
 
 OK: Final = 0
@@ -24,26 +18,10 @@ USAGE: Final = 2
 FENCED: Final = 3
 INTERRUPTED: Final = 130
 
-# Of the whole process, because an error may come up anywhere: what was loaded is remembered until the process ends.
-_secretive: list[KafkaOptions | References | RegistryOptions] = []
-
 
 def on_databricks() -> bool:
     """Whether a Databricks runtime runs this process: it brings the session, and nothing local is there."""
     return "DATABRICKS_RUNTIME_VERSION" in os.environ
-
-
-def remember(secretive: KafkaOptions | References | RegistryOptions) -> None:
-    """Notes options, or references, whose secrets `redact` has to hide from now on."""
-    if secretive not in _secretive:
-        _secretive.append(secretive)
-
-
-def redact(text: str) -> str:
-    """The text without any secret of the options and references loaded so far."""
-    for one in _secretive:
-        text = one.redact(text)
-    return text
 
 
 def exit_code(error: BaseException | None) -> int:
@@ -55,47 +33,70 @@ def exit_code(error: BaseException | None) -> int:
     return FENCED if isinstance(error, Fenced) else FAILED
 
 
-def noted(error: Exception) -> tuple[LakestreamsError, Path | None]:
-    """The error as users see it, and the log with its whole trace, written where our own error is not the whole story."""
-    if isinstance(error, LakestreamsError) and error.__cause__ is None:
-        redact_error(error)
-        return error, None
-    log = write_log(error)
-    return told(error, log), log
+class Secretive(Protocol):
+    """Options or references, which know the secrets that they stand for."""
+
+    def redact(self, text: str) -> str:
+        """The text without any of them."""
 
 
-def told(error: Exception, log: Path) -> LakestreamsError:
-    """The error as users see it, secrets hidden: itself if it is ours, LS000 with the log's path if it is not."""
-    if isinstance(error, LakestreamsError):
-        redact_error(error)
-        return error
-    lines = str(error).strip().splitlines()
-    first = f": {lines[0]}" if lines else ""
-    message = redact(f"unexpected {type(error).__name__}{first}"[:500])
-    return LakestreamsError(message, hint=f"please report this with the log file {log}")
+class Secrets:
+    """The secrets of one job or command: of all options and references that it has loaded so far.
 
+    Whatever it tells of an error passes here first: Spark or Kafka may quote the options they were given.
+    """
 
-def redact_error(error: LakestreamsError) -> None:
-    """Hides secrets in the error itself, wherever it is going to be shown."""
-    error.message = redact(error.message)
-    error.args = (error.message,)
-    error.hint = redact(error.hint)
-    if isinstance(error, TopologyInvalid):
-        for fault in error.faults:
-            redact_error(fault)
+    def __init__(self) -> None:
+        self._loaded: list[Secretive] = []
 
+    def add(self, *loaded: Secretive | None) -> None:
+        """Hides what these stand for from now on."""
+        self._loaded += [one for one in loaded if one is not None and one not in self._loaded]
 
-def write_log(error: BaseException) -> Path:
-    """Writes the whole trace to a file of its own and returns its path."""
-    text = visible_lines(redact("".join(traceback.format_exception(error))))
-    name = f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-    try:
-        path = _log_folder() / name
-        _append(path, text)
-    except (OSError, LocationNotWritable):  # a read-only home must not hide the error itself
-        path = Path(tempfile.gettempdir()) / f"lakestreams-{name}"
-        _append(path, text)
-    return path
+    def redact(self, text: str) -> str:
+        """The text without any of the secrets."""
+        for one in self._loaded:
+            text = one.redact(text)
+        return text
+
+    def noted(self, error: Exception) -> tuple[LakestreamsError, Path | None]:
+        """The error as users see it, and the log with its whole trace, where our own error is not the whole story."""
+        if isinstance(error, LakestreamsError) and error.__cause__ is None:
+            self.redact_error(error)
+            return error, None
+        log = self.write_log(error)
+        return self.told(error, log), log
+
+    def told(self, error: Exception, log: Path) -> LakestreamsError:
+        """The error as users see it: itself if it is ours, LS000 with the log's path if it is not."""
+        if isinstance(error, LakestreamsError):
+            self.redact_error(error)
+            return error
+        lines = self.redact(str(error)).strip().splitlines()
+        first = f": {lines[0]}" if lines else ""
+        message = f"unexpected {type(error).__name__}{first}"[:500]
+        return LakestreamsError(message, hint=f"please report this with the log file {log}")
+
+    def redact_error(self, error: LakestreamsError) -> None:
+        """Hides the secrets in the error itself, wherever it is going to be shown."""
+        error.message = self.redact(error.message)
+        error.args = (error.message,)
+        error.hint = self.redact(error.hint)
+        if isinstance(error, TopologyInvalid):
+            for fault in error.faults:
+                self.redact_error(fault)
+
+    def write_log(self, error: BaseException) -> Path:
+        """Writes the whole trace to a file of its own and returns its path."""
+        text = visible_lines(self.redact("".join(traceback.format_exception(error))))
+        name = f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        try:
+            path = _log_folder() / name
+            _append(path, text)
+        except (OSError, LocationNotWritable):  # a read-only home must not hide the error itself
+            path = Path(tempfile.gettempdir()) / f"lakestreams-{name}"
+            _append(path, text)
+        return path
 
 
 def _append(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import UnknownReference
+from lakestreams.run.failure import Secrets
 from lakestreams.run.options import FileOptions, LakeOptions
 from lakestreams.run.runner import find_pipeline, load, open_lake, open_session
 
@@ -181,7 +182,7 @@ def open_pipeline(
     lake = LakeOptions(root, catalog, schemas)
     if isinstance(pipeline, Topology):
         return Opened(open_session(), open_lake(lake), pipeline)
-    (loaded,) = load(FileOptions((_file(pipeline),), Path(sources) if sources else None))
+    (loaded,) = load(FileOptions((_file(pipeline),), Path(sources) if sources else None), Secrets())
     configuration = fingerprint.of(loaded.topology, loaded.text, loaded.meaning)
     return Opened(open_session(), open_lake(lake), loaded.topology, configuration)
 

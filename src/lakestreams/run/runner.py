@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import lakestreams
 from lakestreams.config.compile import Pipeline, load_pipeline
+from lakestreams.config.kafka import load_kafka
 from lakestreams.config.load import read
+from lakestreams.config.registry import load_registry
 from lakestreams.engine.runtime import schemas
 from lakestreams.errors import (
     ConfigUnreadable,
@@ -27,7 +29,7 @@ from lakestreams.errors import (
     UnknownReference,
     unfold,
 )
-from lakestreams.run.failure import on_databricks, remember
+from lakestreams.run.failure import Secrets, on_databricks
 from lakestreams.run.locating import locate
 from lakestreams.run.options import FileOptions, LakeOptions, RunOptions
 
@@ -116,8 +118,12 @@ def find_pipeline(name: str, folder: Path = Path("conf")) -> Path:
     return found[0]
 
 
-def load(files: FileOptions) -> list[Pipeline]:
+def load(files: FileOptions, secrets: Secrets) -> list[Pipeline]:
     """Reads and checks all pipelines; nothing is started.
+
+    Args:
+        files: of the pipelines.
+        secrets: gets those of each pipeline once it is read, so that a fault of the next one does not show them.
 
     Raises:
         TopologyInvalid: with the faults of all files.
@@ -126,7 +132,7 @@ def load(files: FileOptions) -> list[Pipeline]:
     pipelines: list[Pipeline] = []
     for path in files.pipelines:
         try:
-            pipelines.append(_load_one(find_file(path), files))
+            pipelines.append(_load_one(find_file(path), files, secrets))
         except LakestreamsError as error:
             if len(files.pipelines) == 1:
                 raise
@@ -141,8 +147,16 @@ def load(files: FileOptions) -> list[Pipeline]:
     return pipelines
 
 
-def _load_one(path: Path, files: FileOptions) -> Pipeline:
-    pipeline = load_pipeline(path, find_file(files.sources) if files.sources else None)
+def _load_one(path: Path, files: FileOptions, secrets: Secrets) -> Pipeline:
+    sources = find_file(files.sources) if files.sources else path.with_name("sources.yml")
+    try:
+        pipeline = load_pipeline(path, sources)
+    except LakestreamsError:  # of a topology in Python, say: it may quote whatever that has read
+        for part in (load_kafka, load_registry):
+            with contextlib.suppress(LakestreamsError):
+                found = part(sources)
+                secrets.add(found.with_scope(files.secret_scope) if files.secret_scope else found)
+        raise
     if files.bootstrap_servers:
         pipeline = replace(pipeline, kafka=replace(pipeline.kafka, bootstrap_servers=files.bootstrap_servers))
     if files.secret_scope:
@@ -152,25 +166,24 @@ def _load_one(path: Path, files: FileOptions) -> Pipeline:
             kafka=pipeline.kafka.with_scope(scope),
             registry=None if registry is None else registry.with_scope(scope),
         )
-    remember(pipeline.kafka)
-    remember(pipeline.references)
-    if pipeline.registry is not None:
-        remember(pipeline.registry)
+    secrets.add(pipeline.kafka, pipeline.references, pipeline.registry)
     return pipeline
 
 
 # --- the engine's parts --------------------------------------------------------------------------------------------
 
 
-_started: list[SparkSession] = []  # at most one: the local session, if it was started here
-
-
 def open_session(
-    *, quick: bool = False, lake: Lake | None = None, progress: Callable[[str], None] | None = None
+    *,
+    ends: contextlib.ExitStack | None = None,
+    quick: bool = False,
+    lake: Lake | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> SparkSession:
     """The runtime's session where one runs us, else the local one.
 
     Args:
+        ends: stops a local one that is started; by default it runs as long as the process.
         quick: of a local one that is started: compile less.
         lake: of a local one that is started: what it will look at; if that is small, the session is set for few rows.
         progress: receives a line for each slow step.
@@ -192,8 +205,8 @@ def open_session(
     except ModuleNotFoundError as error:
         raise missing(error) from error
     _quiet()
-    if session is not there and session not in _started:
-        _started.append(session)
+    if ends is not None and session is not there:
+        ends.callback(_stop, session)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, _interrupted)
     return session
@@ -214,14 +227,13 @@ def _interrupted(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def close_session() -> None:
-    """Stops the local session if it was started here; the last thing that a process does.
+def _stop(session: SparkSession) -> None:
+    """Stops a local session; the last thing that a job or command does.
 
     py4j tells of a JVM that goes away under it by logging a trace; from here on nothing is logged any more.
     """
-    while _started:
-        _started.pop().stop()
-        logging.disable(logging.CRITICAL)
+    session.stop()
+    logging.disable(logging.CRITICAL)
 
 
 def missing(error: ModuleNotFoundError) -> LakestreamsError:
