@@ -14,6 +14,7 @@ from lakestreams.engine.runtime.lake import OWNER, Lake, owned_by
 from lakestreams.engine.runtime.tuning import FEW
 from lakestreams.formats.base import struct_type
 from lakestreams.operators.balance import lanes
+from lakestreams.operators.weights import weighed
 from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def read_rows(
     """
     clocks = {partition: position.stream_time_ms for partition, position in positions.items()}
     judged = partial(Reading.of(source).judged, clocks, seq, ingest_time_ms)
-    return tasks.of(raw).mapInArrow(judged, bronze_columns(source))
+    return weighed(tasks.of(raw)).mapInArrow(judged, bronze_columns(source))
 
 
 def typed_rows(raw: DataFrame, source: Source) -> DataFrame:
@@ -171,7 +172,7 @@ def typed_rows(raw: DataFrame, source: Source) -> DataFrame:
     columns = [f"{quoted(one.name)} {one.dataType.simpleString()}" for one in raw.schema.fields]
     key, value = struct_type(source.key.fields), struct_type(source.value.fields)
     columns += [f"k {key}", "key_error string", f"v {value}", "value_error string", "event_time_ms bigint"]
-    return raw.mapInArrow(Reading.of(source).typed, ", ".join(columns))
+    return weighed(raw).mapInArrow(Reading.of(source).typed, ", ".join(columns))
 
 
 def _lookup(values: Mapping[int, int]) -> Column:

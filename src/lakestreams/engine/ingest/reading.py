@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lakestreams.engine.ledger.plans import NO_TIME
 from lakestreams.formats.decoding import read_batches
 from lakestreams.formats.time import EventTime
+from lakestreams.operators.weights import arrived
 
 if TYPE_CHECKING:
     from lakestreams.formats.base import Format
@@ -62,7 +63,7 @@ class Reading:
         Args:
             batches: record batches with the columns `key, value, timestamp_ms` and any other.
         """
-        for batch in read_batches(self.key, self.value, batches):
+        for batch in read_batches(self.key, self.value, arrived(batches)):
             at = batch.schema.get_field_index("k")
             columns = [*batch.columns, _times(self, batch)]
             columns[at] = _null_unless_any(batch.column(at))
