@@ -43,7 +43,7 @@ def at_home(rows: DataFrame, tasks: int) -> bool:
 def _away(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
     """A row if any key of a task is not at home."""
     for batch in arrived(batches):
-        keys, found = batch.column(KEY), batch.column(TASK).to_numpy()
+        keys, found = batch.column(KEY), ints(batch.column(TASK), null=-1)
         if (there(keys) & (homes(keys.flatten()[0], tasks) != found)).any():
             yield pa.RecordBatch.from_pydict({"away": [1]})
             return
