@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,18 @@ def test_homes_are_those_of_the_same_in_sql(spark: SparkSession, kind: str, valu
         table = placed.toArrow()
         assert homes(table["k"].combine_chunks().flatten()[0], count).tolist() == table["task"].to_pylist()
         assert not at_home(placed.withColumn("task", F.col("task") + 1), count)
+
+
+def test_keys_of_librdkafkas_producers_are_at_home_too(spark: SparkSession) -> None:
+    keys = [*texts()[:-1], "foobar"]
+    rows = spark.createDataFrame(
+        [((one,), zlib.crc32(one.encode()) % 5) for one in keys], "k struct<x: string>, task int"
+    )
+    assert at_home(rows, 5)
+    assert not at_home(rows, 4)
+    other = spark.createDataFrame([(("foobar",), homes(pa.array(["foobar"]), 5).item())], rows.schema)
+    assert other.first()["task"] != rows.where("k.x = 'foobar'").first()["task"]
+    assert not at_home(rows.unionByName(other), 5), "one of each: neither law has all"
 
 
 def keyed(spark: SparkSession, kind: str, *rows: tuple[Any, int]) -> DataFrame:
