@@ -27,7 +27,7 @@ from bench.other import Other
 from lakestreams.engine.runtime.tuning import ARROW
 from lakestreams.local.session import spark_session
 from lakestreams.operators.foreign_key import table_table as fk_table_table
-from lakestreams.operators.homes import at_home
+from lakestreams.operators.homes import share_tasks
 from lakestreams.operators.records import KEY, ORDER
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table import kernel as stream_table
@@ -79,7 +79,7 @@ class Windows:
     def __call__(self) -> DataFrame:
         options = dict(self.options)
         if options.pop("asks", False):  # as jobs do before
-            assert at_home(arms(self.left, self.right, self.join), PARTITIONS)
+            assert share_tasks(arms(self.left, self.right, self.join), PARTITIONS)
         return stream_stream.execute(self.left, self.right, self.join, CYCLE, **options)
 
     def by(self, other: Other) -> DataFrame:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from lakestreams.operators.homes import at_home, homes, murmur2
+from lakestreams.operators.homes import homes, murmur2, share_tasks
 from lakestreams.partitioning.kafka_default import partition_of
 
 if TYPE_CHECKING:
@@ -56,22 +56,33 @@ def test_homes_are_those_of_the_same_in_sql(spark: SparkSession, kind: str, valu
     rows = spark.createDataFrame([((one,),) for one in values], f"k struct<x: {kind}>").coalesce(1)
     for count in (1, 7):
         placed = rows.withColumn("task", partition_of(rows, "k", count))
-        assert at_home(placed, count)
+        assert share_tasks(placed, count)
         table = placed.toArrow()
         assert homes(table["k"].combine_chunks().flatten()[0], count).tolist() == table["task"].to_pylist()
-        assert not at_home(placed.withColumn("task", F.col("task") + 1), count)
+        apart = placed.unionByName(placed.withColumn("task", F.col("task") + 1))
+        assert not share_tasks(apart, count)
 
 
-def test_keys_of_librdkafkas_producers_are_at_home_too(spark: SparkSession) -> None:
+def test_keys_of_librdkafkas_producers_are_share_tasks_too(spark: SparkSession) -> None:
     keys = [*texts()[:-1], "foobar"]
     rows = spark.createDataFrame(
         [((one,), zlib.crc32(one.encode()) % 5) for one in keys], "k struct<x: string>, task int"
     )
-    assert at_home(rows, 5)
-    assert not at_home(rows, 4)
+    assert share_tasks(rows, 5)
     other = spark.createDataFrame([(("foobar",), homes(pa.array(["foobar"]), 5).item())], rows.schema)
     assert other.first()["task"] != rows.where("k.x = 'foobar'").first()["task"]
-    assert not at_home(rows.unionByName(other), 5), "one of each: neither law has all"
+    assert not share_tasks(rows.unionByName(other), 5), "one of each: neither law has all"
+
+
+def test_a_few_keys_may_be_elsewhere_if_each_lies_in_one_task(spark: SparkSession) -> None:
+    """Heartbeats that a producer sends to every partition by its number."""
+    keys = spark.range(50_000).select(F.struct(F.col("id").cast("string").alias("x")).alias("k"))
+    rows = keys.withColumn("task", partition_of(keys, "k", 4))
+    beats = spark.createDataFrame([((f"beat{task}",), task) for task in range(4)], rows.schema)
+    assert share_tasks(rows.unionByName(beats), 4)
+    assert not share_tasks(rows.unionByName(beats).unionByName(beats.selectExpr("k", "(task + 1) % 4 as task")), 4)
+    home = rows.where("k.x = '77'").first()["task"]
+    assert not share_tasks(rows.unionByName(spark.createDataFrame([(("77",), (home + 1) % 4)], rows.schema)), 4)
 
 
 def keyed(spark: SparkSession, kind: str, *rows: tuple[Any, int]) -> DataFrame:
@@ -79,14 +90,14 @@ def keyed(spark: SparkSession, kind: str, *rows: tuple[Any, int]) -> DataFrame:
 
 
 def test_null_keys_have_no_home_and_keys_of_other_kinds_none_that_is_known(spark: SparkSession) -> None:
-    assert at_home(keyed(spark, "struct<x: string>", (None, 3)), 4)
-    assert not at_home(keyed(spark, "struct<x: string, y: string>", (("a", "b"), 0)), 1)
-    assert not at_home(keyed(spark, "struct<x: double>", ((1.5,), 0)), 1)
+    assert share_tasks(keyed(spark, "struct<x: string>", (None, 3)), 4)
+    assert not share_tasks(keyed(spark, "struct<x: string, y: string>", (("a", "b"), 0)), 1)
+    assert not share_tasks(keyed(spark, "struct<x: double>", ((1.5,), 0)), 1)
 
 
-def test_one_key_that_is_not_at_home_is_found_among_many(spark: SparkSession) -> None:
+def test_one_key_elsewhere_among_many(spark: SparkSession) -> None:
     keys = spark.range(50_000).select(F.struct(F.col("id").cast("string").alias("x")).alias("k"))
     rows = keys.withColumn("task", partition_of(keys, "k", 4))
-    assert at_home(rows, 4)
-    assert not at_home(rows.withColumn("task", F.when(F.col("k")["x"] == "33333", -1).otherwise(F.col("task"))), 4)
-    assert not at_home(rows, 8)
+    assert share_tasks(rows, 4)
+    assert share_tasks(rows.withColumn("task", F.when(F.col("k")["x"] == "33333", -1).otherwise(F.col("task"))), 4)
+    assert not share_tasks(rows, 8), "too many to look for"

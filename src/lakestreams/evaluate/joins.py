@@ -14,7 +14,7 @@ from lakestreams.evaluate.stateless import names
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
-from lakestreams.operators.homes import at_home
+from lakestreams.operators.homes import share_tasks
 from lakestreams.operators.records import KEY, VALUE
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
@@ -140,7 +140,7 @@ class Shapes(Sides):
             kept = stream_stream.retain(mine, other, join, both)
             self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
         few, shares = strict and join.ascending and self._few_beside_past(node), self._shares(node)
-        if strict and shares > 1 and not few and both is not None and at_home(both, join.realm):
+        if strict and shares > 1 and not few and both is not None and share_tasks(both, join.realm):
             join = replace(join, together=True)
         return stream_stream.execute(mine, other, join, self.since, few=few, shares=shares, both=both)
 

@@ -1,20 +1,22 @@
-"""Whether keys lie at home: in the task that one partitioner gives them all, so that equal keys surely share one.
+"""Whether equal keys share a task, as they do where a partitioner has placed them: told from each row alone, without an exchange.
 
 The laws, over the bytes of the key: `(murmur2 & 0x7fffffff) mod tasks` (Kafka's BuiltInPartitioner and Utils.murmur2; semantics
 section 9), or `crc32 mod tasks` (librdkafka's `consistent`, the default of its clients). The bytes of a key of one column are
-those of the usual serializers: UTF-8, big-endian numbers, binary itself.
+those of the usual serializers: UTF-8, big-endian numbers, binary itself. A few keys may be elsewhere, such as those of
+heartbeats that go to every partition: they are looked for in all tasks.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.arrays import ints, there
 from lakestreams.operators.records import KEY, TASK
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
 
 _KINDS: Final = ("string", "binary", "bigint", "int")
 _SEED, _M = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)
+_FEW: Final = 1_000  # keys of one of Spark's tasks that are looked for in all tasks
 _LONGEST: Final = 1024  # bytes of a key that is looked at: each word of the longest one is a step
 
 
-def at_home(rows: DataFrame, tasks: int) -> bool:
-    """Whether every key lies at home; one narrow pass without an exchange, which ends early in a task where none does.
+def share_tasks(rows: DataFrame, tasks: int) -> bool:
+    """Whether equal keys surely lie in one task.
 
     Args:
         rows: a records frame with `task`; rows without a key do not count.
@@ -40,22 +43,40 @@ def at_home(rows: DataFrame, tasks: int) -> bool:
     fields = rows.schema[KEY].dataType.fields  # type: ignore[attr-defined]
     if len(fields) != 1 or fields[0].dataType.simpleString() not in _KINDS:
         return False
-    looks = (
-        weighed(rows.select(KEY, TASK)).mapInArrow(partial(_looks, tasks), "murmur2 boolean, crc32 boolean").collect()
-    )
-    return any(all(one[law] for one in looks) for law in ("murmur2", "crc32"))
+    keyed = rows.select(F.col(KEY)[fields[0].name].alias(KEY), TASK).where(F.col(KEY).isNotNull())
+    kind = fields[0].dataType.simpleString()
+    found = weighed(keyed).mapInArrow(partial(_elsewhere, tasks), f"law string, {KEY} {kind}").collect()
+    for law in _LAWS:
+        elsewhere = {one[KEY] for one in found if one["law"] == law}
+        if None not in elsewhere:
+            return not elsewhere or not _in_two_tasks(keyed, elsewhere)
+    return False
 
 
-def _looks(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
-    """By which laws all keys of one of Spark's tasks lie at home: one row."""
-    laws = {"murmur2": homes, "crc32": _by_crc32}
+def _in_two_tasks(keyed: DataFrame, chosen: Collection[Any]) -> bool:
+    """Whether one of these keys lies in several tasks."""
+    spark = keyed.sparkSession
+    few = spark.createDataFrame([(key,) for key in chosen], keyed.select(KEY).schema)
+    placed = keyed.join(F.broadcast(few), KEY).groupBy(KEY).agg(F.min(TASK).alias("first"), F.max(TASK).alias("last"))
+    return bool(placed.where(F.col("first") < F.col("last")).limit(1).collect())
+
+
+def _elsewhere(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
+    """By each law the keys of one of Spark's tasks that it has elsewhere; null where these are not few."""
+    seen: dict[str, set[Any]] = {name: set() for name in _LAWS}
     for batch in arrived(batches):
         keys, task = batch.column(KEY), ints(batch.column(TASK), null=-1)
-        own, task = keys.flatten()[0].filter(keys.is_valid()), task[there(keys)]
-        laws = {name: law for name, law in laws.items() if (law(own, tasks) == task).all()}
-        if not laws:
-            break
-    yield pa.RecordBatch.from_pydict({name: [name in laws] for name in ("murmur2", "crc32")})
+        kind = keys.type
+        for name in [one for one in _LAWS if None not in seen[one]]:
+            other = np.flatnonzero(_LAWS[name](keys, tasks) != task)
+            if len(other) <= _FEW:
+                seen[name].update(keys.take(pa.array(other)).to_pylist())
+            if max(len(other), len(seen[name])) > _FEW:
+                seen[name] = {None}
+    found = [(name, key) for name, own in seen.items() for key in own]
+    if found:
+        names, others = zip(*found, strict=True)
+        yield pa.RecordBatch.from_pydict({"law": names, KEY: pa.array(others, kind)})
 
 
 def homes(keys: Any, tasks: int) -> Ints:
@@ -108,4 +129,6 @@ def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:  # an array of uint32
     return hashed ^ hashed >> 15
 
 
-__all__ = ["at_home", "homes", "murmur2"]
+_LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {"murmur2": homes, "crc32": _by_crc32}
+
+__all__ = ["homes", "murmur2", "share_tasks"]
