@@ -3,7 +3,7 @@
 Each case runs a few times in one JVM into a sink that drops its rows; the first run is cold. Printed are wall time,
 CPU time of the JVM and its Python workers (what counts on a shared machine) and records/s of both. A case that states a
 ratio prints it against another case. With `--beside` windowed joins run once more by the operators of another checkout, such
-as the relational ones of commit f69931a, and the rows of both are compared.
+as the relational ones of commit 417e416, and the rows of both are compared.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from bench import derived
 from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, share, text
 from bench.measures import Case, Measure, measure
 from bench.other import Other
+from lakestreams.engine.runtime.tuning import ARROW
 from lakestreams.local.session import spark_session
 from lakestreams.operators.foreign_key import table_table as fk_table_table
+from lakestreams.operators.homes import share_tasks
 from lakestreams.operators.records import KEY, ORDER
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
-from lakestreams.operators.windows import Windowed
+from lakestreams.operators.windows import Windowed, arms
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ def _windowed(frames: Frames, count: int) -> Iterator[Case]:
     for how in ("inner", "left", "outer"):
         join = _join_of(how)
         yield Case(f"windowed {how}, by key", count, _join(left, right, join, shares=max(2, shares)))
-        yield Case(f"windowed {how}, by task", count, _join(left, right, replace(join, together=True), shares=2))
+        together = replace(join, together=True)
+        yield Case(f"windowed {how}, by task", count, _join(left, right, together, shares=max(2, shares), asks=True))
         yield Case(f"windowed {how}, one worker", count, _join(left, right, join))
     sorting = replace(_join_of("left"), ascending=False)  # what the results of other joins need
     yield Case("windowed left, clocks sorted", count, _join(left, right, sorting, shares=max(2, shares)))
@@ -74,7 +77,10 @@ class Windows:
     options: Mapping[str, Any]
 
     def __call__(self) -> DataFrame:
-        return stream_stream.execute(self.left, self.right, self.join, CYCLE, **self.options)
+        options = dict(self.options)
+        if options.pop("asks", False):  # as jobs do before
+            assert share_tasks(arms(self.left, self.right, self.join), PARTITIONS)
+        return stream_stream.execute(self.left, self.right, self.join, CYCLE, **options)
 
     def by(self, other: Other) -> DataFrame:
         """The rows by another checkout's operators."""
@@ -190,7 +196,7 @@ def main(
 ) -> None:
     """Measures the kernels."""
     # AQE would look at sizes in between and change the plan from run to run of a case
-    conf = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+    conf = {"spark.sql.autoBroadcastJoinThreshold": "-1", **ARROW}
     spark = spark_session("lakestreams-kernels", memory=memory, extra_conf=conf)
     with tempfile.TemporaryDirectory(prefix="lakestreams-kernels-") as temporary:
         frames = Frames(spark, folder or Path(temporary))

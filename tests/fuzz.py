@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from lakestreams.engine.ingest.bronze_rows import FUTURE_TIMESTAMP, MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
+from lakestreams.engine.ingest.reading import FUTURE_TIMESTAMP, MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
 from lakestreams.engine.publish.quarantine import EXPECTATION, NULL_KEY, NULL_VALUE
 
 START: Final = 1_600_000_000_000  # in September 2020; no fault comes near the machine's clock

@@ -16,7 +16,7 @@ from lakestreams.engine.ledger.plans import Range
 from lakestreams.engine.runtime import tuning
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
-from lakestreams.engine.runtime.tuning import BUFFERS, FEW, SETTINGS, SHUFFLES, ZONE, Tuning, in_utc
+from lakestreams.engine.runtime.tuning import ARROW, BUFFERS, FEW, SETTINGS, SHUFFLES, ZONE, Tuning, in_utc
 from lakestreams.expectations.rules import RecordRules
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def test_what_is_refused_is_asked_for_once() -> None:
         with tuning.few():
             assert session.values == {SHUFFLES: "1"}
         assert session.values == {SHUFFLES: "auto"}
-    assert session.asked == len(SETTINGS) - 1 + len(BUFFERS) + 1 + 3 * 2  # the zone is refused once
+    assert session.asked == len(SETTINGS) - 1 + len(BUFFERS) + len(ARROW) + 1 + 3 * 2  # the zone is refused once
 
 
 def test_work_is_done_in_utc_and_the_session_has_its_own_zone_back() -> None:

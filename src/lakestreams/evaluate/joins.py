@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -14,6 +14,7 @@ from lakestreams.evaluate.stateless import names
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
+from lakestreams.operators.homes import share_tasks
 from lakestreams.operators.records import KEY, VALUE
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
@@ -138,8 +139,10 @@ class Shapes(Sides):
         if self.keeps:
             kept = stream_stream.retain(mine, other, join, both)
             self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
-        few = strict and join.ascending and self._few_beside_past(node)
-        return stream_stream.execute(mine, other, join, self.since, few=few, shares=self._shares(node), both=both)
+        few, shares = strict and join.ascending and self._few_beside_past(node), self._shares(node)
+        if strict and shares > 1 and not few and both is not None and share_tasks(both, join.realm):
+            join = replace(join, together=True)
+        return stream_stream.execute(mine, other, join, self.since, few=few, shares=shares, both=both)
 
     def stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
         """A stream with a table, by one of three kernels."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lakestreams.errors import LakestreamsError, catalogue
+from lakestreams.operators.records import CONTRIBUTORS, ORDER
+from lakestreams.operators.weights import arrived, weighed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,7 +40,7 @@ def in_workers(rows: DataFrame, step: Step, schema: StructType, by: Column | Non
         count: how many calls there may be.
     """
     together = rows.coalesce(1) if by is None else rows.repartition(count, by)
-    return together.mapInArrow(partial(_whole, step), schema)
+    return weighed(together, small=(ORDER, CONTRIBUTORS)).mapInArrow(partial(_whole, step), schema)
 
 
 def coded(error: Exception) -> Exception:
@@ -62,7 +64,7 @@ def coded_errors() -> Iterator[None]:
 
 
 def _whole(step: Step, batches: Iterator[Any]) -> Iterator[Any]:
-    given = [batch for batch in batches if batch.num_rows]
+    given = [batch for batch in arrived(batches) if batch.num_rows]
     if given:
         columns = {name: _column(given, place) for place, name in enumerate(given[0].schema.names)}
         given.clear()  # two copies of a worker's rows are one too many

@@ -15,7 +15,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from lakestreams.engine.ingest.bronze_rows import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP, typed_rows
+from lakestreams.engine.ingest.bronze_rows import typed_rows
+from lakestreams.engine.ingest.reading import MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
 from lakestreams.engine.publish.quarantine import NULL_KEY
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Inputs, Results

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ingest import batch_metrics
 from lakestreams.engine.ingest.batch_metrics import Weight
 from lakestreams.engine.ingest.batch_size import Pace, Resized
-from lakestreams.engine.ingest.bronze_rows import bronze_rows, spread_of
+from lakestreams.engine.ingest.bronze_rows import AS_READ, bronze_rows, tasks_of
 from lakestreams.engine.ingest.checkpoint import read_offsets
 from lakestreams.engine.ingest.hand_over import HandOver
 from lakestreams.engine.ingest.idempotent_append import append_once
@@ -88,9 +88,6 @@ class BatchWriter:
         touched = [source for source in self.sources if not ends or decisions.news_of(source.topic, before, ends)]
         if not touched:
             return
-        news = _news(ends, before)
-        if 0 < news <= FEW:  # a task a partition costs more than its records
-            batch = batch.coalesce(1)
         one = _Batch(self, batch, touched, before, ends, time.time_ns() // 1_000_000)
         commands.carry_out(machines.batch(self.ledger.turn, before, tuple(one.sources), ends), one)
         if one.following is not None:  # whoever goes on from the checkpoint gets this batch once more, and drops it
@@ -132,7 +129,10 @@ class _Batch:
     ) -> None:
         self.sources = {source.topic: source for source in touched}
         self.following: int | None = None
-        self._writer, self._rows, self._before, self._ends = writer, rows, before, ends
+        # a task a partition costs more than a few records; in one, too, each partition's stay in order
+        self._few = 0 < _news(ends, before) <= FEW
+        self._rows = rows.coalesce(1) if self._few else rows
+        self._writer, self._before, self._ends = writer, before, ends
         self._spark, self._ingest_time_ms = rows.sparkSession, ingest_time_ms
         self._told: list[Told] = []
 
@@ -160,12 +160,12 @@ class _Batch:
         writer, source, seq, now = self._writer, self.sources[append.table], self._before.seq + 1, self._ingest_time_ms
         own = {partition: at for (topic, partition), at in self._before.positions.items() if topic == source.topic}
         news = {partition: end - first for partition, first, end in append.row[1]}
-        spread = spread_of(news, _get(self._spark, SHUFFLES))
+        tasks = AS_READ if self._few else tasks_of(news, _get(self._spark, SHUFFLES))
         raw = batch.where(F.col("topic") == source.topic)
         few = 0 < sum(news.values()) <= FEW
 
         def written(reading: Source) -> Told:
-            rows = bronze_rows(raw, reading, own, seq, now, spread)
+            rows = bronze_rows(raw, reading, own, seq, now, tasks)
             telling = batch_metrics.Telling(
                 writer.ledger, source, sorted(news) if few else None, writer.rules, seq, now
             )

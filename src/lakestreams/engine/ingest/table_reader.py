@@ -11,9 +11,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest import batches
-from lakestreams.engine.ingest.bronze_rows import HEADERS_TYPE, event_time_of, judged_rows
+from lakestreams.engine.ingest.bronze_rows import HEADERS_TYPE
 from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, Found, versions
 from lakestreams.engine.ingest.idempotent_append import append_once
+from lakestreams.engine.ingest.table_rows import event_time_of, judged_rows
 from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing
 from lakestreams.engine.protocol import commands, machines
 from lakestreams.errors import (
@@ -155,7 +156,7 @@ class TableReader:
         """Appends changes as bronze rows; no commit without rows, whose transaction the next batch would run into."""
         source, seq, position = found.source, before.seq + 1, before.positions.get(found.at, Position(0))
         placed = _placed(changes, source).where(F.col("offset") >= position.offset)
-        rows = judged_rows(placed, source, {0: position}, seq, now)
+        rows = judged_rows(placed, source, position.stream_time_ms, seq, now)
         with batches.kept_in_memory(rows) as held:
             if not held.isEmpty():
                 append_once(self.spark, self.ledger, source.topic, held, known)

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ingest.bronze_rows import (
-    FUTURE_TIMESTAMP,
-    HEADERS_TYPE,
-    MALFORMED_KEY,
-    MALFORMED_VALUE,
-    NO_TIMESTAMP,
-)
+from lakestreams.engine.ingest.bronze_rows import HEADERS_TYPE
+from lakestreams.engine.ingest.reading import FUTURE_TIMESTAMP, MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.runtime.table import Table

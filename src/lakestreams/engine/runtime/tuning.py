@@ -32,6 +32,11 @@ SETTINGS: Final[dict[str, str]] = {
 rows."""
 
 ZONE: Final = "spark.sql.session.timeZone"
+ARROW: Final[dict[str, str]] = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),  # none: to look costs more than all else
+}
+"""Batches of so many rows go to Python workers, whatever they weigh: large ones count as several (`operators/weights`)."""
 _UTC: Final = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 
@@ -132,9 +137,12 @@ class Tuning:
 
     @contextlib.contextmanager
     def utc(self) -> Iterator[None]:
-        """In UTC: what expressions make of times and texts without a zone does not depend on the session."""
+        """In UTC: what expressions make of times and texts without a zone does not depend on the session.
+
+        Rows go to workers in batches as `ARROW` says.
+        """
         zone = _Changed(self._spark, self._refused)
-        zone.change({ZONE: _UTC[0]})
+        zone.change({ZONE: _UTC[0]} | ARROW)
         try:
             yield
         finally:
@@ -201,4 +209,4 @@ def in_utc(
     return set_so
 
 
-__all__ = ["BUFFERS", "FEW", "SETTINGS", "SHUFFLES", "ZONE", "Tuning", "in_utc"]
+__all__ = ["ARROW", "BUFFERS", "FEW", "SETTINGS", "SHUFFLES", "ZONE", "Tuning", "in_utc"]

@@ -3,7 +3,7 @@
 Rows go to Python workers in one of three ways, whichever keeps what is equal together and a worker's share small:
 
 - few rows: all to one worker, without an exchange;
-- many, where equal keys share a task: by task, after one exchange;
+- many, where equal keys share a task, as they do where all lie at home (`operators/homes`): by task, after one exchange;
 - many, where they may not: by key, with the clocks of their tasks beside them, and then what waits by task.
 
 Who is late and what is retained are filters on clocks and stay where the rows are.
@@ -175,9 +175,11 @@ def retain(
 
 def explain(join: Windowed) -> str:
     """The plan in words, for `check --explain`."""
-    many = "by task" if join.rules == "kafka" else "by key"
-    if join.rules == "strict" and join.outer_arms and join.emit == "on_window_close":
-        many += ", and what waits by task"
+    many = "by task"
+    if join.rules == "strict":
+        many += " if every key lies on its home partition, else by key"
+        if join.outer_arms and join.emit == "on_window_close":
+            many += ", and what waits by task"
     return (
         f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
         f"rules {join.rules}: up to {ROWS_OF_A_WORKER:,} rows to one Python worker, more {many}"

@@ -1,0 +1,98 @@
+"""Rows that weigh: a row of many bytes counts as several, so that a batch of rows is never too many bytes for a worker.
+
+Spark sends rows to Python in batches of 10,000. So that these are not too large, it asks for the size of every column
+before every row, which walks through all lists and structs and costs ten times as much as sending them. That is turned
+off (`tuning`), and rows of many bytes are followed by empty ones, which are dropped where they arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, MapType, StringType, StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+BYTES_A_ROW: Final = 4 << 10
+"""Of so many bytes a row counts once: a batch of 10,000 has at most 40 MB, and one row more."""
+EMPTY: Final = "_empty"
+_FIXED: Final = 16  # bytes of an element without a size of its own, at most
+
+
+def weighed(rows: DataFrame, small: Collection[str] = ()) -> DataFrame:
+    """The rows, and behind each of many bytes as many empty ones as it counts more.
+
+    Args:
+        rows: any columns.
+        small: columns that are never many bytes.
+
+    Returns:
+        The same columns, those of any size null in empty rows; and the flag `_empty` where there may be such rows.
+    """
+    sized = {one.name: one.dataType for one in rows.schema.fields if one.name not in small and _varies(one.dataType)}
+    if not sized:
+        return rows
+    size = reduce(add, (_size(F.col(name), kind) for name, kind in sized.items()))
+    nth = "_nth"
+    counted = rows.withColumn(nth, F.explode(
+        F.when(size < BYTES_A_ROW, F.array(F.lit(0))).otherwise(F.sequence(F.lit(0), (size / BYTES_A_ROW).cast("int")))
+    ))  # fmt: skip
+    own = F.col(nth) == 0
+    columns = [F.when(own, F.col(name)).alias(name) if name in sized else F.col(name) for name in rows.columns]
+    return counted.select(*columns, (~own).alias(EMPTY))
+
+
+def arrived(batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches of weighed rows in a worker: without the empty ones and their flag."""
+    for batch in batches:
+        at = batch.schema.get_field_index(EMPTY)
+        if at < 0:
+            yield batch
+            continue
+        empty = batch.column(at)
+        columns, names = list(batch.columns), list(batch.schema.names)
+        del columns[at], names[at]
+        own = pa.RecordBatch.from_arrays(columns, names=names)
+        yield own.filter(pc.invert(empty)) if pc.any(empty).as_py() else own
+
+
+def _varies(kind: DataType) -> bool:
+    """Whether values of a type may be of any size."""
+    if isinstance(kind, StructType):
+        return any(_varies(one.dataType) for one in kind.fields)
+    return isinstance(kind, StringType | BinaryType | ArrayType | MapType)
+
+
+def _size(value: Column, kind: DataType) -> Column:
+    """About how many bytes a value has, 0 of a null one; what is fixed in it does not count outside of lists and maps."""
+    if isinstance(kind, StructType):
+        parts = [_size(value[one.name], one.dataType) for one in kind.fields if _varies(one.dataType)]
+        return reduce(add, parts)
+    if isinstance(kind, ArrayType):
+        return _of_elements(value, kind.elementType)
+    if isinstance(kind, MapType):
+        return _of_elements(F.map_keys(value), kind.keyType) + _of_elements(F.map_values(value), kind.valueType)
+    return F.coalesce(F.octet_length(value), F.lit(0)).cast("bigint")
+
+
+def _of_elements(value: Column, kind: DataType) -> Column:
+    """The same of a list's elements. Without functions of one element where that is possible: Spark interprets those."""
+    if isinstance(kind, StructType):
+        return reduce(add, [_of_elements(value[one.name], one.dataType) for one in kind.fields])
+    if isinstance(kind, StringType | BinaryType):
+        return _size(F.concat_ws("", value.cast("array<string>")), StringType()) + _of_elements(value, IntegerType())
+    if _varies(kind):
+        total = F.aggregate(value, F.lit(0).cast("bigint"), lambda sum_, one: sum_ + _size(one, kind))
+        return F.coalesce(total, F.lit(0))
+    return F.coalesce(F.size(value), F.lit(0)).cast("bigint") * _FIXED
+
+
+__all__ = ["BYTES_A_ROW", "EMPTY", "arrived", "weighed"]

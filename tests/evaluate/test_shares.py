@@ -1,0 +1,56 @@
+"""Many rows of a windowed join: by task where every key lies at home, by key where one does not, and the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+from tests.evaluate.test_few import MANY, cycle, windowed
+from tests.operators import plans
+from tests.operators.rows import frame
+
+from lakestreams.evaluate import walk
+from lakestreams.operators.records import COORDINATES
+from lakestreams.partitioning.kafka_default import partition_of
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PARTITIONS = {"l": 3, "r": 3}
+LETTERS = "abcdefgh"
+
+
+def placed(rows: DataFrame, moved: str) -> DataFrame:
+    """Rows whose partitions are their keys' homes, but for one key that lies in the next one, on one side."""
+    home = F.coalesce(partition_of(rows, "k", 3), F.lit(0)) + F.when(F.col("k")["k"] == moved, 1).otherwise(0)
+    order = F.col("o").withField("partition", (home % 3).cast("int")).withField("offset", F.col("ts"))
+    rows = rows.withColumn("o", order.withField("stream_time_ms", F.col("ts")))
+    return rows.withColumn("contributors", F.array(F.struct(*(F.col("o")[name].alias(name) for name in COORDINATES))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "moved"), [("outer", ""), ("outer", "c"), ("inner", ""), ("inner", "c")])
+def test_keys_at_home_are_joined_by_task(spark: SparkSession, tmp_path: Path, how: str, moved: str) -> None:
+    left = [(key, "x", 10 + place, 1) for place, key in enumerate(LETTERS)]
+    right = [(key, "y", 12 + place, 1) for place, key in enumerate(LETTERS[1:])] + [(None, "z", 90, 1)]
+    with small(spark):
+        given = {
+            "l": placed(frame(spark, "l", left, side=1), ""),
+            "r": placed(frame(spark, "r", right, side=1), moved),
+        }
+        stored = {name: plans.stored(rows, tmp_path / name) for name, rows in given.items()}
+        topology = windowed(how)
+        few = replace(cycle(topology, stored, 1), partitions=PARTITIONS)
+        many = replace(few, counts=dict.fromkeys(given, MANY))
+        wanted, found = (walk.run(topology, one).outputs["silver.out"] for one in (few, many))
+        rows = sorted(map(str, wanted.collect()))
+        assert len(rows) >= 6
+        assert sorted(map(str, found.collect())) == rows
+    workers = plans.plan_of(found, python=True).count("MapInArrow")
+    by_key = "xxhash64" in plans.plan_of(found, python=True)
+    assert by_key == bool(moved)
+    assert (workers > 1) == (by_key and how == "outer"), "what waits goes by task, in a second step"
