@@ -19,7 +19,7 @@ from tests.operators.plans import SETTINGS, cost
 from tests.operators.plans import settings as session
 
 from lakestreams import EventTime, Json, Text
-from lakestreams.engine.ingest.bronze_rows import ANY_ORDER, AS_READ, bronze_rows, bronze_schema, tasks_of
+from lakestreams.engine.ingest.bronze_rows import as_read, bronze_rows, bronze_schema, in_any_order, placing
 from lakestreams.engine.ledger.plans import Position
 from lakestreams.engine.runtime.tuning import FEW
 from lakestreams.topology.endpoints import Source
@@ -193,9 +193,8 @@ def test_what_moves_stream_time_and_what_does_not(spark: SparkSession) -> None:
 def test_partitions_are_read_where_they_lie_or_in_fewer_tasks_with_the_same_rows(spark: SparkSession) -> None:
     records = [Sent(partition, offset, 5, 40 - offset, "") for partition in range(4) for offset in range(6)]
     news = batch(spark, records).localCheckpoint()
-    spread = tasks_of(dict.fromkeys(range(4), 3 * FEW // 4), "4")
-    assert spread.count == 3
-    ways = ANY_ORDER, spread, AS_READ
+    spread = placing(dict.fromkeys(range(4), 3 * FEW // 4), "4")
+    ways = in_any_order, spread, as_read
     rows = [bronze_rows(news, SOURCE, {1: Position(2, 99)}, 3, NOW, one) for one in ways]
     for one, costs in zip(rows, ({"Exchange": 1, "Sort": 1}, {"Exchange": 1, "Sort": 1}, {}), strict=True):
         assert one.columns == rows[0].columns
@@ -209,7 +208,7 @@ def test_offsets_that_do_not_ascend_end_the_statement(spark: SparkSession) -> No
     """It would be a fault of ours: a clock that goes on from such rows is wrong."""
     news = batch(spark, [Sent(0, offset, 5, 4) for offset in (1, 0)]).coalesce(1)
     with pytest.raises(Exception, match="offsets of partition 0 do not ascend"):
-        bronze_rows(news, SOURCE, {}, 3, NOW, AS_READ).collect()
+        bronze_rows(news, SOURCE, {}, 3, NOW, as_read).collect()
 
 
 def test_code_is_the_same_whatever_the_numbers_of_a_batch(spark: SparkSession) -> None:
@@ -236,7 +235,7 @@ def test_code_is_the_same_whatever_the_numbers_of_a_batch(spark: SparkSession) -
     ],
 )
 def test_partitions_with_many_records_are_read_where_they_lie(news: dict[int, int], shuffles: str | None) -> None:
-    assert tasks_of(news, shuffles) == AS_READ
+    assert placing(news, shuffles) is as_read
 
 
 @pytest.mark.parametrize(
@@ -250,8 +249,8 @@ def test_partitions_with_many_records_are_read_where_they_lie(news: dict[int, in
 )
 def test_others_are_brought_to_fewer_tasks(news: dict[int, int], shuffles: str, count: int) -> None:
     """Each task writes a file."""
-    tasks = tasks_of(news, shuffles)
-    assert tasks.count == count == len(set((tasks.lanes or {}).values()))
+    numbers, tasks = placing(news, shuffles).args  # type: ignore[attr-defined]
+    assert tasks == count == len(set(numbers.values()))
 
 
 def test_a_row_has_the_columns_of_its_table(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""What a worker makes of raw records, without Spark: beside the fold of each partition, and beside what SQL does for tables."""
+"""What a worker makes of raw records, without Spark: beside the fold of each partition."""
 
 from __future__ import annotations
 

@@ -71,6 +71,11 @@ def evenly(task: Column, tasks: int) -> Column:
     return F.when(task < tasks, F.get(numbers, task)).otherwise(-task)
 
 
+def spread_over(tasks: int) -> int:
+    """Over how many of Spark's tasks `evenly` puts each of so many in one of its own."""
+    return 1 << (tasks - 1).bit_length() if 1 < tasks <= _FEW else tasks
+
+
 @lru_cache
 def _apart(count: int) -> tuple[int, ...]:
     """Numbers whose hashes are 0, 1, 2 and so on, modulo the next power of two."""
@@ -103,4 +108,4 @@ def hashed(number: int) -> int:
     return state - (1 << 32) if state >= 1 << 31 else state
 
 
-__all__ = ["evenly", "hashed", "lanes"]
+__all__ = ["evenly", "hashed", "lanes", "spread_over"]

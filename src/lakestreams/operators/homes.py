@@ -9,7 +9,8 @@ heartbeats that go to every partition: they are looked for in all tasks.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.operators.arrays import ints, there
 from lakestreams.operators.records import KEY, TASK
 from lakestreams.operators.weights import arrived, weighed
+from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
 
 _KINDS: Final = ("string", "binary", "bigint", "int")
 _SEED, _M = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)
-_FEW: Final = 1_000  # keys of one of Spark's tasks that are looked for in all tasks
-_LONGEST: Final = 1024  # bytes of a key that is looked at: each word of the longest one is a step
+ROWS_OF_A_TASK: Final = 1_500_000
+"""In one worker; with values of 50 bytes it then holds about 1 GB."""
+_LOOKED_FOR: Final = 1_000  # keys that may be elsewhere
+_LONGEST: Final = 256  # bytes of a key: each word of the longest one is a step, and some keys are collected
 
 
 def share_tasks(rows: DataFrame, tasks: int) -> bool:
-    """Whether equal keys surely lie in one task.
+    """Whether equal keys surely lie in one task, and each task's rows in a worker.
 
     Args:
         rows: a records frame with `task`; rows without a key do not count.
@@ -43,52 +47,66 @@ def share_tasks(rows: DataFrame, tasks: int) -> bool:
     fields = rows.schema[KEY].dataType.fields  # type: ignore[attr-defined]
     if len(fields) != 1 or fields[0].dataType.simpleString() not in _KINDS:
         return False
-    keyed = rows.select(F.col(KEY)[fields[0].name].alias(KEY), TASK).where(F.col(KEY).isNotNull())
-    kind = fields[0].dataType.simpleString()
-    found = weighed(keyed).mapInArrow(partial(_elsewhere, tasks), f"law string, {KEY} {kind}").collect()
+    kind = f"{KEY} struct<{quoted(fields[0].name)}: {fields[0].dataType.simpleString()}>"
+    told = weighed(rows.select(KEY, TASK)).mapInArrow(
+        partial(_told, tasks), f"law string, {kind}, task int, rows bigint"
+    )
+    found = told.collect()
+    counts: Counter[int] = Counter()
+    for one in found:
+        counts[one["task"]] += one["rows"] or 0
+    if max(counts.values(), default=0) > ROWS_OF_A_TASK:
+        return False
     for law in _LAWS:
-        elsewhere = {one[KEY] for one in found if one["law"] == law}
-        if None not in elsewhere:
-            return not elsewhere or not _in_two_tasks(keyed, elsewhere)
+        elsewhere = [one[KEY] for one in found if one["law"] == law]
+        if None not in elsewhere and len(elsewhere) <= _LOOKED_FOR:
+            return not elsewhere or not _in_two_tasks(rows.select(KEY, TASK), elsewhere)
     return False
 
 
-def _in_two_tasks(keyed: DataFrame, chosen: Collection[Any]) -> bool:
+def _in_two_tasks(rows: DataFrame, keys: Sequence[Any]) -> bool:
     """Whether one of these keys lies in several tasks."""
-    spark = keyed.sparkSession
-    few = spark.createDataFrame([(key,) for key in chosen], keyed.select(KEY).schema)
-    placed = keyed.join(F.broadcast(few), KEY).groupBy(KEY).agg(F.min(TASK).alias("first"), F.max(TASK).alias("last"))
+    few = rows.sparkSession.createDataFrame([(key,) for key in keys], rows.select(KEY).schema).distinct()
+    placed = rows.join(F.broadcast(few), KEY).groupBy(KEY).agg(F.min(TASK).alias("first"), F.max(TASK).alias("last"))
     return bool(placed.where(F.col("first") < F.col("last")).limit(1).collect())
 
 
-def _elsewhere(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
-    """By each law the keys of one of Spark's tasks that it has elsewhere; null where these are not few."""
-    seen: dict[str, set[Any]] = {name: set() for name in _LAWS}
+def _told(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
+    """Of one of Spark's tasks: the rows of each task; and by each law the keys that it has elsewhere, null for too many."""
+    elsewhere: dict[str, set[Any] | None] = {name: set() for name in _LAWS}
+    counts: Counter[int] = Counter()
+    kind = None
     for batch in arrived(batches):
         keys, task = batch.column(KEY), ints(batch.column(TASK), null=-1)
         kind = keys.type
-        for name in [one for one in _LAWS if None not in seen[one]]:
-            other = np.flatnonzero(_LAWS[name](keys, tasks) != task)
-            if len(other) <= _FEW:
-                seen[name].update(keys.take(pa.array(other)).to_pylist())
-            if max(len(other), len(seen[name])) > _FEW:
-                seen[name] = {None}
-    found = [(name, key) for name, own in seen.items() for key in own]
-    if found:
-        names, others = zip(*found, strict=True)
-        yield pa.RecordBatch.from_pydict({"law": names, KEY: pa.array(others, kind)})
+        counts.update(dict(zip(*(one.tolist() for one in np.unique(task, return_counts=True)), strict=True)))
+        own, here = keys.filter(keys.is_valid()).flatten()[0], task[there(keys)]
+        looked_at = not own.null_count and (pc.max(_sizes(own)).as_py() or 0) <= _LONGEST
+        for name, seen in elsewhere.items():
+            if seen is None:
+                continue
+            other = np.flatnonzero(_LAWS[name](own, tasks) != here) if looked_at else ()
+            if looked_at and len(other) <= _LOOKED_FOR:
+                seen.update(own.take(pa.array(other)).to_pylist())
+            if not looked_at or max(len(other), len(seen)) > _LOOKED_FOR:
+                elsewhere[name] = None
+    field = kind.field(0).name if kind is not None else ""
+    made: list[tuple[Any, ...]] = [(name, None, None, None) for name, seen in elsewhere.items() if seen is None]
+    made += [(name, {field: key}, None, None) for name, seen in elsewhere.items() for key in seen or ()]
+    made += [(None, None, task, rows) for task, rows in counts.items()]
+    if made:
+        schema = pa.schema([("law", pa.string()), (KEY, kind), ("task", pa.int32()), ("rows", pa.int64())])
+        yield pa.RecordBatch.from_pylist([dict(zip(schema.names, one, strict=True)) for one in made], schema)
 
 
 def homes(keys: Any, tasks: int) -> Ints:
-    """The partition of each key, of so many, by Kafka's default; -1 of one too long to look at.
+    """The partition of each key, of so many, by Kafka's default.
 
     Args:
         keys: an array of texts, bytes or whole numbers; null: no bytes.
     """
-    data, starts, sizes = _bytes(keys)
-    short = sizes <= _LONGEST
-    found = (murmur2(data, starts, np.where(short, sizes, 0)) & np.uint32(0x7FFFFFFF)).astype(np.int64) % tasks
-    return np.where(short, found, -1)
+    found: Ints = (murmur2(*_bytes(keys)) & np.uint32(0x7FFFFFFF)).astype(np.int64) % tasks
+    return found
 
 
 def _by_crc32(keys: Any, tasks: int) -> Ints:
@@ -96,6 +114,10 @@ def _by_crc32(keys: Any, tasks: int) -> Ints:
     whole = data.tobytes()
     pairs = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
     return np.array([zlib.crc32(whole[start:end]) % tasks for start, end in pairs], np.int64)
+
+
+def _sizes(keys: Any) -> Any:
+    return pa.array([8]) if pa.types.is_integer(keys.type) else pc.binary_length(keys)
 
 
 def _bytes(keys: Any) -> tuple[Any, Ints, Ints]:

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ingest import batch_metrics
 from lakestreams.engine.ingest.batch_metrics import Weight
 from lakestreams.engine.ingest.batch_size import Pace, Resized
-from lakestreams.engine.ingest.bronze_rows import AS_READ, bronze_rows, tasks_of
+from lakestreams.engine.ingest.bronze_rows import as_read, bronze_rows, placing
 from lakestreams.engine.ingest.checkpoint import read_offsets
 from lakestreams.engine.ingest.hand_over import HandOver
 from lakestreams.engine.ingest.idempotent_append import append_once
@@ -160,12 +160,12 @@ class _Batch:
         writer, source, seq, now = self._writer, self.sources[append.table], self._before.seq + 1, self._ingest_time_ms
         own = {partition: at for (topic, partition), at in self._before.positions.items() if topic == source.topic}
         news = {partition: end - first for partition, first, end in append.row[1]}
-        tasks = AS_READ if self._few else tasks_of(news, _get(self._spark, SHUFFLES))
+        placed = as_read if self._few else placing(news, _get(self._spark, SHUFFLES))
         raw = batch.where(F.col("topic") == source.topic)
         few = 0 < sum(news.values()) <= FEW
 
         def written(reading: Source) -> Told:
-            rows = bronze_rows(raw, reading, own, seq, now, tasks)
+            rows = bronze_rows(raw, reading, own, seq, now, placed)
             telling = batch_metrics.Telling(
                 writer.ledger, source, sorted(news) if few else None, writer.rules, seq, now
             )

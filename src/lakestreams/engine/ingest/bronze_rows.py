@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -35,35 +34,27 @@ _PROPERTIES = {
 _LANE = "_lane"
 
 
-@dataclass(frozen=True)
-class Tasks:
-    """In which of Spark's tasks a batch's records are read. A partition's are in one task, in the order of offsets.
-
-    Attributes:
-        lanes: partition to the number that is hashed in its place (see `operators/balance.py`); None: by its own.
-        count: how many tasks they are brought to; None: as many as Spark makes; 0: they stay where they are, as they do
-            where Kafka's source has read them: a task has whole partitions, in order.
-    """
-
-    lanes: Mapping[int, int] | None = None
-    count: int | None = None
-
-    def of(self, raw: DataFrame) -> DataFrame:
-        """The records, brought to their tasks."""
-        if self.count == 0:
-            return raw
-        if self.lanes is None or self.count is None:
-            return raw.repartition("partition").sortWithinPartitions("partition", "offset")
-        lane = F.coalesce(_lookup(self.lanes), F.lit(0))
-        brought = raw.withColumn(_LANE, lane).repartition(self.count, _LANE)
-        return brought.sortWithinPartitions("partition", "offset").drop(_LANE)
+Placing: TypeAlias = Callable[["DataFrame"], "DataFrame"]
+"""Brings raw records to the tasks that read them: each partition's to one of Spark's tasks, in the order of offsets."""
 
 
-ANY_ORDER: Final = Tasks()
-AS_READ: Final = Tasks(count=0)
+def as_read(raw: DataFrame) -> DataFrame:
+    """They stay where Kafka's source has read them: a task has whole partitions, in order."""
+    return raw
 
 
-def tasks_of(news: Mapping[int, int], shuffles: str | None) -> Tasks:
+def in_any_order(raw: DataFrame) -> DataFrame:
+    """Records that lie anywhere, to as many tasks as Spark makes."""
+    return raw.repartition("partition").sortWithinPartitions("partition", "offset")
+
+
+def _to_tasks(numbers: Mapping[int, int], count: int, raw: DataFrame) -> DataFrame:
+    """To so many tasks, by the hash of the number that each partition has (see `operators/balance.py`)."""
+    brought = raw.withColumn(_LANE, F.coalesce(_lookup(numbers), F.lit(0))).repartition(count, _LANE)
+    return brought.sortWithinPartitions("partition", "offset").drop(_LANE)
+
+
+def placing(news: Mapping[int, int], shuffles: str | None) -> Placing:
     """Where records are read that Kafka's source gives, which has a task for each partition.
 
     They stay there, unless fewer tasks are enough for so few records, or the session has fewer: each writes a file.
@@ -72,10 +63,10 @@ def tasks_of(news: Mapping[int, int], shuffles: str | None) -> Tasks:
         news: partition to how many records it has; empty where that is unknown.
         shuffles: how many tasks the session has behind an exchange.
     """
-    if shuffles is None or not shuffles.isdecimal():
-        return AS_READ
+    if not news or shuffles is None or not shuffles.isdecimal():
+        return as_read
     tasks = min(int(shuffles), len(news), -(-sum(news.values()) // FEW))
-    return AS_READ if tasks == len(news) else Tasks(lanes(news, tasks), tasks)
+    return as_read if tasks == len(news) else partial(_to_tasks, lanes(news, tasks), tasks)
 
 
 def bronze_schema(spark: SparkSession, source: Source) -> StructType:
@@ -105,7 +96,7 @@ def bronze_rows(
     positions: Mapping[int, Position],
     seq: int,
     ingest_time_ms: int,
-    tasks: Tasks = ANY_ORDER,
+    placed: Placing = in_any_order,
 ) -> DataFrame:
     """Bronze rows of one topic's part of a batch.
 
@@ -115,7 +106,7 @@ def bronze_rows(
         positions: per partition where bronze stands; rows below it are dropped, stream time goes on from it.
         seq: the batch's sequence number.
         ingest_time_ms: one reading of the clock for the whole batch; recorded, since `max_future` is judged by it.
-        tasks: where the records are, and where they are read.
+        placed: brings them to the tasks that read them.
 
     Returns:
         The columns of `bronze_schema`. A record that cannot be read, has no usable time or lies too far in the future
@@ -135,7 +126,7 @@ def bronze_rows(
     known = {partition: position.offset for partition, position in positions.items() if position.offset > 0}
     if known:
         raw = raw.where(F.col("offset") >= F.coalesce(_lookup(known), F.lit(0)))
-    return read_rows(raw, source, positions, seq, ingest_time_ms, tasks)
+    return read_rows(raw, source, positions, seq, ingest_time_ms, placed)
 
 
 def read_rows(
@@ -144,17 +135,17 @@ def read_rows(
     positions: Mapping[int, Position],
     seq: int,
     ingest_time_ms: int,
-    tasks: Tasks = ANY_ORDER,
+    placed: Placing = in_any_order,
 ) -> DataFrame:
     """Bronze rows of raw records, in the order of their offsets: read by the source's formats, and judged.
 
     Args:
         raw: the raw columns of `bronze_schema`, up to `timestamp_type`.
-        source, positions, seq, ingest_time_ms, tasks: as for `bronze_rows`.
+        source, positions, seq, ingest_time_ms, placed: as for `bronze_rows`.
     """
     clocks = {partition: position.stream_time_ms for partition, position in positions.items()}
     judged = partial(Reading.of(source).judged, clocks, seq, ingest_time_ms)
-    return weighed(tasks.of(raw)).mapInArrow(judged, bronze_columns(source))
+    return weighed(placed(raw)).mapInArrow(judged, bronze_columns(source))
 
 
 def typed_rows(raw: DataFrame, source: Source) -> DataFrame:

@@ -115,7 +115,8 @@ class _Clocks:
         for start, end in itertools.pairwise([0, *cuts.tolist(), len(moves)] if len(moves) else []):
             partition, own = int(partitions[start]), offsets[start:end]
             if own[0] <= self._offsets.get(partition, -1) or (np.diff(own) <= 0).any():
-                msg = f"the offsets of partition {partition} do not ascend in a task of Spark's"
+                last = self._offsets.get(partition)
+                msg = f"the offsets of partition {partition} do not ascend in a task of Spark's: {own[0]} to {own[-1]}, behind {last}"
                 raise OutOfOrder(msg)
             ran = np.maximum.accumulate(moves[start:end])
             found[start:end] = np.maximum(ran, self._clocks.get(partition, NO_TIME))
@@ -169,8 +170,10 @@ def _errors(reading: Reading, batch: Any, latest: int) -> Any:
     key, value, times = (batch.column(name) for name in ("key_error", "value_error", "event_time_ms"))
     field = reading.event_time.field
     own = "the record's timestamp" if field is None else f"field {field!r}"
-    ahead = f" is more than {reading.max_future_ms} ms after ingest"
     late = pc.fill_null(pc.greater(times, latest), False)
+    if not (key.null_count < len(key) or value.null_count < len(value) or times.null_count or pc.any(late).as_py()):
+        return pa.nulls(len(times), _ERROR)
+    ahead = f" is more than {reading.max_future_ms} ms after ingest"
     found = (
         (MALFORMED_KEY, key.is_valid(), key),
         (MALFORMED_VALUE, value.is_valid(), value),
@@ -179,8 +182,6 @@ def _errors(reading: Reading, batch: Any, latest: int) -> Any:
     )
     holds = pa.StructArray.from_arrays([there for _, there, _ in found], names=[code for code, _, _ in found])
     codes = pc.case_when(holds, *(code for code, _, _ in found))
-    if codes.null_count == len(codes):
-        return pa.nulls(len(codes), _ERROR)
     messages = pc.case_when(holds, *(message for _, _, message in found))
     return pa.StructArray.from_arrays([codes, messages], fields=list(_ERROR), mask=codes.is_null())
 

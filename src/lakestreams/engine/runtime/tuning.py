@@ -33,7 +33,7 @@ rows."""
 
 ZONE: Final = "spark.sql.session.timeZone"
 ARROW: Final[dict[str, str]] = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),  # none: to look costs more than all else
 }
 """Batches of so many rows go to Python workers, whatever they weigh: large ones count as several (`operators/weights`)."""

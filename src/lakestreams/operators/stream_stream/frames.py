@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from lakestreams.operators.balance import evenly
+from lakestreams.operators.balance import evenly, spread_over
 from lakestreams.operators.clocks import BEHIND, CARRIED, REACHED, with_clocks
 from lakestreams.operators.records import (
     CONTRIBUTORS,
@@ -107,8 +107,8 @@ def execute(
         found = _by_key(_known(both), join, options, shares)
     else:
         given = _given(arms(left, right, join), join)
-        by, count = (evenly(F.col(TASK), join.realm), join.realm) if shares > 1 else (None, 1)
-        found = in_workers(given, partial(worker.joined, options), _results(given.schema), by, count)
+        by = (evenly(F.col(TASK), join.realm), spread_over(join.realm)) if shares > 1 else ()
+        found = in_workers(given, partial(worker.joined, options), _results(given.schema), *by)
     if join.plural or join.overlap != "none":
         # one input row after the other, what its time closes before its own
         found = renumber(found, F.col(TURN), F.col(PLACE))
@@ -260,7 +260,13 @@ def _by_key(both: DataFrame, join: Windowed, options: Options, shares: int) -> D
     }
     together = waiting.unionByName(_given(steps, join).withColumns(nothing))
     return found.unionByName(
-        in_workers(together, partial(worker.let_out, options), results, evenly(F.col(TASK), join.realm), join.realm)
+        in_workers(
+            together,
+            partial(worker.let_out, options),
+            results,
+            evenly(F.col(TASK), join.realm),
+            spread_over(join.realm),
+        )
     )
 
 
