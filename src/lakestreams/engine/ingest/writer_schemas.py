@@ -40,6 +40,7 @@ class WriterSchemas:
 
     def __init__(self, registry: RegistryOptions | None = None) -> None:
         self._registry = registry
+        self._client: Registry | None = None  # one for the whole run: where no answer came once, nothing more is asked
         self._known: dict[int, Written] | None = None
         self._lock = threading.Lock()
 
@@ -104,7 +105,9 @@ class WriterSchemas:
         if self._registry is None:
             msg = f"records name schema {number}, and no registry is declared where it could be asked for"
             raise SchemaMissing(msg, hint="registry: {url: ...} in conf/sources.yml")
-        found = Registry(self._registry).by_id(number)
+        with self._lock:
+            self._client = self._client or Registry(self._registry)
+        found = self._client.by_id(number)
         return None if found is None else Written(found.kind, (*found.references, found.text))
 
 

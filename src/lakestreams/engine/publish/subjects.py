@@ -26,23 +26,24 @@ def prefixes(topology: Topology, registry: RegistryOptions | None) -> dict[str, 
         RegistryUnreachable: if the registry does not answer.
     """
     found: dict[str, dict[str, bytes]] = {}
+    client = None if registry is None else Registry(registry)
     for sink in topology.kafka_sinks:
         for side in SIDES:
             how = getattr(sink, side)
             if isinstance(how, RegistryFormat):
-                number = _id_of(sink, side, how, registry)
+                number = _id_of(sink, side, how, client)
                 found.setdefault(sink.name, {})[side] = b"\0" + number.to_bytes(4, "big")
     return found
 
 
-def _id_of(sink: KafkaSink, side: str, how: RegistryFormat, registry: RegistryOptions | None) -> int:
+def _id_of(sink: KafkaSink, side: str, how: RegistryFormat, client: Registry | None) -> int:
     where = NodePlace("to_kafka", sink.name)
     subject = how.subject or f"{sink.name}-{side}"
-    if registry is None:
+    if client is None:
         msg = f"{side}: subject {subject} has the schema's id, and no registry is declared"
         raise SchemaMissing(msg, hint="registry: {url: ...} in conf/sources.yml", where=where)
     own = how.registered
-    client, schema = Registry(registry), Schema(own.texts[-1], own.kind)
+    schema = Schema(own.texts[-1], own.kind)
     known = client.id_of(subject, schema)
     if known is not None:
         return known
