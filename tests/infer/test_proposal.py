@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -158,38 +157,10 @@ def test_a_few_broken_records_hide_nothing() -> None:
     assert columns(found) == {"id": "bigint", "name": "string"}
 
 
-PREFIX = b"\0\0\0\0\7"
-
-
-@dataclass(frozen=True)
-class Registry:
-    """One that knows one schema."""
-
-    word: str | None
-    version: int | None = 3
-
-    def kind(self, number: int) -> str | None:
-        return self.word if number == 7 else None
-
-    def newest(self, subject: str) -> int | None:
-        return self.version if subject == "shop.orders-value" else None
-
-
-def test_behind_a_registry() -> None:
-    avro = [PREFIX + b"\2\4ab"] * 6
-    found = of(avro, schemas=Registry("AVRO"))
-    assert found.value.declared == {"registry_avro": "schemas/shop.orders-value.v3.avsc"}
-    assert any("lakestreams registry pull shop.orders-value" in one for one in found.notes)
-    assert declared(found).value.chosen == "registry_avro"
-    assert of(avro, schemas=Registry("PROTOBUF")).value.format == "registry_protobuf"
-    other = of(avro, schemas=Registry("JSON", None))
-    assert other.value.declared == {"json_schema": "schemas/shop.orders-value.json"}
-    assert any("has no subject shop.orders-value" in one for one in other.notes)
-    unknown = of(avro, schemas=Registry(None))
-    assert (unknown.value.format, unknown.is_whole) == ("", False)
-    alone = of(avro)
+def test_behind_a_prefix_without_a_registry() -> None:
+    alone = of([b"\0\0\0\0\7\2\4ab"] * 6)
     assert any("name the registry in the sources' file" in one for one in alone.notes)
-    text = of([PREFIX + b'{"id": 5}'] * 6)
+    text = of([b'\0\0\0\0\7{"id": 5}'] * 6)
     assert text.value.declared == {"registry_json": "id bigint"}
 
 

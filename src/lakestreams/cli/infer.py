@@ -17,11 +17,13 @@ from lakestreams.config.kafka import load_kafka
 from lakestreams.config.load import read
 from lakestreams.config.registry import AS_WRITTEN, load_registry
 from lakestreams.errors import InvalidOption, LakestreamsError, SchemaMissing
+from lakestreams.formats.writers import RegistryFormat, told_to
+from lakestreams.infer.found import Side
 from lakestreams.infer.proposal import Proposal, propose
-from lakestreams.infer.sides import OF_REGISTRY, Schemas, Side
+from lakestreams.infer.registered import OF_REGISTRY, Schemas
 from lakestreams.kafka.options import KafkaOptions
 from lakestreams.kafka.sample import newest
-from lakestreams.registry.client import Registry
+from lakestreams.registry.client import Registered, Registry, Schema
 from lakestreams.run import failure
 
 _MISFITS: Final = 5  # reasons that are shown of each side
@@ -73,23 +75,24 @@ class _Schemas:
 
     registry: Registry
 
-    def kind(self, number: int) -> str | None:
-        found = self.registry.by_id(number)
-        return None if found is None else found.kind
+    def by_id(self, number: int) -> Schema | None:
+        return self.registry.by_id(number)
 
-    def newest(self, subject: str) -> int | None:
+    def newest(self, subject: str) -> Registered | None:
         try:
-            return self.registry.version(subject).version
+            return self.registry.version(subject)
         except SchemaMissing:
             return None
 
 
 def _misfits(name: str, side: Side, records: Sequence[bytes | None]) -> Iterator[Misfit]:
     """What the proposed format says of the sample; one whose schema is still to be pulled says nothing."""
-    if not side.format or side.format in OF_REGISTRY.values():
+    if not side.format or (side.format in OF_REGISTRY.values() and not side.columns):
         return
     try:
-        how = FormatSpec.model_validate(side.declared).build()
+        how: Any = FormatSpec.model_validate(side.declared).build()
+        if isinstance(how, RegistryFormat):
+            how = told_to(how, side.written, strict=False)
     except (LakestreamsError, ValueError) as error:
         yield Misfit(name, len(records), f"it cannot be declared: {error}")
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -246,6 +246,22 @@ def _names(texts: Texts) -> tuple[tuple[tuple[int, ...], str], ...] | str:
         return error.message
 
 
+def places_of(raw: Sequence[bytes], names: Mapping[int, Names]) -> Iterator[str | None]:
+    """The message that each record says it is; None where it says none.
+
+    Args:
+        raw: records with a registry's prefix.
+        names: the messages of writers' schemas, by their ids.
+    """
+    for one in raw:
+        try:
+            path, _ = _indexes(one[PREFIX:])
+        except Bad:
+            yield None
+        else:
+            yield names.get(int.from_bytes(one[1:PREFIX], "big"), {}).get(path)
+
+
 def _placed(body: bytes, number: int, names: Names | str, declared: Message) -> int:
     """Where the record begins, behind the place of its message, which must have the declared name."""
     if isinstance(names, str):
@@ -323,4 +339,4 @@ def encoder(message: Message, prefix: bytes) -> Callable[[Any], bytes]:
     return lambda row: prefix + write(row)
 
 
-__all__ = ["Protobuf", "ProtobufFormat", "RegistryProtobuf"]
+__all__ = ["Protobuf", "ProtobufFormat", "RegistryProtobuf", "places_of"]
