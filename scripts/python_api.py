@@ -49,6 +49,7 @@ FORMATS: Final = (
     lakestreams.JsonSchema,
     lakestreams.Avro,
     lakestreams.RegistryAvro,
+    lakestreams.GlueAvro,
     lakestreams.Protobuf,
     lakestreams.RegistryProtobuf,
     lakestreams.ConnectJson,

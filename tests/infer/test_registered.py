@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -186,3 +187,13 @@ def test_a_prefix_of_schemas_that_the_registry_does_not_know() -> None:
     unknown = of([framed(b"\2", 7)] * 6, Registry({}))
     assert (unknown.value.format, unknown.is_whole) == ("", False)
     assert any("schemas that the registry does not know: 7" in one for one in unknown.notes)
+
+
+def test_the_page_shows_what_is_proposed() -> None:
+    time = {"type": "long", "logicalType": "timestamp-millis"}
+    paid = {"type": "record", "name": "Paid", "fields": [{"name": "id", "type": "long"}, {"name": "at", "type": time}]}
+    raw = [framed(avro(paid, {"id": place, "at": MOMENT}), 7) for place in range(3)]
+    records = [Record(b"a%d" % place, one) for place, one in enumerate(raw)]
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    shown = page.partition("\nBehind a prefix it asks the registry")[2].partition("```text\n")[2].partition("```")[0]
+    assert propose("paid", records, Registry({7: Schema(json.dumps(paid))})).lines == shown.rstrip().split("\n")

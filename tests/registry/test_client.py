@@ -7,6 +7,7 @@ import contextlib
 import pickle
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Self
 
@@ -165,6 +166,29 @@ def test_a_registry_that_never_ends_an_answer_is_waited_for_once(drip: bytes) ->
         with pytest.raises(RegistryUnreachable, match="not asked"):
             registry.register("s", Schema(LONG))
         assert mute.connections == 3
+
+
+def test_questions_of_other_threads_end_with_the_first_one_that_had_no_answer() -> None:
+    with Mute() as mute:
+        registry = Registry(RegistryOptions(mute.url, {"request.timeout.ms": "200", "max.retries": "3"}))
+        said: list[str] = []
+
+        def ask(number: int) -> None:
+            with pytest.raises(RegistryUnreachable) as told:
+                registry.by_id(number)
+            said.append(str(told.value))
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+        threads[0].start()
+        while mute.connections < 2:  # the first one is at its second try
+            time.sleep(0.01)
+        for one in threads[1:]:
+            one.start()
+        for one in threads:
+            one.join()
+        assert sum("(4 tries)" in one for one in said) == 1
+        assert sum("not asked" in one for one in said) == 2
+        assert mute.connections < 3 * 4
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"

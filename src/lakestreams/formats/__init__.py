@@ -1,6 +1,7 @@
 """Turns raw key and value bytes into typed columns: a small protocol and its formats."""
 
 from lakestreams.formats.avro.formats import Avro, RegistryAvro
+from lakestreams.formats.avro.glue import GlueAvro
 from lakestreams.formats.base import Field, Format, WritableFormat
 from lakestreams.formats.binary import Long, Text
 from lakestreams.formats.connect import ConnectJson, DebeziumJson
@@ -18,6 +19,7 @@ __all__ = [
     "EventTime",
     "Field",
     "Format",
+    "GlueAvro",
     "Int",
     "Json",
     "JsonScalar",

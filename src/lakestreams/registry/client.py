@@ -59,8 +59,8 @@ class Registry:
     """One schema registry. Safe to use from several threads; keeps no answer.
 
     A question takes `max.retries` + 1 tries of `request.timeout.ms` at most, and the waits between them. If no answer came,
-    this object asks nothing more: a run has one, and ends. So a registry that is gone is waited for once, however many
-    schemas are missing.
+    this object asks nothing more, in no thread: a run has one, and ends. So a registry that is gone is waited for once,
+    however many schemas are missing.
 
     Raises:
         RegistryUnreachable: by each question, if no answer came, however often it was put; and by each one after that.
@@ -137,15 +137,14 @@ class Registry:
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """The answer; None if what was asked for is not there."""
-        if self._gone:
-            raise RegistryUnreachable(
-                f"{self._base}: {method} {path}: not asked, since no answer came before: {self._gone}"
-            )
         tries, within = 1 + self._options.number(RETRIES), self._options.number(TIMEOUT) / 1000
         said = ""
         for number in range(tries):
             if number:
                 time.sleep(min(_WAIT_S * 2 ** (number - 1), _MOST_WAIT_S))
+            if self._gone:  # another question has found out, before this one or while it waited
+                msg = f"{self._base}: {method} {path}: not asked, since no answer came before: {self._gone}"
+                raise RegistryUnreachable(msg)
             try:
                 return self._once(method, path, body, within)
             except _Failed as error:
