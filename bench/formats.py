@@ -123,7 +123,7 @@ def rows(count: int, seed: int = 7) -> list[dict[str, Any]]:
             "city": chance.choice(cities),
             "amount": chance.randrange(1, 10_000_000),
             "share": chance.random(),
-            "paid": chance.random() < 0.5,  # noqa: PLR2004 - a coin
+            "paid": chance.random() < 0.5,
             "quantity": chance.randrange(1, 100),
             "note": None if place % 5 == 0 else f"note {place} of a customer",
             "tags": [f"tag{chance.randrange(20)}" for _ in range(chance.randrange(4))],

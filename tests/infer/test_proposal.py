@@ -164,6 +164,13 @@ def test_behind_a_prefix_without_a_registry() -> None:
     assert text.value.declared == {"registry_json": "id bigint"}
 
 
+def test_behind_the_header_of_glue() -> None:
+    version = bytes.fromhex("b7b4a7f09c964e4aa687fb5de9ef0c61")
+    found = of([b"\3\0" + version + b"\x0a", b"\3\5" + version + b"x\x9c"] * 3)
+    assert not found.is_whole
+    assert any("by schema versions b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c61: glue_avro" in one for one in found.notes)
+
+
 def test_what_fits_nothing_is_said() -> None:
     found = of([bytes([200, 201, place, 255, place]) for place in range(6)])
     assert not found.is_whole

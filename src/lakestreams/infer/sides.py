@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from lakestreams.formats.avro.glue import version_of
 from lakestreams.infer.found import Side
 from lakestreams.infer.objects import is_most, json_side
 from lakestreams.infer.registered import Schemas, framed
 
+_SHOWN: Final = 5
 _SIZES: Final = {4: "int", 8: "long", 16: "uuid"}
 
 
@@ -25,7 +27,7 @@ def side(records: Sequence[bytes | None], name: str, schemas: Schemas | None, su
     raw = [one for one in records if one is not None]
     if not raw:
         return Side("text", name, notes=("every record is null: the format is a guess",))
-    found = framed(raw, name, schemas, subject) or json_side(raw, name) or _of_bytes(raw, name)
+    found = framed(raw, name, schemas, subject) or _of_glue(raw) or json_side(raw, name) or _of_bytes(raw, name)
     if found is not None:
         return found
     sizes = Counter(map(len, raw))
@@ -33,6 +35,18 @@ def side(records: Sequence[bytes | None], name: str, schemas: Schemas | None, su
     told = f"all of {size} bytes" if count == len(raw) else f"of {min(sizes)} to {max(sizes)} bytes"
     return Side(
         "", notes=(f"neither text nor JSON, and no registry's prefix: {told}; Avro or Protobuf need their schema",)
+    )
+
+
+def _of_glue(raw: Sequence[bytes]) -> Side | None:
+    """Records behind AWS Glue's header, whose schemas only Glue has."""
+    versions = Counter(version for one in raw if (version := version_of(one)) is not None)
+    if not is_most(versions.total(), raw):
+        return None
+    told = ", ".join(sorted(str(version) for version, _ in versions.most_common(_SHOWN)))
+    return Side(
+        "",
+        notes=(f"behind AWS Glue's header, by schema versions {told}: glue_avro reads Avro by those that it is given",),
     )
 
 

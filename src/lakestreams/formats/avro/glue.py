@@ -100,6 +100,12 @@ class GlueAvro:
         return f"glue_{self._known[_IN_TESTS].describe()} of {hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:8]}"
 
 
+def version_of(raw: bytes) -> UUID | None:
+    """The schema version that a record's header names; None if it has no such header."""
+    is_headed = len(raw) >= _HEADER and raw[0] == _MARK and raw[1] in (_PLAIN, _ZLIB)
+    return UUID(bytes=raw[2:_HEADER]) if is_headed else None
+
+
 def _opened(raw: bytes | None) -> tuple[UUID | str | None, bytes | None]:
     """The version that a header names, with what stands behind it; or what is wrong with the record."""
     if raw is None:
@@ -123,4 +129,4 @@ def _opened(raw: bytes | None) -> tuple[UUID | str | None, bytes | None]:
     return version, found
 
 
-__all__ = ["GlueAvro"]
+__all__ = ["GlueAvro", "version_of"]
