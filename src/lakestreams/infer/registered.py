@@ -88,7 +88,9 @@ def framed(raw: Sequence[bytes], name: str, schemas: Schemas | None, subject: st
         number, schema = max((number, one) for number, one in known.items() if one is not None and one.kind == kind)
         file = f"schemas/{subject}.{_ENDINGS[kind]}"
         notes.append(f"the registry has no subject {subject}: read by schema {number}, the newest of them")
-    written = {number: one and Written(one.kind, (*one.references, one.text)) for number, one in known.items()}
+    written = {
+        number: None if one is None else Written(one.kind, (*one.references, one.text)) for number, one in known.items()
+    }
     try:
         found = _declared(schema, raw, name, written)
     except LakestreamsError as error:

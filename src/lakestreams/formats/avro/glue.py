@@ -70,25 +70,35 @@ class GlueAvro:
 
     def decode(self, raw: Any) -> Decoded:
         """Takes off the headers, and reads the records of each version side by side."""
+        from lakestreams.formats.decoding import put_together  # noqa: PLC0415 - declaring needs no Arrow
+
+        behind: dict[bytes | None, tuple[list[int], list[bytes]]] = {}
+        for place, one in enumerate(raw.to_pylist()):
+            places, bodies = behind.setdefault(None if one is None else one[:_HEADER], ([], []))
+            places.append(place)
+            bodies.append(b"" if one is None else one[_HEADER:])
+        parts = [(places, self._behind(head, bodies)) for head, (places, bodies) in behind.items()]
+        return put_together(parts, len(raw)) if parts else self._known[_IN_TESTS].decode(raw)
+
+    def _behind(self, head: bytes | None, bodies: list[bytes]) -> Decoded:
+        """What stands behind one header."""
         import pyarrow as pa  # noqa: PLC0415 - declaring needs no Arrow
+        import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
-        from lakestreams.formats.decoding import Decoded, put_together, struct_type  # noqa: PLC0415 - as above
+        from lakestreams.formats.decoding import Decoded, struct_type  # noqa: PLC0415 - as above
 
-        opened = [_opened(one) for one in raw.to_pylist()]
-        places: dict[UUID | str | None, list[int]] = {}
-        for place, (version, _) in enumerate(opened):
-            unknown = isinstance(version, UUID) and version not in self._known
-            said = f"schema version {version}: it is not among the declared versions" if unknown else version
-            places.setdefault(said, []).append(place)
-        parts = []
-        for said, own in places.items():
-            if isinstance(said, UUID):
-                bodies = pa.array([opened[place][1] for place in own], pa.binary())
-                parts.append((own, self._known[said].decode(bodies)))
-            else:
-                nothing = pa.nulls(len(own), struct_type(self.fields))
-                parts.append((own, Decoded(nothing, pa.array([said] * len(own), pa.string()))))
-        return put_together(parts, len(opened)) if parts else self._known[_IN_TESTS].decode(raw)
+        version = None if head is None else version_of(head)
+        how = None if version is None else self._known.get(version)
+        if head is None or how is None:
+            said = None if head is None else _refused(head, version)
+            nothing = pa.nulls(len(bodies), struct_type(self.fields))
+            return Decoded(nothing, pa.array([said] * len(bodies), pa.string()))
+        if head[1] == _PLAIN:
+            return how.decode(pa.array(bodies, pa.binary()))
+        unpacked = [_unpacked(one) for one in bodies]
+        found = how.decode(pa.array([body for body, _ in unpacked], pa.binary()))
+        torn = pa.array([said for _, said in unpacked], pa.string())
+        return Decoded(found.values, pc.coalesce(torn, found.errors))
 
     def encoded(self, value: Any) -> bytes:
         """A value as bytes, in tests: by the declared schema, as a version of zeros."""
@@ -106,27 +116,27 @@ def version_of(raw: bytes) -> UUID | None:
     return UUID(bytes=raw[2:_HEADER]) if is_headed else None
 
 
-def _opened(raw: bytes | None) -> tuple[UUID | str | None, bytes | None]:
-    """The version that a header names, with what stands behind it; or what is wrong with the record."""
-    if raw is None:
-        return None, None
-    if len(raw) < _HEADER or raw[0] != _MARK:
-        return "no header of AWS Glue (0x03, compression, sixteen bytes) before the record", None
-    version, body = UUID(bytes=raw[2:_HEADER]), raw[_HEADER:]
-    if raw[1] == _PLAIN:
-        return version, body
-    if raw[1] != _ZLIB:
-        return f"compression {raw[1]} of AWS Glue's header is not known", None
+def _refused(head: bytes, version: UUID | None) -> str:
+    """What is wrong with records of a header that nothing is declared for."""
+    if version is not None:
+        return f"schema version {version}: it is not among the declared versions"
+    if len(head) < _HEADER or head[0] != _MARK:
+        return "no header of AWS Glue (0x03, compression, sixteen bytes) before the record"
+    return f"compression {head[1]} of AWS Glue's header is not known"
+
+
+def _unpacked(body: bytes) -> tuple[bytes | None, str | None]:
+    """What zlib has compressed, or what is wrong with it."""
     unpacked = zlib.decompressobj()
     try:
         found = unpacked.decompress(body, _MOST_BYTES)
     except zlib.error as error:
-        return f"not compressed as its header says: {error}", None
+        return None, f"not compressed as its header says: {error}"
     if unpacked.unconsumed_tail:
-        return f"more than {_MOST_BYTES} bytes when it is no longer compressed", None
+        return None, f"more than {_MOST_BYTES} bytes when it is no longer compressed"
     if not unpacked.eof or unpacked.unused_data:
-        return f"compressed, and {'bytes behind it' if unpacked.eof else 'it ends within it'}", None
-    return version, found
+        return None, f"compressed, and {'bytes behind it' if unpacked.eof else 'it ends within it'}"
+    return found, None
 
 
 __all__ = ["GlueAvro", "version_of"]
