@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
+from uuid import UUID
 
 from lakestreams.errors import RegistryRefused, RegistryUnreachable, SchemaMissing
 from lakestreams.registry.options import RETRIES, TIMEOUT, RegistryOptions
@@ -21,6 +22,7 @@ _MOST_BYTES: Final = 16 << 20
 _WAIT_S: Final = 0.2
 _AGAIN: Final = (408, 429, 500, 502, 503, 504)
 _NOT_FOUND: Final = 404
+_NOBODYS: Final = 2**31 - 1  # an id
 _SHOWN: Final = 300
 
 
@@ -70,6 +72,22 @@ class Registry:
         """The schema of an id; None if the registry does not know it."""
         found = self._ask("GET", f"/schemas/ids/{number}")
         return None if found is None else self._schema(found)
+
+    def by_guid(self, guid: str) -> Schema | None:
+        """The schema of a GUID; None if the registry does not know it, or does not look schemas up by GUID."""
+        found = self._ask("GET", f"/schemas/guids/{guid}", may_lack=True)
+        return self._schema(found) if found else None
+
+    def looks_up_guids(self) -> bool:
+        """Whether there are answers to questions for a GUID, as of Confluent's registries since 7.9; Apicurio has none.
+
+        Raises:
+            RegistryRefused: if it is no registry at all that answers.
+        """
+        if self._ask("GET", f"/schemas/guids/{UUID(int=0)}", may_lack=True) != {}:
+            return True
+        self.by_id(_NOBODYS)
+        return False
 
     def version(self, subject: str, version: int | str = "latest") -> Registered:
         """A version of a subject, its schema with all that it refers to.
@@ -125,8 +143,14 @@ class Registry:
             self._collect(referred, seen)
             seen.setdefault(at, (str(one.get("name") or at[0]), str(referred["schema"])))
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """The answer; None if what was asked for is not there."""
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, may_lack: bool = False
+    ) -> dict[str, Any] | None:
+        """The answer; None if what was asked for is not there.
+
+        Args:
+            may_lack: whether a registry may not know such questions. Then its answer is taken for an empty one.
+        """
         tries = 1 + self._options.number(RETRIES)
         said = ""
         for number in range(tries):
@@ -138,6 +162,8 @@ class Registry:
                 with error:
                     said = self._said(error)
                 if error.code == _NOT_FOUND:
+                    if not _is_answer(said) and may_lack:
+                        return {}
                     if not _is_answer(said):
                         msg = f"{self._base} answers, but is no schema registry: {method} {path}: 404"
                         raise RegistryRefused(msg, hint="is the path of its REST interface part of the url?") from None
