@@ -79,7 +79,7 @@ class Registry:
         return self._schema(found) if found else None
 
     def looks_up_guids(self) -> bool:
-        """Whether there are answers to questions for a GUID, as of Confluent's registries since 7.9; Apicurio has none.
+        """Whether there are answers to questions for a GUID, as Confluent's registry has since 8.0; Apicurio has none.
 
         Raises:
             RegistryRefused: if it is no registry at all that answers.
