@@ -12,6 +12,7 @@ from lakestreams.config.parts import Model, Name, Sql, exactly_one
 from lakestreams.formats import (
     Avro,
     ConnectJson,
+    DebeziumAvro,
     DebeziumJson,
     Int,
     Json,
@@ -79,6 +80,10 @@ class FormatSpec(Model):
     registry_avro: SchemaText | None = Field(
         default=None,
         description="Avro after a schema registry's five-byte prefix, read as this schema by the one that wrote it.",
+    )
+    debezium_avro: SchemaText | None = Field(
+        default=None,
+        description="Of a table's value: the row of a Debezium change event in Avro, after that prefix; by the schema of the topic's values or of the rows.",
     )
     json_schema: SchemaText | None = Field(
         default=None,
@@ -187,11 +192,12 @@ _FORMATS: Final[dict[str, Callable[..., Format]]] = {
     **_OF_JSON,
     "avro": Avro,
     "registry_avro": RegistryAvro,
+    "debezium_avro": DebeziumAvro,
     "protobuf": Protobuf,
     "registry_protobuf": RegistryProtobuf,
     "columns": TableColumns,
 }
-OF_COLUMNS: Final = (*_OF_JSON, "avro", "registry_avro", "protobuf", "registry_protobuf")
+OF_COLUMNS: Final = (*_OF_JSON, "avro", "registry_avro", "debezium_avro", "protobuf", "registry_protobuf")
 """Formats whose values are written as a mapping of the columns; those of the others as the one column's value."""
 
 

@@ -1,5 +1,6 @@
 """Turns raw key and value bytes into typed columns: a small protocol and its formats."""
 
+from lakestreams.formats.avro.debezium import DebeziumAvro
 from lakestreams.formats.avro.formats import Avro, RegistryAvro
 from lakestreams.formats.base import Field, Format, WritableFormat
 from lakestreams.formats.binary import Long, Text
@@ -14,6 +15,7 @@ from lakestreams.formats.time import EventTime
 __all__ = [
     "Avro",
     "ConnectJson",
+    "DebeziumAvro",
     "DebeziumJson",
     "EventTime",
     "Field",
