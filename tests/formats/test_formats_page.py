@@ -63,7 +63,7 @@ def test_the_tables_say_what_is_read() -> None:
 
 def _as_shown(value: Any) -> Any:
     """The columns as JSON has them."""
-    shown = {dt.datetime: lambda x: f"{x:%Y-%m-%dT%H:%M:%S}.{x.microsecond // 1000:03}Z", Decimal: float}
+    shown = {dt.datetime: lambda x: f"{x:%Y-%m-%dT%H:%M:%S}.{x.microsecond // 1000:03}Z", Decimal: float, dt.date: str}
     return json.loads(json.dumps(value, default=lambda x: shown[type(x)](x)))
 
 
