@@ -51,7 +51,7 @@ def read(
     batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
     ways: Any = {"key": Text("k"), "value": Text("v"), side: how}
     (found,) = read_batches(ways["key"], ways["value"], [batch])
-    rows = found.column("k" if side == "key" else "v").to_pylist()
+    rows = found.column("k" if side == "key" else "v").to_pylist(maps_as_pydicts="strict")
     return list(zip(rows, found.column(f"{side}_error").to_pylist(), strict=True))
 
 

@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from uuid import UUID
@@ -27,6 +27,20 @@ _SHOWN: Final = 300
 
 
 @dataclass(frozen=True)
+class Reference:
+    """A schema that another one refers to.
+
+    Attributes:
+        name: by which it refers to it; of Protobuf the name of the import.
+        subject, version: where the registry has it.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True)
 class Schema:
     """A schema as a registry holds it.
 
@@ -35,11 +49,13 @@ class Schema:
         kind: `AVRO`, `PROTOBUF` or `JSON`.
         references: the texts of the schemas that it refers to, each behind those that it refers to itself; of Protobuf
             each text behind the name by which it is imported.
+        refers_to: where the registry has those that it names itself, if it is to be told or asked so.
     """
 
     text: str
     kind: str = "AVRO"
     references: tuple[str, ...] = ()
+    refers_to: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,6 +120,11 @@ class Registry:
         """The id under which a subject holds exactly this schema; None if it does not."""
         found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
         return None if found is None else int(found["id"])
+
+    def version_of(self, subject: str, schema: Schema) -> int | None:
+        """The version under which a subject holds exactly this schema; None if it does not."""
+        found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
+        return None if found is None else int(found["version"])
 
     def register(self, subject: str, schema: Schema) -> int:
         """Registers a schema unless it is there, and gives its id.
@@ -222,7 +243,11 @@ def _is_answer(said: str) -> bool:
 
 def _body(schema: Schema) -> dict[str, Any]:
     body: dict[str, Any] = {"schema": schema.text}
-    return body if schema.kind == "AVRO" else {**body, "schemaType": schema.kind}
+    if schema.kind != "AVRO":
+        body["schemaType"] = schema.kind
+    if schema.refers_to:
+        body["references"] = [asdict(one) for one in schema.refers_to]
+    return body
 
 
-__all__ = ["Registered", "Registry", "Schema"]
+__all__ = ["Reference", "Registered", "Registry", "Schema"]

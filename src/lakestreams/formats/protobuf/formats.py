@@ -172,19 +172,8 @@ class RegistryProtobuf(ProtobufFormat):
 
     @property
     def registered(self) -> Written:
-        """The schema that outputs write by."""
-        return Written(PROTOBUF, (self.schema,))
-
-    def write(self, value: Column) -> Column:
-        """As for every Protobuf.
-
-        Raises:
-            InvalidFormat: if the schema imports what no compiler knows: a run registers no imports.
-        """
-        if self.imports:
-            msg = f"{self.describe()} is read only: a schema with imports of its own is not registered"
-            raise InvalidFormat(msg, hint="put the imported messages into the schema")
-        return super().write(value)
+        """The schema that outputs write by, and what it imports."""
+        return Written(PROTOBUF, self._texts)
 
     def knowing(self, known: Mapping[SchemaName, Texts | str | None], *, strict: bool) -> Self:
         """The same format with what is known of the writers' schemas, as `RegistryFormat` says it.
