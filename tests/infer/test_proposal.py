@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -159,6 +160,7 @@ def test_a_few_broken_records_hide_nothing() -> None:
 
 
 PREFIX = b"\0\0\0\0\7"
+GUID = UUID(int=5)
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,8 @@ class Registry:
     word: str | None
     version: int | None = 3
 
-    def kind(self, number: int) -> str | None:
-        return self.word if number == 7 else None
+    def kind(self, name: int | str) -> str | None:
+        return self.word if name in (7, str(GUID)) else None
 
     def newest(self, subject: str) -> int | None:
         return self.version if subject == "shop.orders-value" else None
@@ -191,6 +193,20 @@ def test_behind_a_registry() -> None:
     assert any("name the registry in the sources' file" in one for one in alone.notes)
     text = of([PREFIX + b'{"id": 5}'] * 6)
     assert text.value.declared == {"registry_json": "id bigint"}
+
+
+@pytest.mark.parametrize("header", [PREFIX, b"\1" + GUID.bytes])
+def test_schemas_that_headers_name(header: bytes) -> None:
+    def proposed(value: bytes, schemas: Registry | None) -> Proposal:
+        return propose("shop.orders", [Record(b"a", value, (("__value_schema_id", header),))] * 6, schemas)
+
+    assert proposed(b"\2\4ab", Registry("AVRO")).value.declared == {
+        "registry_avro": "schemas/shop.orders-value.v3.avsc"
+    }
+    assert proposed(b"\2\4ab", Registry(None)).value.format == ""
+    alone = proposed(b"\2\4a\xff", None)
+    assert any("its schema is named in a header: name the registry" in one for one in alone.notes)
+    assert proposed(b'{"id": 5}', None).value.declared == {"json": "id bigint"}
 
 
 def test_what_fits_nothing_is_said() -> None:

@@ -17,6 +17,7 @@ from lakestreams.config.kafka import load_kafka
 from lakestreams.config.load import read
 from lakestreams.config.registry import AS_WRITTEN, load_registry
 from lakestreams.errors import InvalidOption, LakestreamsError, SchemaMissing
+from lakestreams.formats.writers import SchemaName
 from lakestreams.infer.proposal import Proposal, propose
 from lakestreams.infer.sides import OF_REGISTRY, Schemas, Side
 from lakestreams.kafka.options import KafkaOptions
@@ -73,8 +74,8 @@ class _Schemas:
 
     registry: Registry
 
-    def kind(self, number: int) -> str | None:
-        found = self.registry.by_id(number)
+    def kind(self, name: SchemaName) -> str | None:
+        found = self.registry.by_guid(name) if isinstance(name, str) else self.registry.by_id(name)
         return None if found is None else found.kind
 
     def newest(self, subject: str) -> int | None:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from lakestreams.formats.headers import named
 from lakestreams.formats.jsontext import parsed
-from lakestreams.formats.writers import AVRO, JSON, LARGEST_ID, PREFIX, PROTOBUF
+from lakestreams.formats.writers import AVRO, JSON, LARGEST_ID, PREFIX, PROTOBUF, SchemaName
 from lakestreams.infer.seen import BARE, Seen, is_name, shown, spelled
 
 _MOST: Final = 0.9  # of the records, so that some broken ones do not hide what all others are
@@ -22,8 +23,8 @@ OF_REGISTRY: Final = {AVRO: "registry_avro", PROTOBUF: "registry_protobuf", JSON
 class Schemas(Protocol):
     """What is asked of a schema registry."""
 
-    def kind(self, number: int) -> str | None:
-        """The kind of a schema by its id; None for one that the registry does not know."""
+    def kind(self, name: SchemaName) -> str | None:
+        """The kind of a schema by its id or GUID; None for one that the registry does not know."""
 
     def newest(self, subject: str) -> int | None:
         """The newest version of a subject; None if there is no such subject."""
@@ -81,7 +82,13 @@ class Side:
         return {self.format: ddl} | ({"fields": fields} if fields else {})
 
 
-def side(records: Sequence[bytes | None], name: str, schemas: Schemas | None, subject: str) -> Side:
+def side(
+    records: Sequence[bytes | None],
+    name: str,
+    schemas: Schemas | None,
+    subject: str,
+    heads: Sequence[bytes | None] = (),
+) -> Side:
     """What fits most of the records that are not null.
 
     Args:
@@ -89,11 +96,14 @@ def side(records: Sequence[bytes | None], name: str, schemas: Schemas | None, su
         name: of the column of a format that has one.
         schemas: the registry; None: there is none.
         subject: under which the registry has schemas of this side, as a rule.
+        heads: the header of each record that may name its schema; by default no record has one.
     """
-    raw = [one for one in records if one is not None]
+    pairs = zip(records, heads or [None] * len(records), strict=True)
+    both = [(one, head) for one, head in pairs if one is not None]
+    raw = [one for one, _ in both]
     if not raw:
         return Side("text", name, notes=("every record is null: the format is a guess",))
-    found = _framed(raw, schemas, subject) or _json(raw, name) or _of_bytes(raw, name)
+    found = _framed(both, schemas, subject) or _json(raw, name) or _of_bytes(raw, name)
     if found is not None:
         return found
     sizes = Counter(map(len, raw))
@@ -108,24 +118,25 @@ def _share(count: int, records: Sequence[Any]) -> bool:
     return count >= _MOST * len(records)
 
 
-def _framed(raw: Sequence[bytes], schemas: Schemas | None, subject: str) -> Side | None:
-    """Records behind a registry's prefix."""
-    ids = [int.from_bytes(one[1:PREFIX], "big") for one in raw if len(one) > PREFIX and one[0] == 0]
-    ids = [one for one in ids if 0 < one <= LARGEST_ID]
+def _framed(raw: Sequence[tuple[bytes, bytes | None]], schemas: Schemas | None, subject: str) -> Side | None:
+    """Records that name their schema, in a header or in a registry's prefix."""
+    headed = [said.schema for _, head in raw if head is not None and (said := named(head)) is not None]
+    bare = [one for one, head in raw if head is None]
+    prefixed = [int.from_bytes(one[1:PREFIX], "big") for one in bare if len(one) > PREFIX and one[0] == 0]
+    ids = [*headed, *(one for one in prefixed if 0 < one <= LARGEST_ID)]
     if not _share(len(ids), raw):
         return None
     if schemas is None:
-        inner = _json([one[PREFIX:] for one in raw], "")
+        inner = _json([one if head is not None else one[PREFIX:] for one, head in raw], "")
         if inner is not None and inner.format == "json":
-            return Side("registry_json", columns=inner.columns, notes=inner.notes)
-        said = "behind a schema registry's prefix: name the registry in the sources' file and infer again"
-        return Side("", notes=(said,)) if len(set(ids)) < len(ids) else None
-    known = {number: schemas.kind(number) for number in sorted(set(ids))[:64]}
+            return None if headed else Side("registry_json", columns=inner.columns, notes=inner.notes)
+        where = "its schema is named in a header" if headed else "behind a schema registry's prefix"
+        said = f"{where}: name the registry in the sources' file and infer again"
+        return Side("", notes=(said,)) if headed or len(set(ids)) < len(ids) else None
+    known = {one: schemas.kind(one) for one in sorted(set(ids), key=str)[:64]}
     told = Counter(kind for kind in known.values() if kind in OF_REGISTRY)
     if not told:
-        return Side(
-            "", notes=(f"behind a prefix of schemas that the registry does not know: {', '.join(map(str, known))}",)
-        )
+        return Side("", notes=(f"written by schemas that the registry does not know: {', '.join(map(str, known))}",))
     kind, _ = told.most_common(1)[0]
     ending = {AVRO: "avsc", PROTOBUF: "proto", JSON: "json"}[kind]
     version, written = schemas.newest(subject), f"written by schemas {', '.join(map(str, known))} of the registry"
