@@ -63,7 +63,7 @@ def registry() -> Iterator[LocalRegistry]:
 
 @pytest.fixture(scope="module")
 def client(registry: LocalRegistry) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": registry.url})
+    return confluent.Serializing({"url": registry.url})
 
 
 @pytest.fixture(autouse=True, scope="module")

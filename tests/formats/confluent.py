@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
 from confluent_kafka.schema_registry import (
+    Schema,
     SchemaRegistryClient,
     header_schema_id_serializer,
     prefix_schema_id_serializer,
@@ -15,7 +18,10 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import SerializationContext
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from tests.formats.protobuf import judge
+
+from lakestreams.formats.protobuf.compiling import compile_texts
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 SUBJECT = {"subject.name.strategy": topic_subject_name_strategy}
@@ -33,6 +39,33 @@ WAYS: dict[str, Callable[..., bytes]] = {
     "id in header": id_in_header,
     "GUID in header": header_schema_id_serializer,
 }
+
+
+class Serializing(SchemaRegistryClient):
+    """The client of a registry that ignores `format=serialized`, as Apicurio does: texts of Protobuf become descriptors here.
+
+    The deserializer of Protobuf asks for descriptors, which Confluent's registry gives.
+    """
+
+    def get_schema(self, schema_id: int, subject_name: str | None = None, fmt: str | None = None, *_: Any) -> Schema:
+        return self._serialized(super().get_schema(schema_id, subject_name), fmt)
+
+    def get_version(
+        self, subject_name: str, version: Any = "latest", deleted: bool = False, fmt: str | None = None
+    ) -> Any:
+        found = super().get_version(subject_name, version, deleted)
+        return attrs.evolve(found, schema=self._serialized(found.schema, fmt))
+
+    def _serialized(self, schema: Schema, fmt: str | None) -> Schema:
+        if fmt != "serialized" or schema.schema_type != PROTOBUF or ";" not in (schema.schema_str or ""):
+            return schema
+        files = FileDescriptorSet.FromString(compile_texts((*self._imports(schema), schema.schema_str or "")).raw).file
+        return attrs.evolve(schema, schema_str=base64.b64encode(files[-1].SerializeToString()).decode())
+
+    def _imports(self, schema: Schema) -> Iterator[str]:
+        for one in schema.references or ():
+            found = super().get_version(one.subject, one.version, True).schema
+            yield from (*self._imports(found), one.name, found.schema_str)
 
 
 class Producing:
