@@ -131,8 +131,8 @@ def _framed(raw: Sequence[tuple[bytes, bytes | None]], schemas: Schemas | None, 
         if inner is not None and inner.format == "json":
             return None if headed else Side("registry_json", columns=inner.columns, notes=inner.notes)
         where = "its schema is named in a header" if headed else "behind a schema registry's prefix"
-        said = f"{where}: name the registry in the sources' file and infer again"
-        return Side("", notes=(said,)) if headed or len(set(ids)) < len(ids) else None
+        note = f"{where}: name the registry in the sources' file and infer again"
+        return Side("", notes=(note,)) if headed or len(set(ids)) < len(ids) else None
     known = {one: schemas.kind(one) for one in sorted(set(ids), key=str)[:64]}
     told = Counter(kind for kind in known.values() if kind in OF_REGISTRY)
     if not told:

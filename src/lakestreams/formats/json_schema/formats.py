@@ -89,8 +89,9 @@ class JsonSchema(Declared):
         """
         from lakestreams.formats.framing import frames  # noqa: PLC0415 - declaring needs no Arrow
 
-        is_told = self._known or self._strict
-        known = {name: one or None for name, one in self._known} if is_told else {TEST_ID: True}
+        known: dict[SchemaName, bool | str | None] = {name: one or None for name, one in self._known}
+        if not known and not self._strict:
+            known[TEST_ID] = True
         found = frames(raw, known, JSON, strict=self._strict, heads=heads)
         return found.with_errors(decoder(self)(found.bodies))
 

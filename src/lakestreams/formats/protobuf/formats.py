@@ -195,7 +195,9 @@ class RegistryProtobuf(ProtobufFormat):
         from lakestreams.formats.decoding import one_by_one  # noqa: PLC0415 - declaring needs no Arrow
         from lakestreams.formats.framing import frames  # noqa: PLC0415 - as above
 
-        known = dict(self._known) if self._known or self._strict else {TEST_ID: self._own}  # type: ignore[attr-defined]
+        known: dict[SchemaName, Any] = dict(self._known)
+        if not known and not self._strict:
+            known[TEST_ID] = self._own  # type: ignore[attr-defined]
         found = frames(raw, known, PROTOBUF, strict=self._strict, heads=heads, behind=_behind)
         tables = [dict(one) if isinstance(one := known.get(name), tuple) else {} for name in found.names]
         read = reader(self.type)
