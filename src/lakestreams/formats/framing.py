@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestreams.formats.decoding import Decoded, bytes_of
-from lakestreams.formats.headers import Heads, named, shown
+from lakestreams.formats.headers import Heads, Named, named, shown
 from lakestreams.formats.writers import LARGEST_ID, PREFIX, UNFRAMED, SchemaName, UnknownIds, unknown
 
 Behind = Callable[[bytes], str | None]
@@ -68,28 +68,29 @@ def frames(
     headed = np.zeros(len(raw), bool) if heads is None else _headed(heads)
     names, bodies = _by_prefix(raw, np.flatnonzero(there & ~headed), which, errors)
     if heads is not None:
-        own = _by_header(heads, np.flatnonzero(there & headed), behind, errors)
-        bodies = _joined(own, bodies)
-        place = {name: number for number, name in enumerate(names)}
-        for row, (name, _) in own.items():
-            which[row] = place.setdefault(name, len(place))
-        names = list(place)
+        said = _by_header(heads, np.flatnonzero(there & headed), behind, errors)
+        bodies = (
+            pc.binary_join_element_wise(said.behind, bodies, pa.scalar(b"", pa.binary()))
+            if said.behind is not None
+            else bodies
+        )
+        known_places = {name: number for number, name in enumerate(names)}
+        for name, rows in said.rows.items():
+            which[rows] = known_places.setdefault(name, len(known_places))
+        names = list(known_places)
     missing = [one for one in names if one not in known and (isinstance(one, str) or 0 < one <= LARGEST_ID)]
     if missing and strict:
         raise UnknownIds(missing)
     for number, one in enumerate(names):
-        said = known.get(one)
-        if said is None or isinstance(said, str):
-            rows = np.flatnonzero(which == number)
-            reason = unknown(one, kind) if said is None else f"schema {one} {said}"
-            errors |= dict.fromkeys(rows.tolist(), reason)
-            which[rows] = -1
-    told = (
-        pa.array([errors.get(row) for row in range(len(raw))], pa.string())
-        if errors
-        else pa.nulls(len(raw), pa.string())
-    )
-    return Frames(pc.if_else(pa.array(which >= 0), bodies, pa.scalar(None, pa.binary())), names, which, told)
+        wrong = known.get(one)
+        if wrong is None or isinstance(wrong, str):
+            mine = np.flatnonzero(which == number)
+            reason = unknown(one, kind) if wrong is None else f"schema {one} {wrong}"
+            errors |= dict.fromkeys(mine.tolist(), reason)
+            which[mine] = -1
+    told = [errors.get(row) for row in range(len(raw))] if errors else [None] * len(raw)
+    kept = pc.if_else(pa.array(which >= 0), bodies, pa.scalar(None, pa.binary()))
+    return Frames(kept, names, which, pa.array(told, pa.string()))
 
 
 def _by_prefix(
@@ -122,40 +123,46 @@ def _headed(heads: Heads) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _by_header(
-    heads: Heads, rows: Any, behind: Behind | None, errors: dict[int, str]
-) -> dict[int, tuple[SchemaName, bytes]]:
-    """Record to the schema that its header names, and what stands behind that; the others have an error."""
-    found: dict[int, tuple[SchemaName, bytes]] = {}
-    seen: dict[bytes | None, tuple[SchemaName, bytes] | str] = {}
-    for row, value in zip(rows.tolist(), heads.values.take(pa.array(rows)).to_pylist(), strict=True):
-        said = heads.faults.get(row)
-        if said is None:
-            if value not in seen:
-                seen[value] = _said(heads.name, value, behind)
-            one = seen[value]
-            if not isinstance(one, str):
-                found[row] = one
-                continue
-            said = one
-        errors[row] = said
-    return found
+class _Said(NamedTuple):
+    """What headers say.
+
+    Attributes:
+        rows: the records that name each schema.
+        behind: what stands behind the schemas' names, an element for each record; None if nothing does.
+    """
+
+    rows: dict[SchemaName, npt.NDArray[np.int64]]
+    behind: Any
 
 
-def _said(name: str, value: bytes, behind: Behind | None) -> tuple[SchemaName, bytes] | str:
+def _by_header(heads: Heads, rows: npt.NDArray[np.int64], behind: Behind | None, errors: dict[int, str]) -> _Said:
+    """What the headers of these records say; others have an error. Equal headers are looked at once."""
+    encoded = heads.values.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    for row in heads.faults.keys() & set(rows.tolist()) if heads.faults else ():
+        errors[row] = heads.faults[row]
+        codes[row] = len(values)
+    found: dict[SchemaName, list[npt.NDArray[np.int64]]] = {}
+    places = [b""] * (len(values) + 1)
+    for code, value in enumerate(values):
+        said, mine = _said(heads.name, value, behind), rows[codes[rows] == code]
+        if isinstance(said, str):
+            errors |= dict.fromkeys(mine.tolist(), said)
+        elif mine.size:
+            found.setdefault(said.schema, []).append(mine)
+            places[code] = said.behind
+    parts = pa.array(places, pa.binary()).take(pa.array(codes)) if any(places) else None
+    return _Said({name: np.concatenate(each) for name, each in found.items()}, parts)
+
+
+def _said(name: str, value: bytes, behind: Behind | None) -> Named | str:
+    """What a header says, or what is wrong with it."""
     one = named(value)
     if one is None:
         return f"header {name}: {shown(value)} is neither 0x00 and an id of four bytes nor 0x01 and a GUID of sixteen"
     wrong = behind(one.behind) if behind else f"{len(one.behind)} bytes behind the schema" if one.behind else None
-    return (one.schema, one.behind) if wrong is None else f"header {name}: {shown(value)}: {wrong}"
-
-
-def _joined(own: Mapping[int, tuple[SchemaName, bytes]], bodies: Any) -> Any:
-    """Bodies behind what stands in their headers behind the schema's name: then those with a prefix are the same."""
-    if not any(behind for _, behind in own.values()):
-        return bodies
-    parts = pa.array([own[row][1] if row in own else b"" for row in range(len(bodies))], pa.binary())
-    return pc.binary_join_element_wise(parts, bodies, pa.scalar(b"", pa.binary()))
+    return one if wrong is None else f"header {name}: {shown(value)}: {wrong}"
 
 
 __all__ = ["Behind", "Frames", "frames"]
