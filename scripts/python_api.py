@@ -54,6 +54,7 @@ FORMATS: Final = (
     lakestreams.RegistryProtobuf,
     lakestreams.ConnectJson,
     lakestreams.DebeziumJson,
+    lakestreams.DebeziumAvro,
     lakestreams.EventTime,
 )
 LEFT_OUT: Final = {"name", "node", "add", "joins", "kafka_sinks", "meaning", "outputs", "sinks", "sources"}

@@ -11,6 +11,7 @@ from lakestreams.errors import LakestreamsError
 from lakestreams.formats import (
     Avro,
     ConnectJson,
+    DebeziumAvro,
     DebeziumJson,
     EventTime,
     GlueAvro,
@@ -64,6 +65,7 @@ def open(  # noqa: A001 - read as lakestreams.open
 __all__ = [
     "Avro",
     "ConnectJson",
+    "DebeziumAvro",
     "DebeziumJson",
     "EventTime",
     "Fields",

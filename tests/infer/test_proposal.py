@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -169,6 +170,16 @@ def test_behind_the_header_of_glue() -> None:
     found = of([b"\3\0" + version + b"\x0a", b"\3\5" + version + b"x\x9c"] * 3)
     assert not found.is_whole
     assert any("by schema versions b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c61: glue_avro" in one for one in found.notes)
+
+
+@pytest.mark.parametrize("header", [b"\0\0\0\0\7", b"\1" + UUID(int=5).bytes])
+def test_schemas_that_headers_name_without_a_registry(header: bytes) -> None:
+    def proposed(value: bytes) -> Proposal:
+        return propose("shop.orders", [Record(b"a", value, (("__value_schema_id", header),))] * 6)
+
+    alone = proposed(b"\2\4a\xff")
+    assert any("its schema is named in a header: name the registry" in one for one in alone.notes)
+    assert proposed(b'{"id": 5}').value.declared == {"json": "id bigint"}
 
 
 def test_what_fits_nothing_is_said() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -64,11 +65,11 @@ JSON = {"type": "object", "properties": {"id": {"type": "integer"}, "at": {"type
 class Registry:
     """One that knows some schemas, and subjects by their newest version."""
 
-    schemas: Mapping[int, Schema]
+    schemas: Mapping[int | str, Schema]
     subjects: Mapping[str, Registered] = field(default_factory=dict)
 
-    def by_id(self, number: int) -> Schema | None:
-        return self.schemas.get(number)
+    def by_name(self, name: int | str) -> Schema | None:
+        return self.schemas.get(name)
 
     def newest(self, subject: str) -> Registered | None:
         return self.subjects.get(subject)
@@ -150,6 +151,20 @@ def test_protobuf_by_the_message_that_records_are(imports: bool) -> None:
     )
     assert columns(found)["note"] == ("string", 1, "a")
     assert [one and (one["id"], one["note"]) for one in read(found, raw)] == [(5, "a")] * 3
+
+
+@pytest.mark.parametrize("header", [b"\0\0\0\0\7", b"\1" + UUID(int=5).bytes])
+def test_schemas_that_headers_name(header: bytes) -> None:
+    def proposed(value: bytes, schema: Schema, place: bytes = b"") -> Proposal:
+        registry = Registry({7: schema, str(UUID(int=5)): schema})
+        return propose("shop.orders", [Record(b"a", value, (("__value_schema_id", header + place),))] * 6, registry)
+
+    found = proposed(avro(ORDER, VALUE), Schema(json.dumps(ORDER)))
+    assert (found.value.declared, columns(found)["id"]) == ({"registry_avro": ORDER}, ("bigint", 1, "5"))
+    found = proposed(protobuf(PLAIN, "shop.Order", id=5), Schema(PLAIN, "PROTOBUF"), b"\2\2")
+    assert (found.value.declared["message"], columns(found)["id"]) == ("shop.Order", ("bigint", 1, "5"))
+    found = proposed(b'{"id": 5}', Schema(json.dumps(JSON), "JSON"))
+    assert (found.value.format, columns(found)["id"]) == ("json_schema", ("bigint", 1, "5"))
 
 
 def test_json_schema_as_columns() -> None:

@@ -52,6 +52,27 @@ def test_schemas_by_id(server: Fake) -> None:
     assert registry.by_id(9) is None
 
 
+def test_schemas_by_guid(server: Fake) -> None:
+    guid, other = "7f0c1d1e-0000-4000-8000-00000000002a", "00000000-0000-0000-0000-000000000005"
+    server.says(f"GET /schemas/guids/{guid}", (200, {"schema": "{}", "schemaType": "JSON", "guid": guid}))
+    registry = Registry(RegistryOptions(server.url))
+    assert registry.by_guid(guid) == Schema("{}", "JSON")
+    assert registry.by_guid(other) is None
+    assert registry.looks_up_guids()
+
+
+def test_a_registry_that_looks_nothing_up_by_guid_is_told_from_an_address_that_is_no_registry(server: Fake) -> None:
+    guid, none = "7f0c1d1e-0000-4000-8000-00000000002a", "00000000-0000-0000-0000-000000000000"
+    for one in (guid, none):
+        server.says(f"GET /schemas/guids/{one}", (404, {"error_code": 404, "message": "HTTP 404 Not Found"}))
+    registry = Registry(RegistryOptions(server.url))
+    assert registry.by_guid(guid) is None
+    assert not registry.looks_up_guids()
+    server.says("GET /schemas/ids/2147483647", (404, b"<html>"))
+    with pytest.raises(RegistryRefused, match="is no schema registry"):
+        registry.looks_up_guids()
+
+
 def test_a_schema_comes_with_what_it_refers_to_each_text_once_and_behind_its_own(server: Fake) -> None:
     def refers(*to: str) -> list[dict[str, object]]:
         return [{"name": one, "subject": one, "version": 1} for one in to]

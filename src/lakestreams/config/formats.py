@@ -12,6 +12,7 @@ from lakestreams.config.parts import Model, Name, Sql, exactly_one
 from lakestreams.formats import (
     Avro,
     ConnectJson,
+    DebeziumAvro,
     DebeziumJson,
     GlueAvro,
     Int,
@@ -84,6 +85,10 @@ class FormatSpec(Model):
     glue_avro: SchemaText | None = Field(
         default=None,
         description="Avro after the header of AWS Glue's Schema Registry, read as this schema by the version that wrote it.",
+    )
+    debezium_avro: SchemaText | None = Field(
+        default=None,
+        description="Of a table's value: the row of a Debezium change event in Avro, after that prefix; by the schema of the topic's values or of the rows.",
     )
     json_schema: SchemaText | None = Field(
         default=None,
@@ -200,11 +205,12 @@ _FORMATS: Final[dict[str, Callable[..., Format]]] = {
     "avro": Avro,
     "registry_avro": RegistryAvro,
     "glue_avro": GlueAvro,
+    "debezium_avro": DebeziumAvro,
     "protobuf": Protobuf,
     "registry_protobuf": RegistryProtobuf,
     "columns": TableColumns,
 }
-OF_COLUMNS: Final = (*_OF_JSON, "avro", "registry_avro", "glue_avro", "protobuf", "registry_protobuf")
+OF_COLUMNS: Final = (*_OF_JSON, "avro", "registry_avro", "glue_avro", "debezium_avro", "protobuf", "registry_protobuf")
 """Formats whose values are written as a mapping of the columns; those of the others as the one column's value."""
 
 

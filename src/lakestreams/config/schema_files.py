@@ -22,13 +22,14 @@ _KINDS: Final = {
     "avro": AVRO,
     "registry_avro": AVRO,
     "glue_avro": AVRO,
+    "debezium_avro": AVRO,
     "json_schema": JSON,
     "protobuf": PROTOBUF,
     "registry_protobuf": PROTOBUF,
 }
 # In the place of a file that cannot be read, so that nothing else is said of it.
 _NOTHING: Final = {
-    AVRO: "string",
+    AVRO: '{"type": "record", "name": "Value", "fields": [{"name": "value", "type": "string"}]}',
     JSON: "value string",
     PROTOBUF: 'syntax = "proto3"; message Value { string value = 1; }',
 }

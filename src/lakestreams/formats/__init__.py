@@ -1,5 +1,6 @@
 """Turns raw key and value bytes into typed columns: a small protocol and its formats."""
 
+from lakestreams.formats.avro.debezium import DebeziumAvro
 from lakestreams.formats.avro.formats import Avro, RegistryAvro
 from lakestreams.formats.avro.glue import GlueAvro
 from lakestreams.formats.base import Field, Format, WritableFormat
@@ -15,6 +16,7 @@ from lakestreams.formats.time import EventTime
 __all__ = [
     "Avro",
     "ConnectJson",
+    "DebeziumAvro",
     "DebeziumJson",
     "EventTime",
     "Field",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakestreams.formats.writers import Written
+from lakestreams.formats.writers import SchemaName, Written
 from lakestreams.infer.seen import spelled
 
 
@@ -56,7 +56,7 @@ class Side:
     notes: tuple[str, ...] = ()
     is_change: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
-    written: Mapping[int, Written | None] = field(default_factory=dict)
+    written: Mapping[SchemaName, Written | None] = field(default_factory=dict)
 
     @property
     def declared(self) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from lakestreams.formats.writers import HEADERS
 from lakestreams.infer.found import Column, Side
 from lakestreams.infer.registered import Schemas
 from lakestreams.infer.sides import side
@@ -81,8 +82,10 @@ def propose(topic: str, records: Sequence[Record], schemas: Schemas | None = Non
     """
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_") or "source"
     name = name if name[0].isalpha() else f"topic_{name}"
-    key = side([one.key for one in records], f"{name.rstrip('s')}_id".lower(), schemas, f"{topic}-key")
-    value = side([one.value for one in records], "value", schemas, f"{topic}-value")
+    heads = {own: [dict(one.headers).get(header) for one in records] for own, header in HEADERS.items()}
+    key_name = f"{name.rstrip('s')}_id".lower()
+    key = side([one.key for one in records], key_name, schemas, f"{topic}-key", heads["key"])
+    value = side([one.value for one in records], "value", schemas, f"{topic}-value", heads["value"])
     notes = [*(f"key: {one}" for one in key.notes), *(f"value: {one}" for one in value.notes)]
     deleted = sum(one.value is None for one in records)
     keys = [one.key for one in records if one.key is not None]

@@ -1,4 +1,4 @@
-"""Records behind a schema registry's prefix: the columns that their schema gives, with values of the sample."""
+"""Records that name a schema of a registry, in a prefix or a header: the columns that their schema gives, with values of the sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -18,9 +18,20 @@ from lakestreams.formats import JsonSchema, RegistryAvro, RegistryProtobuf
 from lakestreams.formats.avro.columns import inner
 from lakestreams.formats.avro.schema import Fixed, Primitive, Record
 from lakestreams.formats.base import Field
+from lakestreams.formats.headers import Heads, named
 from lakestreams.formats.protobuf.compiling import compile_texts
 from lakestreams.formats.protobuf.formats import places_of
-from lakestreams.formats.writers import AVRO, JSON, LARGEST_ID, PREFIX, PROTOBUF, RegistryFormat, Written, told_to
+from lakestreams.formats.writers import (
+    AVRO,
+    JSON,
+    LARGEST_ID,
+    PREFIX,
+    PROTOBUF,
+    RegistryFormat,
+    SchemaName,
+    Written,
+    told_to,
+)
 from lakestreams.infer.found import Column, Side
 from lakestreams.infer.objects import is_most, json_side
 from lakestreams.infer.seen import Seen, shown
@@ -46,37 +57,68 @@ _AS_TIMES: Final = {
 class Schemas(Protocol):
     """What is asked of a schema registry."""
 
-    def by_id(self, number: int) -> Schema | None:
-        """A schema by its id; None for one that the registry does not know."""
+    def by_name(self, name: SchemaName) -> Schema | None:
+        """A schema by its id or GUID; None for one that the registry does not know."""
 
     def newest(self, subject: str) -> Registered | None:
         """The newest version of a subject; None if there is no such subject."""
 
 
-def framed(raw: Sequence[bytes], name: str, schemas: Schemas | None, subject: str) -> Side | None:
-    """What fits records behind a prefix; None if they are none.
+class Named(NamedTuple):
+    """A record that names its schema.
+
+    Attributes:
+        schema: which one.
+        behind: what stands behind its name; of Protobuf the place of the message first.
+        body: the record without a prefix.
+    """
+
+    schema: SchemaName
+    behind: bytes
+    body: bytes
+
+
+class Sample(NamedTuple):
+    """Keys, or values.
+
+    Attributes:
+        raw: the records.
+        heads: the header of each that may name its schema.
+        named: those of them that name one.
+        written: what the registry says of these schemas.
+    """
+
+    raw: Sequence[bytes]
+    heads: Sequence[bytes | None]
+    named: Sequence[Named]
+    written: Mapping[SchemaName, Written | None]
+
+
+def framed(both: Sequence[tuple[bytes, bytes | None]], name: str, schemas: Schemas | None, subject: str) -> Side | None:
+    """What fits records that name a schema of a registry; None if they do not.
 
     Args:
-        raw: keys, or values.
+        both: keys, or values, with the header of each that may name its schema.
         name: of the column of a format that has one.
         schemas: the registry; None: there is none.
         subject: under which the registry has schemas of this side, as a rule.
     """
-    ids = Counter(int.from_bytes(one[1:PREFIX], "big") for one in raw if len(one) > PREFIX and one[0] == 0)
-    ids = Counter({number: count for number, count in ids.items() if 0 < number <= LARGEST_ID})
-    if not is_most(ids.total(), raw):
+    all_named = [one for one in (_named(*pair) for pair in both) if one is not None]
+    if not is_most(len(all_named), both):
         return None
+    ids, is_headed = Counter(one.schema for one in all_named), any(head is not None for _, head in both)
     if schemas is None:
-        own = json_side([one[PREFIX:] for one in raw], "")
+        own = json_side([one.body for one in all_named], "")
         if own is not None and own.format == "json":
-            return Side("registry_json", columns=own.columns, notes=own.notes)
-        said = "behind a schema registry's prefix: name the registry in the sources' file and infer again"
-        return Side("", notes=(said,)) if len(ids) < ids.total() else None
-    known = {number: schemas.by_id(number) for number, _ in ids.most_common(_MOST_IDS)}
-    numbers = ", ".join(map(str, sorted(known)))
+            return None if is_headed else Side("registry_json", columns=own.columns, notes=own.notes)
+        where = "its schema is named in a header" if is_headed else "behind a schema registry's prefix"
+        said = f"{where}: name the registry in the sources' file and infer again"
+        return Side("", notes=(said,)) if is_headed or len(ids) < ids.total() else None
+    known = {number: schemas.by_name(number) for number, _ in ids.most_common(_MOST_IDS)}
+    numbers = ", ".join(map(str, sorted(known, key=str)))
     kinds = Counter({one.kind: ids[number] for number, one in known.items() if one and one.kind in OF_REGISTRY})
     if not kinds:
-        return Side("", notes=(f"behind a prefix of schemas that the registry does not know: {numbers}",))
+        return Side("", notes=(f"of schemas that the registry does not know: {numbers}",))
     kind, _ = kinds.most_common(1)[0]
     newest = schemas.newest(subject)
     notes = [f"written by schema{'' if len(known) == 1 else 's'} {numbers} of the registry"]
@@ -85,38 +127,49 @@ def framed(raw: Sequence[bytes], name: str, schemas: Schemas | None, subject: st
         notes.append(f"read by version {newest.version} of subject {subject}")
         notes.append(f"to keep that version in a file: lakestreams registry pull {subject}")
     else:
-        number, schema = max((number, one) for number, one in known.items() if one is not None and one.kind == kind)
-        file = f"schemas/{subject}.{_ENDINGS[kind]}"
+        of_kind = {number: one for number, one in known.items() if one is not None and one.kind == kind}
+        number = max(of_kind, key=lambda one: one if isinstance(one, int) else 0)
+        schema, file = of_kind[number], f"schemas/{subject}.{_ENDINGS[kind]}"
         notes.append(f"the registry has no subject {subject}: read by schema {number}, the newest of them")
     written = {
         number: None if one is None else Written(one.kind, (*one.references, one.text)) for number, one in known.items()
     }
     try:
-        found = _declared(schema, raw, name, written)
+        found = _declared(
+            schema, Sample([one for one, _ in both], [head for _, head in both], all_named, written), name
+        )
     except LakestreamsError as error:
         return Side(OF_REGISTRY[kind], file, notes=(*notes[:-1], f"its columns are not known: {error.message}"))
     return replace(found, notes=(*notes, *found.notes), written=written)
 
 
-def _declared(schema: Schema, raw: Sequence[bytes], name: str, written: Mapping[int, Written | None]) -> Side:
+def _named(raw: bytes, head: bytes | None) -> Named | None:
+    if head is not None:
+        said = named(head)
+        return None if said is None else Named(said.schema, said.behind, raw)
+    number = int.from_bytes(raw[1:PREFIX], "big") if len(raw) > PREFIX and raw[0] == 0 else 0
+    return Named(number, raw[PREFIX:], raw[PREFIX:]) if 0 < number <= LARGEST_ID else None
+
+
+def _declared(schema: Schema, sample: Sample, name: str) -> Side:
     """What a schema says.
 
     Raises:
         LakestreamsError: if no source can say it, or what reads schemas is not installed.
     """
     if schema.kind == AVRO:
-        return _avro(schema, raw, name, written)
+        return _avro(schema, sample, name)
     if schema.kind == PROTOBUF:
-        return _protobuf(schema, raw, written)
-    return _json(schema, raw, written)
+        return _protobuf(schema, sample)
+    return _json(schema, sample)
 
 
-def _avro(schema: Schema, raw: Sequence[bytes], name: str, written: Mapping[int, Written | None]) -> Side:
+def _avro(schema: Schema, sample: Sample, name: str) -> Side:
     if schema.references:
         raise InvalidFormat("it refers to other schemas; write it into a file with those types in it")
     how = RegistryAvro(schema.text, name)
     root, notes = inner(how.type), list[str]()
-    columns = _columns(how, raw, written, notes)
+    columns = _columns(how, sample, notes)
     for one in root.members if isinstance(root, Record) else ():
         own = inner(one.type)
         if isinstance(own, Primitive | Fixed) and own.logical is not None and own.logical.name in _UNITS:
@@ -127,47 +180,50 @@ def _avro(schema: Schema, raw: Sequence[bytes], name: str, written: Mapping[int,
     )
 
 
-def _protobuf(schema: Schema, raw: Sequence[bytes], written: Mapping[int, Written | None]) -> Side:
+def _protobuf(schema: Schema, sample: Sample) -> Side:
     """The message is the one that most records are."""
-    names: dict[int, dict[tuple[int, ...], str]] = {}
-    for number, one in written.items():
+    names: dict[SchemaName, dict[tuple[int, ...], str]] = {}
+    for number, one in sample.written.items():
         if one is not None and one.kind == PROTOBUF:
             with contextlib.suppress(InvalidFormat):  # one that a registry took harms its own records alone
                 names[number] = dict(compile_texts(one.texts).names)
-    messages = Counter(name for name in places_of(raw, names) if name is not None)
+    messages = Counter(
+        name for name in places_of([(one.schema, one.behind) for one in sample.named], names) if name is not None
+    )
     if not messages:
         raise InvalidFormat("no record names a message of its schema")
     message = messages.most_common(1)[0][0]
     imports = tuple(zip(schema.references[::2], schema.references[1::2], strict=True))
     text, notes = f"{schema.text.strip()}\n", list[str]()
-    columns = _columns(RegistryProtobuf(text, message, imports=imports), raw, written, notes)
+    columns = _columns(RegistryProtobuf(text, message, imports=imports), sample, notes)
     options: dict[str, Any] = {"message": message} | ({"imports": dict(imports)} if imports else {})
     return Side(OF_REGISTRY[PROTOBUF], text, columns, tuple(notes), options=options)
 
 
-def _json(schema: Schema, raw: Sequence[bytes], written: Mapping[int, Written | None]) -> Side:
+def _json(schema: Schema, sample: Sample) -> Side:
     """Columns by the schema; by the records where it has some that no column can be."""
     notes: list[str] = []
     try:
-        return Side(OF_REGISTRY[JSON], "", _columns(JsonSchema(schema.text), raw, written, notes), tuple(notes))
+        return Side(OF_REGISTRY[JSON], "", _columns(JsonSchema(schema.text), sample, notes), tuple(notes))
     except InvalidFormat as error:
-        own = json_side([one[PREFIX:] for one in raw], "")
+        own = json_side([one.body for one in sample.named], "")
         if own is None or own.format != "json":
             raise
         return Side(OF_REGISTRY[JSON], "", own.columns, (f"columns by its records: {error.message}", *own.notes))
 
 
-def _columns(
-    how: RegistryAvro | RegistryProtobuf | JsonSchema,
-    raw: Sequence[bytes],
-    written: Mapping[int, Written | None],
-    notes: list[str],
-) -> tuple[Column, ...]:
+def _columns(how: RegistryAvro | RegistryProtobuf | JsonSchema, sample: Sample, notes: list[str]) -> tuple[Column, ...]:
     """The columns of a format, with what they hold in the records that it reads."""
     assert isinstance(how, RegistryFormat)  # noqa: S101 - all three are
-    told = told_to(how, written, strict=False)
-    rows = [one for one in told.decode(pa.array(raw, pa.binary())).values.to_pylist(maps_as_pydicts="lossy") if one]  # type: ignore[attr-defined]
+    told = told_to(how, sample.written, strict=False)
+    found = told.decode(pa.array(sample.raw, pa.binary()), heads_of(sample.heads))
+    rows = [one for one in found.values.to_pylist(maps_as_pydicts="lossy") if one]
     return tuple(_column(one, [row[one.name] for row in rows], notes) for one in how.fields)
+
+
+def heads_of(heads: Sequence[bytes | None]) -> Heads | None:
+    """Headers of records as formats take them; None if no record has one."""
+    return None if all(one is None for one in heads) else Heads("of its schema", pa.array(heads, pa.binary()), {})
 
 
 def _column(own: Field, values: Sequence[Any], notes: list[str]) -> Column:
@@ -197,4 +253,4 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-__all__ = ["OF_REGISTRY", "Schemas", "framed"]
+__all__ = ["OF_REGISTRY", "Schemas", "framed", "heads_of"]

@@ -15,7 +15,13 @@ _SHOWN: Final = 5
 _SIZES: Final = {4: "int", 8: "long", 16: "uuid"}
 
 
-def side(records: Sequence[bytes | None], name: str, schemas: Schemas | None, subject: str) -> Side:
+def side(
+    records: Sequence[bytes | None],
+    name: str,
+    schemas: Schemas | None,
+    subject: str,
+    heads: Sequence[bytes | None] = (),
+) -> Side:
     """What fits most of the records that are not null.
 
     Args:
@@ -23,11 +29,14 @@ def side(records: Sequence[bytes | None], name: str, schemas: Schemas | None, su
         name: of the column of a format that has one.
         schemas: the registry; None: there is none.
         subject: under which the registry has schemas of this side, as a rule.
+        heads: the header of each record that may name its schema; by default no record has one.
     """
-    raw = [one for one in records if one is not None]
+    pairs = zip(records, heads or [None] * len(records), strict=True)
+    both = [(one, head) for one, head in pairs if one is not None]
+    raw = [one for one, _ in both]
     if not raw:
         return Side("text", name, notes=("every record is null: the format is a guess",))
-    found = framed(raw, name, schemas, subject) or _of_glue(raw) or json_side(raw, name) or _of_bytes(raw, name)
+    found = framed(both, name, schemas, subject) or _of_glue(raw) or json_side(raw, name) or _of_bytes(raw, name)
     if found is not None:
         return found
     sizes = Counter(map(len, raw))

@@ -11,10 +11,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
+from uuid import UUID
 
 from lakestreams.errors import RegistryRefused, RegistryUnreachable, SchemaMissing
 from lakestreams.registry.options import RETRIES, TIMEOUT, RegistryOptions
@@ -25,8 +26,23 @@ _WAIT_S: Final = 0.2
 _MOST_WAIT_S: Final = 5.0
 _AGAIN: Final = (408, 429, 500, 502, 503, 504)
 _NOT_FOUND: Final = 404
+_NOBODYS: Final = 2**31 - 1  # an id
 _SHOWN: Final = 300
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A schema that another one refers to.
+
+    Attributes:
+        name: by which it refers to it; of Protobuf the name of the import.
+        subject, version: where the registry has it.
+    """
+
+    name: str
+    subject: str
+    version: int
 
 
 @dataclass(frozen=True)
@@ -38,11 +54,13 @@ class Schema:
         kind: `AVRO`, `PROTOBUF` or `JSON`.
         references: the texts of the schemas that it refers to, each behind those that it refers to itself; of Protobuf
             each text behind the name by which it is imported.
+        refers_to: where the registry has those that it names itself, if it is to be told or asked so.
     """
 
     text: str
     kind: str = "AVRO"
     references: tuple[str, ...] = ()
+    refers_to: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,22 @@ class Registry:
         found = self._ask("GET", f"/schemas/ids/{number}")
         return None if found is None else self._schema(found)
 
+    def by_guid(self, guid: str) -> Schema | None:
+        """The schema of a GUID; None if the registry does not know it, or does not look schemas up by GUID."""
+        found = self._ask("GET", f"/schemas/guids/{guid}", may_lack=True)
+        return self._schema(found) if found else None
+
+    def looks_up_guids(self) -> bool:
+        """Whether there are answers to questions for a GUID, as Confluent's registry has since 8.0; Apicurio has none.
+
+        Raises:
+            RegistryRefused: if it is no registry at all that answers.
+        """
+        if self._ask("GET", f"/schemas/guids/{UUID(int=0)}", may_lack=True) != {}:
+            return True
+        self.by_id(_NOBODYS)
+        return False
+
     def version(self, subject: str, version: int | str = "latest") -> Registered:
         """A version of a subject, its schema with all that it refers to.
 
@@ -96,6 +130,11 @@ class Registry:
         """The id under which a subject holds exactly this schema; None if it does not."""
         found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
         return None if found is None else int(found["id"])
+
+    def version_of(self, subject: str, schema: Schema) -> int | None:
+        """The version under which a subject holds exactly this schema; None if it does not."""
+        found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
+        return None if found is None else int(found["version"])
 
     def register(self, subject: str, schema: Schema) -> int:
         """Registers a schema unless it is there, and gives its id.
@@ -135,8 +174,14 @@ class Registry:
             self._collect(referred, seen)
             seen.setdefault(at, (str(one.get("name") or at[0]), str(referred["schema"])))
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """The answer; None if what was asked for is not there."""
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, may_lack: bool = False
+    ) -> dict[str, Any] | None:
+        """The answer; None if what was asked for is not there.
+
+        Args:
+            may_lack: whether a registry may not know such questions. Then its answer is taken for an empty one.
+        """
         tries, within = 1 + self._options.number(RETRIES), self._options.number(TIMEOUT) / 1000
         said = ""
         for number in range(tries):
@@ -147,6 +192,11 @@ class Registry:
                 raise RegistryUnreachable(msg)
             try:
                 return self._once(method, path, body, within)
+            except _NoSuchQuestion as error:
+                if may_lack:
+                    return {}
+                msg = f"{self._base} answers, but is no schema registry: {method} {path}: 404"
+                raise RegistryRefused(msg, hint="is the path of its REST interface part of the url?") from error
             except _Failed as error:
                 said = error.said
             except ssl.SSLError as error:
@@ -194,6 +244,7 @@ class Registry:
 
         Raises:
             _Failed: if the next try may have another answer.
+            _NoSuchQuestion: if nobody knows the address.
             RegistryRefused: if it would not.
         """
         shown = said[:_SHOWN]
@@ -202,8 +253,11 @@ class Registry:
         if code != _NOT_FOUND:
             raise RegistryRefused(f"{self._base}: {question}: {code} {shown}")
         if not _is_answer(said):
-            msg = f"{self._base} answers, but is no schema registry: {question}: 404"
-            raise RegistryRefused(msg, hint="is the path of its REST interface part of the url?")
+            raise _NoSuchQuestion
+
+
+class _NoSuchQuestion(Exception):
+    """A 404 that does not say that something is not there."""
 
 
 class _Failed(Exception):
@@ -256,7 +310,11 @@ def _is_answer(said: str) -> bool:
 
 def _body(schema: Schema) -> dict[str, Any]:
     body: dict[str, Any] = {"schema": schema.text}
-    return body if schema.kind == "AVRO" else {**body, "schemaType": schema.kind}
+    if schema.kind != "AVRO":
+        body["schemaType"] = schema.kind
+    if schema.refers_to:
+        body["references"] = [asdict(one) for one in schema.refers_to]
+    return body
 
 
-__all__ = ["Registered", "Registry", "Schema"]
+__all__ = ["Reference", "Registered", "Registry", "Schema"]
