@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakestreams import GlueAvro, JsonSchema, RegistryAvro, RegistryProtobuf
+from lakestreams import DebeziumAvro, GlueAvro, JsonSchema, RegistryAvro, RegistryProtobuf
 from lakestreams.config import load_pipeline
 from lakestreams.config.recorded import topology
 from lakestreams.errors import TopologyInvalid
@@ -57,6 +57,23 @@ def test_json_schema_is_columns_or_a_schema_in_yaml_or_in_a_file(tmp_path: Path)
     assert (as_file.text, as_file.meaning) == (as_yaml.text, as_yaml.meaning)
     (source,) = load(tmp_path, "json_schema: 'id bigint not null, note string'").topology.sources
     assert source.value == JsonSchema("id bigint not null, note string")
+
+
+def test_change_events_in_avro_are_declared_by_a_file(tmp_path: Path) -> None:
+    row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
+    fields = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}, {"name": "op", "type": "string"}]  # fmt: skip
+    event = {"type": "record", "name": "Envelope", "fields": fields}
+    (tmp_path / "orders.avsc").write_text(json.dumps(event, indent=2), encoding="utf-8")
+    (source,) = load(tmp_path, "debezium_avro: orders.avsc").topology.sources
+    assert source.value == DebeziumAvro(json.dumps(event))
+    assert [(one.name, one.type) for one in source.value.fields] == [("id", "bigint")]
+    for wrong, message in (("none.avsc", "the schema none.avsc cannot be read"), ("string", "is no record")):
+        with pytest.raises(TopologyInvalid) as told:
+            load(tmp_path, f"debezium_avro: {wrong}")
+        assert len(told.value.faults) == 1, told.value
+        assert message in str(told.value)
+    with pytest.raises(TopologyInvalid, match="the key 'registry' is missing: orders"):
+        load(tmp_path, "debezium_avro: orders.avsc", KAFKA)
 
 
 PROTO = 'syntax = "proto3"; import "b.proto"; message Other { int32 a = 1; } message Order { B b = 1; }'
