@@ -49,10 +49,12 @@ FORMATS: Final = (
     lakestreams.JsonSchema,
     lakestreams.Avro,
     lakestreams.RegistryAvro,
+    lakestreams.GlueAvro,
     lakestreams.Protobuf,
     lakestreams.RegistryProtobuf,
     lakestreams.ConnectJson,
     lakestreams.DebeziumJson,
+    lakestreams.DebeziumAvro,
     lakestreams.EventTime,
 )
 LEFT_OUT: Final = {"name", "node", "add", "joins", "kafka_sinks", "meaning", "outputs", "sinks", "sources"}

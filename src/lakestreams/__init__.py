@@ -11,8 +11,10 @@ from lakestreams.errors import LakestreamsError
 from lakestreams.formats import (
     Avro,
     ConnectJson,
+    DebeziumAvro,
     DebeziumJson,
     EventTime,
+    GlueAvro,
     Int,
     Json,
     JsonScalar,
@@ -63,10 +65,12 @@ def open(  # noqa: A001 - read as lakestreams.open
 __all__ = [
     "Avro",
     "ConnectJson",
+    "DebeziumAvro",
     "DebeziumJson",
     "EventTime",
     "Fields",
     "GlobalKTable",
+    "GlueAvro",
     "Int",
     "Json",
     "JsonScalar",

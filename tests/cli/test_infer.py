@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from tests.engine.secured import PLAIN, secured_broker
+from tests.formats.avro.judge import framed
+from tests.formats.avro.judge import written as avro
 from tests.registry.fake import fake
 from typer.testing import CliRunner
 
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 AT = 1_700_000_000_000
+PAID = {"type": "record", "name": "Paid", "fields": [
+    {"name": "id", "type": "long"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+]}  # fmt: skip
 
 
 def inferred(*arguments: str) -> tuple[int, str]:
@@ -84,20 +91,55 @@ def test_the_page_shows_what_is_printed(broker: Broker, tmp_path: Path, monkeypa
 def test_behind_a_registry(broker: Broker, tmp_path: Path) -> None:
     topic = f"paid-{uuid.uuid4().hex[:8]}"
     broker.create_topic(topic, 1)
-    broker.produce(topic, [("a", b"\0\0\0\0\7\2", AT + n) for n in range(5)])
+    records = [framed(avro(PAID, {"id": n, "at": AT}), 7) for n in range(5)]
+    broker.produce(topic, [("a", raw, AT + n) for n, raw in enumerate([*records, records[0][:-1]])])
     with fake() as server:
-        server.says("GET /schemas/ids/7", (200, {"schema": '"long"'}))
-        server.says(
-            f"GET /subjects/{topic}-value/versions/latest",
-            (200, {"subject": f"{topic}-value", "version": 4, "id": 7, "schema": '"long"'}),
-        )
+        schema = {"schema": json.dumps(PAID)}
+        server.says("GET /schemas/ids/7", (200, schema))
+        newest = {"subject": f"{topic}-value", "version": 4, "id": 7, **schema}
+        server.says(f"GET /subjects/{topic}-value/versions/latest", (200, newest))
         sources = {"kafka": {"bootstrap_servers": broker.bootstrap_servers}, "registry": {"url": server.url}}
         (tmp_path / "sources.yml").write_text(yaml.safe_dump(sources))
         code, said = inferred(topic, "--sources", str(tmp_path / "sources.yml"))
-    assert code == 0, said
-    ((_, declared),) = source_of(said).items()
-    assert declared["value"] == {"registry_avro": f"schemas/{topic}-value.v4.avsc"}
-    assert f"lakestreams registry pull {topic}-value" in said
+        assert code == 0, said
+        ((name, declared),) = source_of(said).items()
+        assert declared["value"] == {"registry_avro": PAID}
+        assert f"lakestreams registry pull {topic}-value" in said
+        assert "1 of 6 values are not read: at: the record ends within it" in said
+        (tmp_path / "sources.yml").write_text(yaml.safe_dump({**sources, "topics": {name: declared}}))
+        (tmp_path / "p.yml").write_text(f"pipeline: p\noutputs: {{silver.paid: {{from: {name}}}}}\n")
+        (source,) = load_pipeline(tmp_path / "p.yml").topology.sources
+        assert {one.name: one.type for one in source.value.fields} == {"id": "bigint", "at": "timestamp"}
+
+        # a registry that does not let one in says so; what it says is no secret of ours
+        server.says("GET /schemas/ids/7", (401, {"error_code": 40101, "message": "Unauthorized"}))
+        server.asked.clear()
+        code, said = inferred(topic, "--sources", str(tmp_path / "sources.yml"))
+        assert (code, "LS309" in said, "Unauthorized" in said) == (1, True, True), said
+        assert len(server.asked) == 1, "a wrong password is not tried again"
+    code, said = inferred(topic, "--sources", str(tmp_path / "sources.yml"))
+    assert (code, "LS308" in said) == (1, True), said
+
+
+@pytest.mark.slow
+def test_a_wrong_password_of_kafka_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that is not let in would try until its time is over: the options below give it ten minutes."""
+    options = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN} required username="ada" password="secret://kafka/password";',
+        "default.api.timeout.ms": "600000",
+        "request.timeout.ms": "600000",
+    }
+    with secured_broker({"ada": "right-7Qz4"}) as (running, address):
+        running.create_topic("locked", 1)
+        running.produce("locked", [("a", '{"id": 5}', AT)])
+        sources = {"kafka": {"bootstrap_servers": address, "options": options}}
+        (tmp_path / "sources.yml").write_text(yaml.safe_dump(sources))
+        for password, expected in (("wrong-5Hw9", 1), ("right-7Qz4", 0)):
+            monkeypatch.setenv("LAKESTREAMS_SECRET_KAFKA_PASSWORD", password)
+            code, said = inferred("locked", "--sources", str(tmp_path / "sources.yml"))
+            assert (code, "LS306" in said, password in said) == (expected, bool(expected), False), said
 
 
 def test_what_cannot_be_looked_at_is_said(broker: Broker, tmp_path: Path) -> None:

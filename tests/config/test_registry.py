@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakestreams import JsonSchema, RegistryAvro, RegistryProtobuf
+from lakestreams import DebeziumAvro, GlueAvro, JsonSchema, RegistryAvro, RegistryProtobuf
 from lakestreams.config import load_pipeline
 from lakestreams.config.recorded import topology
 from lakestreams.errors import TopologyInvalid
@@ -60,6 +60,23 @@ def test_json_schema_is_columns_or_a_schema_in_yaml_or_in_a_file(tmp_path: Path)
     assert source.value == JsonSchema("id bigint not null, note string")
 
 
+def test_change_events_in_avro_are_declared_by_a_file(tmp_path: Path) -> None:
+    row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
+    fields = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}, {"name": "op", "type": "string"}]  # fmt: skip
+    event = {"type": "record", "name": "Envelope", "fields": fields}
+    (tmp_path / "orders.avsc").write_text(json.dumps(event, indent=2), encoding="utf-8")
+    (source,) = load(tmp_path, "debezium_avro: orders.avsc").topology.sources
+    assert source.value == DebeziumAvro(json.dumps(event))
+    assert [(one.name, one.type) for one in source.value.fields] == [("id", "bigint")]
+    for wrong, message in (("none.avsc", "the schema none.avsc cannot be read"), ("string", "is no record")):
+        with pytest.raises(TopologyInvalid) as told:
+            load(tmp_path, f"debezium_avro: {wrong}")
+        assert len(told.value.faults) == 1, told.value
+        assert message in str(told.value)
+    with pytest.raises(TopologyInvalid, match="the key 'registry' is missing: orders"):
+        load(tmp_path, "debezium_avro: orders.avsc", KAFKA)
+
+
 PROTO = 'syntax = "proto3"; import "b.proto"; message Other { int32 a = 1; } message Order { B b = 1; }'
 
 
@@ -109,7 +126,7 @@ def test_secrets_are_looked_up_in_the_scope_of_the_target(tmp_path: Path, monkey
             KAFKA + REGISTRY,
             "subject and register: only registry_avro, json_schema, registry_protobuf have them",
         ),
-        ("json: id int, column: c", KAFKA + REGISTRY, "column: only avro and registry_avro"),
+        ("json: id int, column: c", KAFKA + REGISTRY, "column: only avro, registry_avro and glue_avro"),
         ("avro: long, column: a-b", KAFKA + REGISTRY, "a-b"),
     ],
 )
@@ -155,3 +172,24 @@ def test_a_schema_file_that_is_wrong_is_one_fault_at_its_line(
     assert len(told.value.faults) == 1
     assert message in str(told.value)
     assert "sources.yml:3" in str(told.value)
+
+
+def test_versions_of_glue_are_texts_or_files(tmp_path: Path) -> None:
+    one, two = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c61", "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c62"
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER, indent=2), encoding="utf-8")
+    how = f"glue_avro: order.avsc, versions: {{{one}: order.avsc, {two}: {json.dumps(ORDER)}}}"
+    loaded = load(tmp_path, how)
+    (source,) = loaded.topology.sources
+    text = json.dumps(ORDER)
+    assert source.value == GlueAvro(text, versions=((one, text), (two, text)))
+    assert topology(loaded.text, loaded.topology.describe()).sources == loaded.topology.sources
+    for wrong, said in (
+        ("glue_avro: order.avsc", "glue_avro and versions: neither is without the other"),
+        (f"avro: order.avsc, versions: {{{one}: order.avsc}}", "glue_avro and versions: neither is without the other"),
+        (f"glue_avro: order.avsc, versions: {{{one}: lost.avsc}}", "the schema lost.avsc cannot be read"),
+        ("glue_avro: order.avsc, versions: {seven: order.avsc}", "'seven' is no UUID of a schema version"),
+    ):
+        with pytest.raises(TopologyInvalid) as told:
+            load(tmp_path, wrong)
+        assert said in str(told.value), told.value
+        assert len(told.value.faults) == 1, told.value

@@ -12,9 +12,10 @@ from typing import Any
 
 from tests.docs.blocks import blocks
 from tests.formats.cases import told
+from tests.formats.test_headers import read
 
 import lakestreams
-from lakestreams import Topology
+from lakestreams import RegistryAvro, Topology
 from lakestreams.formats import Format
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
@@ -62,8 +63,21 @@ def test_the_tables_say_what_is_read() -> None:
 
 def _as_shown(value: Any) -> Any:
     """The columns as JSON has them."""
-    shown = {dt.datetime: lambda x: f"{x:%Y-%m-%dT%H:%M:%S}.{x.microsecond // 1000:03}Z", Decimal: float}
+    shown = {dt.datetime: lambda x: f"{x:%Y-%m-%dT%H:%M:%S}.{x.microsecond // 1000:03}Z", Decimal: float, dt.date: str}
     return json.loads(json.dumps(value, default=lambda x: shown[type(x)](x)))
+
+
+def test_the_table_of_headers_says_what_is_said() -> None:
+    _, _, table = PAGE.read_text(encoding="utf-8").partition(
+        "| values of `__value_schema_id` before Avro | error |\n|---|---|\n"
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.partition("\n\n")[0].splitlines()]
+    assert len(rows) == 5
+    for values, said in rows:
+        headers = [("__value_schema_id", one) for one in ast.literal_eval(values.strip("`"))]
+        assert read(RegistryAvro('"long"').knowing({7: ('"long"',)}, strict=False), [(b"\x02", headers)]) == [
+            (None, said)
+        ]
 
 
 def test_the_other_blocks_build_topologies() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -158,39 +158,28 @@ def test_a_few_broken_records_hide_nothing() -> None:
     assert columns(found) == {"id": "bigint", "name": "string"}
 
 
-PREFIX = b"\0\0\0\0\7"
-
-
-@dataclass(frozen=True)
-class Registry:
-    """One that knows one schema."""
-
-    word: str | None
-    version: int | None = 3
-
-    def kind(self, number: int) -> str | None:
-        return self.word if number == 7 else None
-
-    def newest(self, subject: str) -> int | None:
-        return self.version if subject == "shop.orders-value" else None
-
-
-def test_behind_a_registry() -> None:
-    avro = [PREFIX + b"\2\4ab"] * 6
-    found = of(avro, schemas=Registry("AVRO"))
-    assert found.value.declared == {"registry_avro": "schemas/shop.orders-value.v3.avsc"}
-    assert any("lakestreams registry pull shop.orders-value" in one for one in found.notes)
-    assert declared(found).value.chosen == "registry_avro"
-    assert of(avro, schemas=Registry("PROTOBUF")).value.format == "registry_protobuf"
-    other = of(avro, schemas=Registry("JSON", None))
-    assert other.value.declared == {"json_schema": "schemas/shop.orders-value.json"}
-    assert any("has no subject shop.orders-value" in one for one in other.notes)
-    unknown = of(avro, schemas=Registry(None))
-    assert (unknown.value.format, unknown.is_whole) == ("", False)
-    alone = of(avro)
+def test_behind_a_prefix_without_a_registry() -> None:
+    alone = of([b"\0\0\0\0\7\2\4ab"] * 6)
     assert any("name the registry in the sources' file" in one for one in alone.notes)
-    text = of([PREFIX + b'{"id": 5}'] * 6)
+    text = of([b'\0\0\0\0\7{"id": 5}'] * 6)
     assert text.value.declared == {"registry_json": "id bigint"}
+
+
+def test_behind_the_header_of_glue() -> None:
+    version = bytes.fromhex("b7b4a7f09c964e4aa687fb5de9ef0c61")
+    found = of([b"\3\0" + version + b"\x0a", b"\3\5" + version + b"x\x9c"] * 3)
+    assert not found.is_whole
+    assert any("by schema versions b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c61: glue_avro" in one for one in found.notes)
+
+
+@pytest.mark.parametrize("header", [b"\0\0\0\0\7", b"\1" + UUID(int=5).bytes])
+def test_schemas_that_headers_name_without_a_registry(header: bytes) -> None:
+    def proposed(value: bytes) -> Proposal:
+        return propose("shop.orders", [Record(b"a", value, (("__value_schema_id", header),))] * 6)
+
+    alone = proposed(b"\2\4a\xff")
+    assert any("its schema is named in a header: name the registry" in one for one in alone.notes)
+    assert proposed(b'{"id": 5}').value.declared == {"json": "id bigint"}
 
 
 def test_what_fits_nothing_is_said() -> None:

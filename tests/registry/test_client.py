@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import pickle
 import socket
+import threading
+import time
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 from tests.registry.fake import Fake, fake
@@ -46,6 +50,27 @@ def test_schemas_by_id(server: Fake) -> None:
     assert registry.by_id(7) == Schema(LONG)
     assert registry.by_id(8) == Schema("syntax = 'proto3';", "PROTOBUF")
     assert registry.by_id(9) is None
+
+
+def test_schemas_by_guid(server: Fake) -> None:
+    guid, other = "7f0c1d1e-0000-4000-8000-00000000002a", "00000000-0000-0000-0000-000000000005"
+    server.says(f"GET /schemas/guids/{guid}", (200, {"schema": "{}", "schemaType": "JSON", "guid": guid}))
+    registry = Registry(RegistryOptions(server.url))
+    assert registry.by_guid(guid) == Schema("{}", "JSON")
+    assert registry.by_guid(other) is None
+    assert registry.looks_up_guids()
+
+
+def test_a_registry_that_looks_nothing_up_by_guid_is_told_from_an_address_that_is_no_registry(server: Fake) -> None:
+    guid, none = "7f0c1d1e-0000-4000-8000-00000000002a", "00000000-0000-0000-0000-000000000000"
+    for one in (guid, none):
+        server.says(f"GET /schemas/guids/{one}", (404, {"error_code": 404, "message": "HTTP 404 Not Found"}))
+    registry = Registry(RegistryOptions(server.url))
+    assert registry.by_guid(guid) is None
+    assert not registry.looks_up_guids()
+    server.says("GET /schemas/ids/2147483647", (404, b"<html>"))
+    with pytest.raises(RegistryRefused, match="is no schema registry"):
+        registry.looks_up_guids()
 
 
 def test_a_schema_comes_with_what_it_refers_to_each_text_once_and_behind_its_own(server: Fake) -> None:
@@ -107,6 +132,115 @@ def test_nobody_there_and_nobody_answering() -> None:
             Registry(RegistryOptions(f"http://127.0.0.1:{port}", options)).by_id(7)
     with pytest.raises(RegistryUnreachable, match=r"refused \(1 tries\)"):
         Registry(RegistryOptions(f"http://127.0.0.1:{port}", options)).by_id(7)
+
+
+class Mute:
+    """A server that takes connections and gives no whole answer; counts them.
+
+    Args:
+        again: what it says, a byte now and then without end, so that no read of a socket takes long.
+        once: what it says before it breaks the connection off; None: it does not.
+    """
+
+    def __init__(self, again: bytes = b"", once: bytes | None = None) -> None:
+        self.connections = 0
+        self._again, self._once, self._over = again, once, threading.Event()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+
+    def __enter__(self) -> Self:
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._socket.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                accepted, _ = self._socket.accept()
+                self.connections += 1
+                self._threads.append(threading.Thread(target=self._hold, args=(accepted,), daemon=True))
+                self._threads[-1].start()
+
+    def _hold(self, accepted: socket.socket) -> None:
+        with accepted, contextlib.suppress(OSError):
+            accepted.recv(65_536)
+            if self._once is not None:
+                accepted.sendall(self._once)
+                return
+            while not self._over.wait(0.01):
+                accepted.sendall(self._again)
+
+
+@pytest.mark.parametrize("drip", [b"", b"H"])
+def test_a_registry_that_never_ends_an_answer_is_waited_for_once(drip: bytes) -> None:
+    with Mute(drip) as mute:
+        registry = Registry(RegistryOptions(mute.url, {"request.timeout.ms": "80", "max.retries": "2"}))
+        with pytest.raises(RegistryUnreachable, match=r"timed out \(3 tries\)"):
+            registry.by_id(1)
+        for number in range(2, 200):  # each would take three times as long
+            with pytest.raises(RegistryUnreachable, match="not asked, since no answer came before: TimeoutError"):
+                registry.by_id(number)
+        with pytest.raises(RegistryUnreachable, match="not asked"):
+            registry.register("s", Schema(LONG))
+        assert mute.connections == 3
+
+
+def test_questions_of_other_threads_end_with_the_first_one_that_had_no_answer() -> None:
+    with Mute() as mute:
+        registry = Registry(RegistryOptions(mute.url, {"request.timeout.ms": "200", "max.retries": "3"}))
+        said: list[str] = []
+
+        def ask(number: int) -> None:
+            with pytest.raises(RegistryUnreachable) as told:
+                registry.by_id(number)
+            said.append(str(told.value))
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+        threads[0].start()
+        while mute.connections < 2:  # the first one is at its second try
+            time.sleep(0.01)
+        for one in threads[1:]:
+            one.start()
+        for one in threads:
+            one.join()
+        assert sum("(4 tries)" in one for one in said) == 1
+        assert sum("not asked" in one for one in said) == 2
+        assert mute.connections < 3 * 4
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
+BROKEN_OFF = {
+    "at once": b"",
+    "in the head": HEAD[:20],
+    "behind the head": HEAD,
+    "in the body": HEAD + b'{"schema": ',
+    "in a chunk": b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n63\r\n{"schema": ',
+    "another protocol": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "a code that is none": b"HTTP/1.1 abc\r\n\r\n",
+    "a code of another kind": b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 99\r\n\r\n<ht",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_OFF)
+def test_a_registry_that_is_killed_while_it_answers_is_unreachable(name: str) -> None:
+    with Mute(once=BROKEN_OFF[name]) as mute:
+        with pytest.raises(RegistryUnreachable, match=r"\(2 tries\)"):
+            Registry(RegistryOptions(mute.url, {"max.retries": "1"})).by_id(1)
+        assert mute.connections == 2
+
+
+def test_waits_between_tries_are_bounded(server: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(client, "_WAIT_S", 0.2)
+    monkeypatch.setattr(client.time, "sleep", waited.append)
+    server.says("GET /schemas/ids/7", (503, b"busy"))
+    with pytest.raises(RegistryUnreachable, match="100 tries"):
+        Registry(RegistryOptions(server.url, {"max.retries": "99"})).by_id(7)
+    assert (waited[:3], max(waited), len(waited)) == ([0.2, 0.4, 0.8], 5.0, 99)
 
 
 @pytest.mark.parametrize(

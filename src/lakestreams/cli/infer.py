@@ -17,11 +17,13 @@ from lakestreams.config.kafka import load_kafka
 from lakestreams.config.load import read
 from lakestreams.config.registry import AS_WRITTEN, load_registry
 from lakestreams.errors import InvalidOption, LakestreamsError, SchemaMissing
+from lakestreams.formats.writers import HEADERS, RegistryFormat, SchemaName, told_to
+from lakestreams.infer.found import Side
 from lakestreams.infer.proposal import Proposal, propose
-from lakestreams.infer.sides import OF_REGISTRY, Schemas, Side
+from lakestreams.infer.registered import OF_REGISTRY, Schemas, heads_of
 from lakestreams.kafka.options import KafkaOptions
-from lakestreams.kafka.sample import newest
-from lakestreams.registry.client import Registry
+from lakestreams.kafka.sample import Record, newest
+from lakestreams.registry.client import Registered, Registry, Schema
 from lakestreams.run import failure
 
 _MISFITS: Final = 5  # reasons that are shown of each side
@@ -51,8 +53,8 @@ def run(screen: Screen, topic: str, sources: Path, servers: str | None, count: i
         raise InvalidOption(f"topic {topic} has no record", hint="produce some: lakestreams local produce")
     with screen.working("looking at them"):
         proposal = propose(topic, records, _schemas(screen, sources))
-        misfits = [*_misfits("key", proposal.key, [one.key for one in records])]
-        misfits += _misfits("value", proposal.value, [one.value for one in records])
+        misfits = [*_misfits("key", proposal.key, [one.key for one in records], records)]
+        misfits += _misfits("value", proposal.value, [one.value for one in records], records)
     _show(screen, proposal, len(records), partitions, misfits)
     screen.result(_as_dict(proposal, len(records), misfits))
     return failure.OK if proposal.is_whole else failure.FAILED
@@ -73,27 +75,31 @@ class _Schemas:
 
     registry: Registry
 
-    def kind(self, number: int) -> str | None:
-        found = self.registry.by_id(number)
-        return None if found is None else found.kind
+    def by_name(self, name: SchemaName) -> Schema | None:
+        return self.registry.by_guid(name) if isinstance(name, str) else self.registry.by_id(name)
 
-    def newest(self, subject: str) -> int | None:
+    def newest(self, subject: str) -> Registered | None:
         try:
-            return self.registry.version(subject).version
+            return self.registry.version(subject)
         except SchemaMissing:
             return None
 
 
-def _misfits(name: str, side: Side, records: Sequence[bytes | None]) -> Iterator[Misfit]:
+def _misfits(name: str, side: Side, raw: Sequence[bytes | None], records: Sequence[Record]) -> Iterator[Misfit]:
     """What the proposed format says of the sample; one whose schema is still to be pulled says nothing."""
-    if not side.format or side.format in OF_REGISTRY.values():
+    if not side.format or (side.format in OF_REGISTRY.values() and not side.columns):
         return
     try:
-        how = FormatSpec.model_validate(side.declared).build()
+        how: Any = FormatSpec.model_validate(side.declared).build()
     except (LakestreamsError, ValueError) as error:
-        yield Misfit(name, len(records), f"it cannot be declared: {error}")
+        yield Misfit(name, len(raw), f"it cannot be declared: {error}")
         return
-    errors = how.decode(pa.array(records, pa.binary())).errors.to_pylist()
+    some = pa.array(raw, pa.binary())
+    if isinstance(how, RegistryFormat):
+        heads = heads_of([dict(one.headers).get(HEADERS[name]) for one in records])
+        errors = told_to(how, side.written, strict=False).decode(some, heads).errors.to_pylist()
+    else:
+        errors = how.decode(some).errors.to_pylist()
     for reason, count in Counter(one for one in errors if one is not None).most_common(_MISFITS):
         yield Misfit(name, count, reason)
 

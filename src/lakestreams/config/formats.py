@@ -12,7 +12,9 @@ from lakestreams.config.parts import Model, Name, Sql, exactly_one
 from lakestreams.formats import (
     Avro,
     ConnectJson,
+    DebeziumAvro,
     DebeziumJson,
+    GlueAvro,
     Int,
     Json,
     JsonScalar,
@@ -80,6 +82,14 @@ class FormatSpec(Model):
         default=None,
         description="Avro after a schema registry's five-byte prefix, read as this schema by the one that wrote it.",
     )
+    glue_avro: SchemaText | None = Field(
+        default=None,
+        description="Avro after the header of AWS Glue's Schema Registry, read as this schema by the version that wrote it.",
+    )
+    debezium_avro: SchemaText | None = Field(
+        default=None,
+        description="Of a table's value: the row of a Debezium change event in Avro, after that prefix; by the schema of the topic's values or of the rows.",
+    )
     json_schema: SchemaText | None = Field(
         default=None,
         description="A JSON object after a schema registry's five-byte prefix, read as these columns or by this JSON Schema: text, YAML or the path of a .json file.",
@@ -103,6 +113,10 @@ class FormatSpec(Model):
 
     column: Name | None = Field(
         default=None, description="Of Avro: what the column of a schema that is no record is called; by default value."
+    )
+    versions: dict[Name, SchemaText] | None = Field(
+        default=None,
+        description="Of glue_avro: the schema versions that write records, by their UUIDs: texts, YAML or paths of .avsc files.",
     )
     message: Name | None = Field(
         default=None,
@@ -129,8 +143,11 @@ class FormatSpec(Model):
         if self.fields is not None and not any(getattr(self, name) is not None for name in _OF_JSON):
             msg = f"fields: only {', '.join(_alias(name) for name in _OF_JSON)} have them"
             raise ValueError(msg)
-        if self.column is not None and self.avro is None and self.registry_avro is None:
-            msg = "column: only avro and registry_avro have one"
+        if self.column is not None and self.avro is None and self.registry_avro is None and self.glue_avro is None:
+            msg = "column: only avro, registry_avro and glue_avro have one"
+            raise ValueError(msg)
+        if (self.versions is None) != (self.glue_avro is None):
+            msg = "glue_avro and versions: neither is without the other"
             raise ValueError(msg)
         is_protobuf = self.protobuf is not None or self.registry_protobuf is not None
         if not is_protobuf and (self.message is not None or self.imports is not None):
@@ -176,7 +193,7 @@ _OF_JSON: Final[dict[str, Callable[..., Format]]] = {
     "json_schema": JsonSchema,
 }
 _REGISTERED: Final = ("registry_avro", "json_schema", "registry_protobuf")
-_OPTIONS: Final = ("fields", "column", "message", "imports", "subject", "register_")
+_OPTIONS: Final = ("fields", "column", "versions", "message", "imports", "subject", "register_")
 _FORMATS: Final[dict[str, Callable[..., Format]]] = {
     "text": Text,
     "long": Long,
@@ -187,11 +204,13 @@ _FORMATS: Final[dict[str, Callable[..., Format]]] = {
     **_OF_JSON,
     "avro": Avro,
     "registry_avro": RegistryAvro,
+    "glue_avro": GlueAvro,
+    "debezium_avro": DebeziumAvro,
     "protobuf": Protobuf,
     "registry_protobuf": RegistryProtobuf,
     "columns": TableColumns,
 }
-OF_COLUMNS: Final = (*_OF_JSON, "avro", "registry_avro", "protobuf", "registry_protobuf")
+OF_COLUMNS: Final = (*_OF_JSON, "avro", "registry_avro", "glue_avro", "debezium_avro", "protobuf", "registry_protobuf")
 """Formats whose values are written as a mapping of the columns; those of the others as the one column's value."""
 
 

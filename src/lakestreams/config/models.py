@@ -185,7 +185,7 @@ class SourcesFile(Model):
     kafka: KafkaSpec | None = Field(default=None, description="How Kafka is reached; not needed if no topic is read.")
     registry: RegistrySpec | None = Field(
         default=None,
-        description="How the schema registry is reached; needed by registry_avro, json_schema and registry_protobuf only.",
+        description="How the schema registry is reached; needed by registry_avro, debezium_avro, json_schema and registry_protobuf only.",
     )
     topics: Annotated[dict[Name, TopicSpec], Field(min_length=1)]
 

@@ -21,24 +21,27 @@ KEYS: Final = {AVRO: "registry_avro", JSON: "json_schema", PROTOBUF: "registry_p
 _KINDS: Final = {
     "avro": AVRO,
     "registry_avro": AVRO,
+    "glue_avro": AVRO,
+    "debezium_avro": AVRO,
     "json_schema": JSON,
     "protobuf": PROTOBUF,
     "registry_protobuf": PROTOBUF,
 }
 # In the place of a file that cannot be read, so that nothing else is said of it.
 _NOTHING: Final = {
-    AVRO: "string",
+    AVRO: '{"type": "record", "name": "Value", "fields": [{"name": "value", "type": "string"}]}',
     JSON: "value string",
     PROTOBUF: 'syntax = "proto3"; message Value { string value = 1; }',
 }
-_IMPORTS: Final = "imports"
+_INSIDE: Final = {"imports": PROTOBUF, "versions": AVRO}
+"""Keys with several schemas by their names."""
 _MOST_BYTES: Final = 1_000_000
 
 
 def put_in(document: Document) -> None:
     """Puts the schemas of files where the document names them; faults are noted in it."""
     for path, name in list(_named(document.data)):
-        if len(path) == 5 and _IMPORTS not in _at(document.data, path[:3]):
+        if len(path) == 5 and path[3] not in _at(document.data, path[:3]):
             continue  # of a side in which another file could not be read
         try:
             document.data = _with(document.data, path, _content(document, name, path))
@@ -50,7 +53,7 @@ def put_in(document: Document) -> None:
                 how = next(one for one in whole if one in _KINDS)
                 document.data = _with(document.data, side, {how: _NOTHING[PROTOBUF]})
                 continue
-            document.data = _with(document.data, path, _NOTHING[_KINDS[how]])
+            document.data = _with(document.data, path, _NOTHING[_kind(how)])
 
 
 def _named(data: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -61,9 +64,9 @@ def _named(data: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
                 for how, given in _mapping(_mapping(thing).get(side)).items():
                     if how in _KINDS and isinstance(given, str) and given.endswith(ENDINGS[_KINDS[how]]):
                         yield (part, name, side, how), given
-                    for imported, one in _mapping(given).items() if how == _IMPORTS else ():
-                        if isinstance(one, str) and one.endswith(ENDINGS[PROTOBUF]):
-                            yield (part, name, side, how, imported), one
+                    for inner, one in _mapping(given).items() if how in _INSIDE else ():
+                        if isinstance(one, str) and one.endswith(ENDINGS[_INSIDE[how]]):
+                            yield (part, name, side, how, inner), one
 
 
 def _content(document: Document, name: str, path: KeyPath) -> Any:
@@ -91,7 +94,7 @@ def _content(document: Document, name: str, path: KeyPath) -> Any:
 
 
 def _kind(how: str) -> str:
-    return PROTOBUF if how == _IMPORTS else _KINDS[how]
+    return _INSIDE[how] if how in _INSIDE else _KINDS[how]
 
 
 def _at(data: Any, path: KeyPath) -> Any:

@@ -88,7 +88,8 @@ class RegistryUnreachable(LakestreamsError):
     """The schema registry gives no answer within the time limit, or only that it cannot answer now.
 
     Records are read by schemas that stand in the ledger, so a registry is asked only for what is new. Where it does not
-    answer, the run ends before it has ingested anything of the batch; the next one goes on there.
+    answer, the run ends before it has ingested any record that needs the schema; the next one goes on there. A question is
+    put `max.retries` + 1 times, for at most `request.timeout.ms` each. After that the run asks nothing more.
     """
 
     code = "LS308"

@@ -1,6 +1,8 @@
 """Turns raw key and value bytes into typed columns: a small protocol and its formats."""
 
+from lakestreams.formats.avro.debezium import DebeziumAvro
 from lakestreams.formats.avro.formats import Avro, RegistryAvro
+from lakestreams.formats.avro.glue import GlueAvro
 from lakestreams.formats.base import Field, Format, WritableFormat
 from lakestreams.formats.binary import Long, Text
 from lakestreams.formats.connect import ConnectJson, DebeziumJson
@@ -14,10 +16,12 @@ from lakestreams.formats.time import EventTime
 __all__ = [
     "Avro",
     "ConnectJson",
+    "DebeziumAvro",
     "DebeziumJson",
     "EventTime",
     "Field",
     "Format",
+    "GlueAvro",
     "Int",
     "Json",
     "JsonScalar",

@@ -51,7 +51,7 @@ def cells(kind: Kind, slot: Any, values: Values) -> tuple[Any, Any]:
             return texts, everywhere
         if kind.declared == "binary":
             return _each(kind, texts, str)
-        return _judged(kind, texts) if is_text(kind) else (None, None)
+        return judged(kind, texts) if is_text(kind) else (None, None)
     return _bare(kind, texts)
 
 
@@ -215,7 +215,7 @@ def _doubles(texts: Any) -> tuple[Any, Any]:
     return column, _flags(number) & ~np.isinf(column.to_numpy(zero_copy_only=False))
 
 
-def _judged(kind: Leaf, texts: Any) -> tuple[Any, Any]:
+def judged(kind: Leaf, texts: Any) -> tuple[Any, Any]:
     """Times and decimals that are texts: in their usual form at once, else one by one."""
     column = _usual(kind, texts)
     if column is not None:
@@ -269,4 +269,4 @@ def _flags(found: Any) -> Any:
     return found.to_numpy(zero_copy_only=False)
 
 
-__all__ = ["are_lists", "cells"]
+__all__ = ["are_lists", "cells", "judged"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakestreams.formats.changes import ROWS, wrong
 from lakestreams.formats.json import Declared
 from lakestreams.formats.jsontext import parsed
 from lakestreams.formats.kinds import Leaf, Member, Struct
@@ -14,15 +15,8 @@ if TYPE_CHECKING:
     from lakestreams.formats.objects import Row
 
 _PAYLOAD, _OP, _AFTER = "payload", "op", "after"
-_ROWS = ("c", "r", "u")  # create, read (by a snapshot), update: `after` is the row
-_DELETE = "d"
-_REFUSED = {
-    "t": "op t (truncate) deletes rows that it does not name; a table cannot follow it",
-    "m": "op m (message) is not a change of a row",
-}
 _BARE = "no payload; Json reads objects without Connect's wrapper"
 _NO_OP = "no op; not a Debezium change event"
-_SHOWN_CHARACTERS = 20
 
 
 @dataclass(frozen=True, init=False)
@@ -89,7 +83,7 @@ def _after(found: dict[str, Any]) -> Located:
     event = found.get(_PAYLOAD, found)
     if not isinstance(event, dict) or (event is not found and {_OP, _AFTER} & found.keys()):
         return Located(None)
-    return Located(event.get(_AFTER), event.get(_OP), _ROWS)
+    return Located(event.get(_AFTER), event.get(_OP), ROWS)
 
 
 def _document(found: Any) -> str | None:
@@ -109,9 +103,5 @@ def _change(found: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | N
     op, after = event[_OP], event[_AFTER]
     if op is None:
         return None, None if payload is None and _PAYLOAD in found else _NO_OP
-    if op in _ROWS:
-        return after, f"op {op} without after" if after is None else None
-    if op == _DELETE:
-        return None, None
-    said = _REFUSED.get(op, f"unknown op {op[:_SHOWN_CHARACTERS]}")
-    return None, said.encode(errors="replace").decode()  # half of a surrogate pair is no character
+    said = wrong(op, has_row=after is not None)
+    return (after if op in ROWS else None), said

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestreams.formats.base import Field, Format
+from lakestreams.formats.headers import heads_of
 from lakestreams.formats.kinds import Array, Kind, Map, Struct
 from lakestreams.formats.leaves import sizes
+from lakestreams.formats.writers import RegistryFormat
 
 _TYPES = {
     "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(),
@@ -155,10 +157,18 @@ def behind_prefix(raw: Any, decode: Callable[[Any], Decoded], size: int, said: s
 def read_batches(key: Format, value: Format, batches: Iterable[Any]) -> Iterator[Any]:
     """Batches of records with what their formats make of them, `k`, `key_error`, `v` and `value_error`, in a worker."""
     for batch in batches:
-        keys, values = key.decode(batch.column("key")), value.decode(batch.column("value"))
+        keys, values = _side(key, batch, "key"), _side(value, batch, "value")
         columns = [*batch.columns, keys.values, keys.errors, values.values, values.errors]
         names = [*batch.schema.names, "k", "key_error", "v", "value_error"]
         yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _side(how: Format, batch: Any, side: str) -> Decoded:
+    """The keys or the values of a batch; their schemas may stand in headers."""
+    raw = batch.column(side)
+    if not isinstance(how, RegistryFormat) or "headers" not in batch.schema.names:
+        return how.decode(raw)
+    return how.decode(raw, heads_of(batch.column("headers"), side))
 
 
 def text_column(fields: Sequence[Field], raw: Any, broken: str) -> Decoded:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
+if TYPE_CHECKING:
+    from lakestreams.formats.decoding import Decoded
+    from lakestreams.formats.headers import Heads
+
+SchemaName: TypeAlias = "int | str"
+"""What a record calls its schema: a registry's id, or a GUID as text."""
 Texts: TypeAlias = "tuple[str, ...]"
 """A schema's text behind the texts of those that it refers to; of Protobuf each of those behind the name of its import."""
 
@@ -25,12 +31,14 @@ LARGEST_ID: Final = 2**31 - 1
 PREFIX: Final = 5
 """Bytes before a record behind a registry: a zero and the schema's id."""
 UNFRAMED: Final = "no registry prefix (0x00 and four bytes) before the record"
+HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
+"""Headers in which newer serializers name the schema, so that there is no prefix."""
 
 
 class UnknownIds(Exception):
-    """Records refer to schemas of these ids, of which it is not known what they are."""
+    """Records name these schemas, of which it is not known what they are."""
 
-    def __init__(self, ids: list[int]) -> None:
+    def __init__(self, ids: list[SchemaName]) -> None:
         super().__init__(f"{UNKNOWN_IDS} {ids}")
         self.ids = ids
 
@@ -50,7 +58,7 @@ class Written:
 
 @runtime_checkable
 class RegistryFormat(Protocol):
-    """A format of records behind a schema registry's prefix."""
+    """A format of records that name their schema in a schema registry, in a prefix or in a header."""
 
     @property
     def subject(self) -> str | None:
@@ -67,13 +75,26 @@ class RegistryFormat(Protocol):
         """The schema that outputs write by."""
         ...
 
-    def knowing(self, known: Mapping[int, Texts | None], *, strict: bool) -> Self:
+    def knowing(self, known: Mapping[SchemaName, Texts | str | None], *, strict: bool) -> Self:
         """The same format with what is known of the writers' schemas.
 
         Args:
-            known: the schemas of its kind by their ids; None for one that the registry does not know.
-            strict: whether an id that is not known ends the statement, so that it can be asked for; else the record is
+            known: the schemas of its kind by their names; None for one that the registry does not know, or a text that says
+                why it cannot be had.
+            strict: whether a schema that is not known ends the statement, so that it can be asked for; else the record is
                 refused.
+        """
+        ...
+
+    def decode(self, raw: Any, heads: Heads | None = None) -> Decoded:
+        """Reads an array of bytes, as every format.
+
+        Args:
+            raw: the bytes.
+            heads: the headers that name schemas, if a record has one.
+
+        Raises:
+            UnknownIds: if the format is strict, and a record names a schema that it does not know.
         """
         ...
 
@@ -81,28 +102,42 @@ class RegistryFormat(Protocol):
 _Format = TypeVar("_Format")
 
 
-def knowing(how: _Format, known: Mapping[int, object], *, strict: bool) -> _Format:
-    """A copy of a format with what it keeps of the writers' schemas, by their ids."""
+def knowing(how: _Format, known: Mapping[SchemaName, object], *, strict: bool) -> _Format:
+    """A copy of a format with what it keeps of the writers' schemas, by their names."""
     fitted = copy(how)
-    object.__setattr__(fitted, "_known", tuple(sorted(known.items())))
+    ordered = sorted(known.items(), key=lambda one: (isinstance(one[0], str), one[0]))
+    object.__setattr__(fitted, "_known", tuple(ordered))
     object.__setattr__(fitted, "_strict", strict)
     return fitted
 
 
-def unknown(number: int | None, kind: str) -> str:
-    """What is wrong with a record whose id the registry does not know."""
-    return f"schema {number}: the registry has no {WORDS[kind]} schema of this id"
+def unknown(name: SchemaName, kind: str) -> str:
+    """What is wrong with a record whose schema the registry does not know."""
+    return (
+        f"schema {name}: the registry has no {WORDS[kind]} schema of this {'GUID' if isinstance(name, str) else 'id'}"
+    )
 
 
-def told_to(how: RegistryFormat, known: Mapping[int, Written | None], *, strict: bool) -> RegistryFormat:
+def unusable(why: str) -> str:
+    """What is wrong with a record whose schema cannot be used, behind the schema's name."""
+    return f"cannot be used: {why}"
+
+
+def told_to(how: RegistryFormat, known: Mapping[SchemaName, Written | str | None], *, strict: bool) -> RegistryFormat:
     """The format with the schemas of its own kind; one of another kind is as good as none."""
     kind = how.registered.kind
-    own = {number: one.texts if one is not None and one.kind == kind else None for number, one in known.items()}
-    return how.knowing(own, strict=strict)
+
+    def own(one: Written | str | None) -> Texts | str | None:
+        if isinstance(one, Written):
+            return one.texts if one.kind == kind else None
+        return one
+
+    return how.knowing({name: own(one) for name, one in known.items()}, strict=strict)
 
 
 __all__ = [
     "AVRO",
+    "HEADERS",
     "JSON",
     "LARGEST_ID",
     "PREFIX",
@@ -111,10 +146,12 @@ __all__ = [
     "UNFRAMED",
     "UNKNOWN_IDS",
     "RegistryFormat",
+    "SchemaName",
     "Texts",
     "UnknownIds",
     "Written",
     "knowing",
     "told_to",
     "unknown",
+    "unusable",
 ]

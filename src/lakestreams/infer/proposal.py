@@ -9,8 +9,12 @@ from typing import Any, Final
 
 import yaml
 
-from lakestreams.infer.sides import Column, Schemas, Side, side
+from lakestreams.formats.writers import HEADERS
+from lakestreams.infer.found import Column, Side
+from lakestreams.infer.registered import Schemas
+from lakestreams.infer.sides import side
 from lakestreams.kafka.sample import Record
+from lakestreams.visible import visible
 
 _TIMES: Final = ("timestamp", "timestamp_ms", "timestamp_us", "timestamp_s")
 _FEW_RECORDS_A_KEY: Final = 1.5
@@ -59,8 +63,8 @@ class Proposal:
         for part, value in parts.items():
             if part in ("key", "value") and "" in value:
                 found.append(f"  # {part}: which format?")
-            elif part in ("key", "value") and (columns := getattr(self, part).columns):
-                found += _columns(part, getattr(self, part), columns)
+            elif part in ("key", "value"):
+                found += _format(part, getattr(self, part))
             else:
                 found.append(f"  {part}: {_inline(value)}")
         if self.event_time is not None:
@@ -78,8 +82,10 @@ def propose(topic: str, records: Sequence[Record], schemas: Schemas | None = Non
     """
     name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_") or "source"
     name = name if name[0].isalpha() else f"topic_{name}"
-    key = side([one.key for one in records], f"{name.rstrip('s')}_id".lower(), schemas, f"{topic}-key")
-    value = side([one.value for one in records], "value", schemas, f"{topic}-value")
+    heads = {own: [dict(one.headers).get(header) for one in records] for own, header in HEADERS.items()}
+    key_name = f"{name.rstrip('s')}_id".lower()
+    key = side([one.key for one in records], key_name, schemas, f"{topic}-key", heads["key"])
+    value = side([one.value for one in records], "value", schemas, f"{topic}-value", heads["value"])
     notes = [*(f"key: {one}" for one in key.notes), *(f"value: {one}" for one in value.notes)]
     deleted = sum(one.value is None for one in records)
     keys = [one.key for one in records if one.key is not None]
@@ -100,6 +106,43 @@ def _event_time(columns: Sequence[Column]) -> str | None:
     return next((one.name for one in columns if one.type in _TIMES and one.share == 1), None)
 
 
+def _format(part: str, own: Side) -> list[str]:
+    """A format as lines; what is long has a line for each column, or for each line of a schema's text."""
+    if not own.said and own.columns:
+        return _columns(part, own, own.columns)
+    schema = _schema(own)
+    if not schema:
+        return [f"  {part}: {_inline(own.declared)}"]
+    return [f"  {part}:", *schema, *(f"    {_inline(key)}: {_inline(value)}" for key, value in own.options.items())]
+
+
+def _schema(own: Side) -> list[str]:
+    """A schema of several lines; none if it is none, or has one."""
+    fields = own.said.get("fields") if isinstance(own.said, Mapping) else None
+    if isinstance(fields, list):
+        columns = {one.name: one for one in own.columns}
+        said = [f"      {_inline(key)}: {_inline(value)}" for key, value in own.said.items() if key != "fields"]
+        each = [f"        - {_inline(one)}{_remark(one, columns)}" for one in fields]
+        return [f"    {own.format}:", *said, "      fields:", *each]
+    lines = own.said.split("\n") if isinstance(own.said, str) else []
+    if len(lines) < 2 or not all(map(_is_literal, lines)):
+        return []
+    return [f"    {own.format}: |", *(f"      {line}" if line else "" for line in lines[:-1])]
+
+
+def _remark(field: Any, columns: Mapping[str, Column]) -> str:
+    """The column that a field of a schema becomes, as a comment."""
+    own = columns.get(str(field.get("name"))) if isinstance(field, Mapping) else None
+    if own is None:
+        return ""
+    return f"  # {own.type}" + (f", such as {visible(own.example)}" if own.example else "")
+
+
+def _is_literal(line: str) -> bool:
+    """Whether a line of text may stand in YAML as it is."""
+    return all(sign.isprintable() or sign == "\t" for sign in line)
+
+
 def _columns(part: str, own: Side, columns: Sequence[Column]) -> list[str]:
     """A format with one column a line, or on one line if that is short."""
     declared = own.declared
@@ -117,7 +160,7 @@ def _columns(part: str, own: Side, columns: Sequence[Column]) -> list[str]:
 
 def _inline(value: Any) -> str:
     """A value on one line of YAML."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6, sort_keys=False)
     return text.removesuffix("\n...\n").rstrip("\n")
 
 

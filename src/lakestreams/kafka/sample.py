@@ -23,10 +23,11 @@ _READING: Final = {
 
 
 class Record(NamedTuple):
-    """A record's bytes."""
+    """A record's bytes, and its headers."""
 
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def newest(options: Mapping[str, str], topic: str, count: int) -> tuple[list[Record], int]:
@@ -73,7 +74,7 @@ def _read(consumer: Any, topic: str, waiting: set[int], most: int) -> list[Recor
         if message is None:
             continue
         if error is None:
-            found.append(Record(message.key(), message.value()))
+            found.append(Record(message.key(), message.value(), tuple(message.headers() or ())))
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its name
             waiting.discard(message.partition())
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:

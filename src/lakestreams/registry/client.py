@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from http.client import HTTPException
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
+from uuid import UUID
 
 from lakestreams.errors import RegistryRefused, RegistryUnreachable, SchemaMissing
 from lakestreams.registry.options import RETRIES, TIMEOUT, RegistryOptions
@@ -19,9 +23,26 @@ from lakestreams.registry.options import RETRIES, TIMEOUT, RegistryOptions
 _MEDIA: Final = "application/vnd.schemaregistry.v1+json"
 _MOST_BYTES: Final = 16 << 20
 _WAIT_S: Final = 0.2
+_MOST_WAIT_S: Final = 5.0
 _AGAIN: Final = (408, 429, 500, 502, 503, 504)
 _NOT_FOUND: Final = 404
+_NOBODYS: Final = 2**31 - 1  # an id
 _SHOWN: Final = 300
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A schema that another one refers to.
+
+    Attributes:
+        name: by which it refers to it; of Protobuf the name of the import.
+        subject, version: where the registry has it.
+    """
+
+    name: str
+    subject: str
+    version: int
 
 
 @dataclass(frozen=True)
@@ -33,11 +54,13 @@ class Schema:
         kind: `AVRO`, `PROTOBUF` or `JSON`.
         references: the texts of the schemas that it refers to, each behind those that it refers to itself; of Protobuf
             each text behind the name by which it is imported.
+        refers_to: where the registry has those that it names itself, if it is to be told or asked so.
     """
 
     text: str
     kind: str = "AVRO"
     references: tuple[str, ...] = ()
+    refers_to: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,16 +74,21 @@ class Registered:
 
 
 class Registry:
-    """One schema registry. Safe to use from several threads; keeps nothing.
+    """One schema registry. Safe to use from several threads; keeps no answer.
+
+    A question takes `max.retries` + 1 tries of `request.timeout.ms` at most, and the waits between them. If no answer came,
+    this object asks nothing more, in no thread: a run has one, and ends. So a registry that is gone is waited for once,
+    however many schemas are missing.
 
     Raises:
-        RegistryUnreachable: by each question, if no answer came, however often it was put.
+        RegistryUnreachable: by each question, if no answer came, however often it was put; and by each one after that.
         RegistryRefused: by each question, if the registry does not let the pipeline in, or takes the question for wrong.
     """
 
     def __init__(self, options: RegistryOptions) -> None:
         self._options = options
         self._base = options.url.rstrip("/")
+        self._gone = ""  # what was said of it when no answer came
         handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
         if urlsplit(options.url).scheme == "https":
             handlers.append(urllib.request.HTTPSHandler(context=options.tls()))
@@ -70,6 +98,22 @@ class Registry:
         """The schema of an id; None if the registry does not know it."""
         found = self._ask("GET", f"/schemas/ids/{number}")
         return None if found is None else self._schema(found)
+
+    def by_guid(self, guid: str) -> Schema | None:
+        """The schema of a GUID; None if the registry does not know it, or does not look schemas up by GUID."""
+        found = self._ask("GET", f"/schemas/guids/{guid}", may_lack=True)
+        return self._schema(found) if found else None
+
+    def looks_up_guids(self) -> bool:
+        """Whether there are answers to questions for a GUID, as Confluent's registry has since 8.0; Apicurio has none.
+
+        Raises:
+            RegistryRefused: if it is no registry at all that answers.
+        """
+        if self._ask("GET", f"/schemas/guids/{UUID(int=0)}", may_lack=True) != {}:
+            return True
+        self.by_id(_NOBODYS)
+        return False
 
     def version(self, subject: str, version: int | str = "latest") -> Registered:
         """A version of a subject, its schema with all that it refers to.
@@ -86,6 +130,11 @@ class Registry:
         """The id under which a subject holds exactly this schema; None if it does not."""
         found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
         return None if found is None else int(found["id"])
+
+    def version_of(self, subject: str, schema: Schema) -> int | None:
+        """The version under which a subject holds exactly this schema; None if it does not."""
+        found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
+        return None if found is None else int(found["version"])
 
     def register(self, subject: str, schema: Schema) -> int:
         """Registers a schema unless it is there, and gives its id.
@@ -125,38 +174,44 @@ class Registry:
             self._collect(referred, seen)
             seen.setdefault(at, (str(one.get("name") or at[0]), str(referred["schema"])))
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """The answer; None if what was asked for is not there."""
-        tries = 1 + self._options.number(RETRIES)
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, may_lack: bool = False
+    ) -> dict[str, Any] | None:
+        """The answer; None if what was asked for is not there.
+
+        Args:
+            may_lack: whether a registry may not know such questions. Then its answer is taken for an empty one.
+        """
+        tries, within = 1 + self._options.number(RETRIES), self._options.number(TIMEOUT) / 1000
         said = ""
         for number in range(tries):
             if number:
-                time.sleep(_WAIT_S * 2 ** (number - 1))
+                time.sleep(min(_WAIT_S * 2 ** (number - 1), _MOST_WAIT_S))
+            if self._gone:  # another question has found out, before this one or while it waited
+                msg = f"{self._base}: {method} {path}: not asked, since no answer came before: {self._gone}"
+                raise RegistryUnreachable(msg)
             try:
-                return self._once(method, path, body)
-            except urllib.error.HTTPError as error:
-                with error:
-                    said = self._said(error)
-                if error.code == _NOT_FOUND:
-                    if not _is_answer(said):
-                        msg = f"{self._base} answers, but is no schema registry: {method} {path}: 404"
-                        raise RegistryRefused(msg, hint="is the path of its REST interface part of the url?") from None
-                    return None
-                if error.code not in _AGAIN:
-                    raise RegistryRefused(f"{self._base}: {method} {path}: {error.code} {said}") from None
-                said = f"{error.code} {said}"
+                return self._once(method, path, body, within)
+            except _NoSuchQuestion as error:
+                if may_lack:
+                    return {}
+                msg = f"{self._base} answers, but is no schema registry: {method} {path}: 404"
+                raise RegistryRefused(msg, hint="is the path of its REST interface part of the url?") from error
+            except _Failed as error:
+                said = error.said
             except ssl.SSLError as error:
                 raise RegistryRefused(f"{self._base}: {error.reason}") from None
             except urllib.error.URLError as error:
                 if isinstance(error.reason, ssl.SSLError):
                     raise RegistryRefused(f"{self._base}: {error.reason.reason}") from None
                 said = self._options.redact(str(error.reason))
-            except (OSError, ValueError) as error:  # a connection that breaks, an answer that is no JSON
+            except (OSError, ValueError, HTTPException) as error:  # a connection that breaks, no HTTP, no JSON
                 said = f"{type(error).__name__}: {self._options.redact(str(error))[:_SHOWN]}"
+        self._gone = said
         msg = f"{self._base}: {method} {path}: {said} ({tries} tries)"
         raise RegistryUnreachable(msg)
 
-    def _once(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _once(self, method: str, path: str, body: Mapping[str, Any] | None, within: float) -> dict[str, Any] | None:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._base + path, data, method=method)  # noqa: S310 - http(s), see RegistryOptions
         request.add_header("Accept", f"{_MEDIA}, application/json")
@@ -164,8 +219,10 @@ class Registry:
             request.add_header("Content-Type", _MEDIA)
         for name, value in self._options.headers().items():
             request.add_unredirected_header(name, value.reveal())
-        with self._opener.open(request, timeout=self._options.number(TIMEOUT) / 1000) as answer:
-            text = answer.read(_MOST_BYTES + 1)
+        code, text = _within(within, lambda: self._answered(request, within))
+        if code is not None:
+            self._judge(code, self._options.redact(text.decode(errors="replace")).strip(), f"{method} {path}")
+            return None
         if len(text) > _MOST_BYTES:
             raise RegistryRefused(f"{self._base}: {method} {path}: an answer of more than {_MOST_BYTES} bytes")
         found = json.loads(text)
@@ -173,9 +230,66 @@ class Registry:
             raise RegistryRefused(f"{self._base}: {method} {path}: the answer is no JSON object")
         return found
 
-    def _said(self, error: urllib.error.HTTPError) -> str:
-        text = self._options.redact(error.read(_MOST_BYTES).decode(errors="replace")).strip()
-        return text[:_SHOWN] or str(error.reason)
+    def _answered(self, request: urllib.request.Request, within: float) -> tuple[int | None, bytes]:
+        """The text of an answer, behind its code if that is none of a good one."""
+        try:
+            with self._opener.open(request, timeout=within) as answer:
+                return None, answer.read(_MOST_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read(_MOST_BYTES) or str(error.reason).encode()
+
+    def _judge(self, code: int, said: str, question: str) -> None:
+        """What another answer than a good one means; nothing where it says that something is not there.
+
+        Raises:
+            _Failed: if the next try may have another answer.
+            _NoSuchQuestion: if nobody knows the address.
+            RegistryRefused: if it would not.
+        """
+        shown = said[:_SHOWN]
+        if code in _AGAIN:
+            raise _Failed(f"{code} {shown}")
+        if code != _NOT_FOUND:
+            raise RegistryRefused(f"{self._base}: {question}: {code} {shown}")
+        if not _is_answer(said):
+            raise _NoSuchQuestion
+
+
+class _NoSuchQuestion(Exception):
+    """A 404 that does not say that something is not there."""
+
+
+class _Failed(Exception):
+    """An answer that says no more than that there is none now."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
+
+
+def _within(seconds: float, ask: Callable[[], _T]) -> _T:
+    """What a call gives, if it ends in time.
+
+    A socket's own limit is for each read alone, and none is for looking up a name: so a registry that sends a byte now
+    and then would be waited for without end. The thread of such a call is left alone.
+
+    Raises:
+        TimeoutError: if it does not.
+    """
+    answer: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="lakestreams-registry", daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError:
+        raise TimeoutError("timed out") from None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -196,7 +310,11 @@ def _is_answer(said: str) -> bool:
 
 def _body(schema: Schema) -> dict[str, Any]:
     body: dict[str, Any] = {"schema": schema.text}
-    return body if schema.kind == "AVRO" else {**body, "schemaType": schema.kind}
+    if schema.kind != "AVRO":
+        body["schemaType"] = schema.kind
+    if schema.refers_to:
+        body["references"] = [asdict(one) for one in schema.refers_to]
+    return body
 
 
-__all__ = ["Registered", "Registry", "Schema"]
+__all__ = ["Reference", "Registered", "Registry", "Schema"]

@@ -11,6 +11,7 @@ from uuid import UUID
 from lakestreams.errors import InvalidOption
 from lakestreams.formats import (
     ConnectJson,
+    DebeziumAvro,
     DebeziumJson,
     Int,
     Json,
@@ -23,6 +24,7 @@ from lakestreams.formats import (
     Uuid,
 )
 from lakestreams.formats.avro.formats import AvroFormat
+from lakestreams.formats.avro.glue import GlueAvro
 from lakestreams.formats.protobuf.formats import ProtobufFormat
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def encode(value: Any, how: Format) -> bytes | None:
     Args:
         value: bytes as they are; None; text for `Text` and `Uuid`; an int for `Long`, `Int` and `Short`; either for `JsonScalar`; a dict for the formats of JSON, whose
             names and types are judged when it is read, as a topic's are; a column that is read from another field is
-            written there; for `Avro` and `RegistryAvro` a dict of all columns, or the value of a schema that is no record, written by the declared schema; for `Protobuf` and `RegistryProtobuf` a dict of the fields that are set. For `DebeziumJson` it is the row; its update
+            written there; for `Avro`, `RegistryAvro` and `GlueAvro` a dict of all columns, or the value of a schema that is no record, written by the declared schema; for `Protobuf` and `RegistryProtobuf` a dict of the fields that are set. For `DebeziumJson` and `DebeziumAvro` it is the row; its update
             is written (pass bytes for any other event).
 
     Raises:
@@ -59,7 +61,7 @@ def encode(value: Any, how: Format) -> bytes | None:
     if isinstance(how, Json | RegistryJson | JsonSchema | ConnectJson | DebeziumJson) and isinstance(value, Mapping):
         text = json.dumps(_wrapped(how.places.put(value), how), ensure_ascii=False, default=str).encode("utf-8")
         return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson | JsonSchema) else text
-    if isinstance(how, AvroFormat):
+    if isinstance(how, AvroFormat | DebeziumAvro | GlueAvro):
         with contextlib.suppress(TypeError, ValueError, KeyError):
             return how.encoded(value)
     if isinstance(how, ProtobufFormat) and isinstance(value, Mapping):

@@ -19,14 +19,16 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @cache
-def pool(text: str) -> descriptor_pool.DescriptorPool:
+def pool(text: str | tuple[str, ...]) -> descriptor_pool.DescriptorPool:
+    """The library's messages of a text, or of one behind what it imports."""
     found = descriptor_pool.DescriptorPool()
-    for file in descriptor_pb2.FileDescriptorSet.FromString(compile_texts((text,)).raw).file:
+    texts = text if isinstance(text, tuple) else (text,)
+    for file in descriptor_pb2.FileDescriptorSet.FromString(compile_texts(texts).raw).file:
         found.Add(file)
     return found
 
 
-def kind(text: str, name: str) -> Any:
+def kind(text: str | tuple[str, ...], name: str) -> Any:
     """The library's class of a message."""
     return message_factory.GetMessageClass(pool(text).FindMessageTypeByName(name))
 

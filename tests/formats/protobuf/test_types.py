@@ -14,6 +14,7 @@ from tests.formats.protobuf.schemas import ALL, TWO
 
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats import Protobuf
+from lakestreams.formats.protobuf.compiling import File, files_of
 
 ITEM = (
     "struct<sku: string not null, n: bigint not null, tags: array<string> not null, deep: struct<ok: boolean not null>>"
@@ -195,6 +196,21 @@ def test_imports() -> None:
     for name in ("", "a\0.proto", "b", "x" * 300):
         with pytest.raises(InvalidFormat, match="no file's name"):
             Protobuf(text, imports=(("b/base.proto", base), (name, base)))
+
+
+def test_the_files_of_a_schema_are_those_that_it_imports_each_behind_its_own() -> None:
+    head = 'syntax = "proto3"; '
+    money = head + 'import "google/type/date.proto"; message Money { int64 cents = 1; google.type.Date day = 2; }'
+    item = head + 'import "shop/money.proto"; message Item { Money price = 1; }'
+    order = head + 'import "shop/item.proto"; import "shop/money.proto"; import "google/protobuf/timestamp.proto"; message Order { Item item = 1; Money sum = 2; google.protobuf.Timestamp at = 3; }'  # fmt: skip
+    other = head + "message Other { int32 a = 1; }"
+    texts = ("shop/item.proto", item, "other.proto", other, "shop/money.proto", money, order)
+    assert files_of(texts) == (
+        File("shop/money.proto", money, ()),
+        File("shop/item.proto", item, ("shop/money.proto",)),
+        File("", order, ("shop/item.proto", "shop/money.proto")),
+    )
+    assert files_of((other,)) == (File("", other, ()),)
 
 
 def test_what_a_row_does_not_name_has_its_default() -> None:

@@ -1,4 +1,4 @@
-"""Writers' schemas by their ids: kept in the ledger, asked of the registry once, before the first record that needs them.
+"""Writers' schemas by their ids or GUIDs: kept in the ledger, asked of the registry once, before the first record that needs them.
 
 An append is tried with the schemas that are known. Where a record names another one it stops before it has written
 anything, and is tried again with all that the batch names. So a registry is needed only for what is new (decision 0038).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -17,16 +17,27 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.reading import LedgerReader
 from lakestreams.errors import SchemaMissing
 from lakestreams.formats.base import Format
-from lakestreams.formats.writers import LARGEST_ID, UNKNOWN_IDS, RegistryFormat, Written, told_to
+from lakestreams.formats.headers import LONGEST, named
+from lakestreams.formats.writers import (
+    HEADERS,
+    LARGEST_ID,
+    PREFIX,
+    UNKNOWN_IDS,
+    RegistryFormat,
+    SchemaName,
+    Written,
+    told_to,
+)
 from lakestreams.registry.client import Registry
 from lakestreams.registry.options import RegistryOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestreams.topology.endpoints import Source
 
 _T = TypeVar("_T")
+_NO_GUIDS: Final = "this registry does not look schemas up by GUID; let producers write the id, in a header or a prefix"
 
 
 class WriterSchemas:
@@ -40,7 +51,8 @@ class WriterSchemas:
 
     def __init__(self, registry: RegistryOptions | None = None) -> None:
         self._registry = registry
-        self._known: dict[int, Written] | None = None
+        self._client: Registry | None = None  # one for the whole run: where no answer came once, nothing more is asked
+        self._known: dict[SchemaName, Written] | None = None
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Callable[[RegistryOptions | None], WriterSchemas], tuple[RegistryOptions | None]]:
@@ -52,7 +64,7 @@ class WriterSchemas:
 
         Args:
             ledger: of the running epoch.
-            raw: the records that are appended, with their columns `key` and `value`.
+            raw: the records that are appended, with their columns `key`, `value` and `headers`.
             append: gives up before it has written anything if a record names a schema that the source does not know.
 
         Raises:
@@ -71,40 +83,44 @@ class WriterSchemas:
         return append(self.knowing(ledger, raw, source))
 
     def knowing(self, ledger: Ledger, raw: DataFrame, source: Source, *, keep: bool = True) -> Source:
-        """The source with all schemas that these records name. Records with an id that the registry lacks are refused.
+        """The source with all schemas that these records name. Records whose schema the registry lacks are refused.
 
         Args:
             ledger: of the running epoch, if schemas are kept.
-            raw: the records, with their columns `key` and `value`.
+            raw: the records, with their columns `key`, `value` and `headers`.
             keep: whether schemas that are new are written down, which must be before anything that is read by them.
         """
         if not needs_schemas(source):
             return source
         spark = raw.sparkSession
-        known: dict[int, Written | None] = {**self._of_ledger(spark, ledger)}
-        for number in sorted(_named(raw, source) - known.keys()):
-            schema = known[number] = self._asked(number) if 0 < number <= LARGEST_ID else None
-            if keep and schema is not None:
-                ledger.record_schema(spark, number, schema)
-                self._remember(number, schema)
+        known: dict[SchemaName, Written | str | None] = {**self._of_ledger(spark, ledger)}
+        for name in sorted(_named(raw, source) - known.keys(), key=str):
+            schema = known[name] = self._asked(name) if isinstance(name, str) or 0 < name <= LARGEST_ID else None
+            if keep and isinstance(schema, Written):
+                ledger.record_schema(spark, name, schema)
+                self._remember(name, schema)
         return fitted(source, known, strict=False)
 
-    def _of_ledger(self, spark: SparkSession, ledger: LedgerReader) -> dict[int, Written]:
+    def _of_ledger(self, spark: SparkSession, ledger: LedgerReader) -> dict[SchemaName, Written]:
         with self._lock:
             if self._known is None:
                 self._known = ledger.schemas(spark)
             return dict(self._known)
 
-    def _remember(self, number: int, schema: Written) -> None:
+    def _remember(self, name: SchemaName, schema: Written) -> None:
         with self._lock:
-            self._known = {**(self._known or {}), number: schema}
+            self._known = {**(self._known or {}), name: schema}
 
-    def _asked(self, number: int) -> Written | None:
-        """The schema of an id; None if the registry does not know it."""
+    def _asked(self, name: SchemaName) -> Written | str | None:
+        """The schema of an id or a GUID; None if the registry does not know it, or why it cannot be asked."""
         if self._registry is None:
-            msg = f"records name schema {number}, and no registry is declared where it could be asked for"
+            msg = f"records name schema {name}, and no registry is declared where it could be asked for"
             raise SchemaMissing(msg, hint="registry: {url: ...} in conf/sources.yml")
-        found = Registry(self._registry).by_id(number)
+        with self._lock:
+            registry = self._client = self._client or Registry(self._registry)
+        found = registry.by_guid(name) if isinstance(name, str) else registry.by_id(name)
+        if found is None and isinstance(name, str) and not registry.looks_up_guids():
+            return _NO_GUIDS
         return None if found is None else Written(found.kind, (*found.references, found.text))
 
 
@@ -113,23 +129,29 @@ def needs_schemas(source: Source) -> bool:
     return any(isinstance(one, RegistryFormat) for one in (source.key, source.value))
 
 
-def fitted(source: Source, known: Mapping[int, Written | None], *, strict: bool) -> Source:
+def fitted(source: Source, known: Mapping[SchemaName, Written | str | None], *, strict: bool) -> Source:
     """The source, its formats with what is known of the schemas."""
     return replace(source, key=_fitted(source.key, known, strict), value=_fitted(source.value, known, strict))
 
 
-def _fitted(one: Format, known: Mapping[int, Written | None], strict: bool) -> Format:
+def _fitted(one: Format, known: Mapping[SchemaName, Written | str | None], strict: bool) -> Format:
     return cast(Format, told_to(one, known, strict=strict)) if isinstance(one, RegistryFormat) else one
 
 
-def _named(raw: DataFrame, source: Source) -> set[int]:
-    """The ids that records name."""
+def _named(raw: DataFrame, source: Source) -> set[SchemaName]:
+    """The schemas that records name."""
     sides = [name for name, one in (("key", source.key), ("value", source.value)) if isinstance(one, RegistryFormat)]
-    named = F.explode(
-        F.array(*(F.when(F.hex(F.substring(name, 1, 1)) == "00", F.substring(name, 2, 4)) for name in sides))
-    )
-    found = raw.select(named.alias("id")).where(F.octet_length("id") == 4).distinct().collect()
-    return {int.from_bytes(row["id"], "big") for row in found}
+    said = F.explode(F.array(*(F.when(F.col(side).isNotNull(), _saying(side)) for side in sides)))
+    rows = raw.select(said.alias("said")).where(F.col("said").isNotNull()).distinct().collect()
+    found = (named(bytes(row["said"])) for row in rows)
+    return {one.schema for one in found if one is not None}
+
+
+def _saying(side: str) -> Column:
+    """The bytes that name a record's schema: those of its header, else the first ones if they may be a prefix."""
+    header = F.get(F.filter("headers", lambda one: one["key"] == HEADERS[side]), 0)["value"]
+    prefix = F.when(F.hex(F.substring(side, 1, 1)) == "00", F.substring(side, 1, PREFIX))
+    return F.coalesce(F.substring(header, 1, LONGEST), prefix)
 
 
 __all__ = ["WriterSchemas", "fitted", "needs_schemas"]

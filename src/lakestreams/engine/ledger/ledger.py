@@ -53,7 +53,7 @@ from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.runtime.failpoints import Failpoints
 from lakestreams.engine.runtime.write_metrics import Observed
 from lakestreams.errors import Fenced
-from lakestreams.formats.writers import Written
+from lakestreams.formats.writers import SchemaName, Written
 from lakestreams.kafka.noted import Noted
 
 if TYPE_CHECKING:
@@ -122,10 +122,11 @@ class Ledger(LedgerReader):
         known = decisions.of_loss(self.epoch, nth) if seq is None else decisions.of_loss_before(parts[0].topic, seq)
         self._append(spark, self._row("loss", ranges=[row_of(part) for part in parts]), known)
 
-    def record_schema(self, spark: SparkSession, number: int, schema: Written) -> None:
-        """Writes down the schema of an id, unless it is there."""
-        row = self._row(SCHEMA_OF_ID, seq=number, details=schema_details(schema))
-        self._append(spark, row, decisions.of_schema(number))
+    def record_schema(self, spark: SparkSession, name: SchemaName, schema: Written) -> None:
+        """Writes down the schema of an id or a GUID, unless it is there."""
+        number = name if isinstance(name, int) else None
+        row = self._row(SCHEMA_OF_ID, seq=number, details=schema_details(name, schema))
+        self._append(spark, row, decisions.of_schema(name))
 
     def record_ingest(self, spark: SparkSession, ingest: Ingest) -> None:
         """Closes a bronze batch, and makes sure that it is this run that does.

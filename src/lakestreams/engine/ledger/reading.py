@@ -31,7 +31,7 @@ from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish.events import Closing
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.table import Table
-from lakestreams.formats.writers import Written
+from lakestreams.formats.writers import SchemaName, Written
 from lakestreams.kafka.noted import TopicPartition
 
 if TYPE_CHECKING:
@@ -202,10 +202,10 @@ class LedgerReader:
         found = self.rows(spark).where(F.col("kind") == "accepted").orderBy("cycle", "epoch").collect()
         return [accepted_in(row) for row in found]
 
-    def schemas(self, spark: SparkSession) -> dict[int, Written]:
-        """The writers' schemas by their ids."""
+    def schemas(self, spark: SparkSession) -> dict[SchemaName, Written]:
+        """The writers' schemas by their ids or GUIDs."""
         found = self.rows(spark).where(F.col("kind") == SCHEMA_OF_ID).select("seq", "details").collect()
-        return {row["seq"]: schema_of(row["details"]) for row in found}
+        return dict(schema_of(row["seq"], row["details"]) for row in found)
 
     def ingested_before(self, spark: SparkSession, moment_ms: int) -> int:
         """The last batch that was closed up to a moment; 0 if there is none."""

@@ -12,7 +12,7 @@ from pyspark.sql.types import Row, StructType
 
 from lakestreams.engine.ledger.plans import Accepted, Claim, Ingest, KnownTable, Plan, Range, StoredState
 from lakestreams.errors import LedgerInconsistent
-from lakestreams.formats.writers import AVRO, Written
+from lakestreams.formats.writers import AVRO, SchemaName, Written
 from lakestreams.kafka.noted import Noted
 
 if TYPE_CHECKING:
@@ -57,15 +57,19 @@ def row_of(part: Range) -> dict[str, Any]:
     return {name: value for name, value in asdict(part).items() if name not in _TOLD}
 
 
-def schema_details(one: Written) -> str:
-    """The details of a schema's row: the texts of Avro alone, of other kinds with the kind."""
-    return json.dumps(list(one.texts) if one.kind == AVRO else {"kind": one.kind, "texts": list(one.texts)})
+def schema_details(name: SchemaName, one: Written) -> str:
+    """The details of a schema's row: the texts of Avro alone, of other kinds with the kind; and a GUID, which has no column."""
+    if one.kind == AVRO and isinstance(name, int):
+        return json.dumps(list(one.texts))
+    return json.dumps({"kind": one.kind, "texts": list(one.texts)} | ({"guid": name} if isinstance(name, str) else {}))
 
 
-def schema_of(details: str) -> Written:
-    """The schema of such a row."""
+def schema_of(number: int | None, details: str) -> tuple[SchemaName, Written]:
+    """What such a row says: the schema's name, and the schema."""
     found = json.loads(details)
-    return Written(found["kind"], tuple(found["texts"])) if isinstance(found, dict) else Written(AVRO, tuple(found))
+    if isinstance(found, list):
+        return int(number or 0), Written(AVRO, tuple(found))
+    return found.get("guid") or int(number or 0), Written(found["kind"], tuple(found["texts"]))
 
 
 def clocks_of(plan: Plan) -> list[dict[str, int]]:

@@ -66,9 +66,9 @@ def of_loss_before(topic: str, seq: int) -> Transaction:
     return Transaction(f"loss/{topic}", seq)
 
 
-def of_schema(number: int) -> Transaction:
-    """Of the schema of a registry's id."""
-    return Transaction(f"schema/{number}", 1)
+def of_schema(name: int | str) -> Transaction:
+    """Of the schema of a registry's id or GUID."""
+    return Transaction(f"schema/{name}", 1)
 
 
 def of_events(cycle: int) -> Transaction:

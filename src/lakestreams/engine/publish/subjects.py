@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestreams.errors import RegistryRefused, SchemaMissing
 from lakestreams.errors.places import NodePlace
-from lakestreams.formats.writers import RegistryFormat
-from lakestreams.registry.client import Registry, Schema
+from lakestreams.formats.protobuf.compiling import files_of
+from lakestreams.formats.writers import PROTOBUF, RegistryFormat
+from lakestreams.registry.client import Reference, Registry, Schema
 from lakestreams.registry.options import RegistryOptions
 
 if TYPE_CHECKING:
@@ -26,34 +28,73 @@ def prefixes(topology: Topology, registry: RegistryOptions | None) -> dict[str, 
         RegistryUnreachable: if the registry does not answer.
     """
     found: dict[str, dict[str, bytes]] = {}
+    client = None if registry is None else Registry(registry)
     for sink in topology.kafka_sinks:
         for side in SIDES:
             how = getattr(sink, side)
             if isinstance(how, RegistryFormat):
-                number = _id_of(sink, side, how, registry)
+                number = _id_of(sink, side, how, client)
                 found.setdefault(sink.name, {})[side] = b"\0" + number.to_bytes(4, "big")
     return found
 
 
-def _id_of(sink: KafkaSink, side: str, how: RegistryFormat, registry: RegistryOptions | None) -> int:
+def _id_of(sink: KafkaSink, side: str, how: RegistryFormat, client: Registry | None) -> int:
     where = NodePlace("to_kafka", sink.name)
     subject = how.subject or f"{sink.name}-{side}"
-    if registry is None:
+    if client is None:
         msg = f"{side}: subject {subject} has the schema's id, and no registry is declared"
         raise SchemaMissing(msg, hint="registry: {url: ...} in conf/sources.yml", where=where)
-    own = how.registered
-    client, schema = Registry(registry), Schema(own.texts[-1], own.kind)
-    known = client.id_of(subject, schema)
-    if known is not None:
+    own, at = how.registered, _Subjects(client, side, where, register=how.register)
+    if own.kind != PROTOBUF or len(own.texts) == 1:
+        return at.id_of(subject, Schema(own.texts[-1], own.kind))
+    *imported, whole = files_of(own.texts)
+    known: dict[str, Reference] = {}
+    for file in imported:
+        schema = Schema(file.text, own.kind, refers_to=tuple(known[name] for name in file.imports))
+        known[file.name] = Reference(file.name, file.name, at.version_of(file.name, schema))
+    return at.id_of(subject, Schema(whole.text, own.kind, refers_to=tuple(known[name] for name in whole.imports)))
+
+
+@dataclass(frozen=True)
+class _Subjects:
+    """Where the schemas of an output are found, or registered.
+
+    Attributes:
+        client: asks the registry.
+        side, where: of which output, for messages.
+        register: whether a schema is registered that its subject lacks.
+    """
+
+    client: Registry
+    side: str
+    where: NodePlace
+    register: bool = field(kw_only=True)
+
+    def id_of(self, subject: str, schema: Schema) -> int:
+        """The id of a schema."""
+        known = self.client.id_of(subject, schema)
+        return self._registered(subject, schema) if known is None else known
+
+    def version_of(self, subject: str, schema: Schema) -> int:
+        """The version of a subject that has the schema."""
+        known = self.client.version_of(subject, schema)
+        if known is None:
+            self._registered(subject, schema)
+            known = self.client.version_of(subject, schema)
+        if known is None:
+            msg = f"{self.side}: subject {subject} has taken a schema, and does not find it"
+            raise RegistryRefused(msg, where=self.where)
         return known
-    if not how.register:
-        msg = f"{side}: subject {subject} does not have the declared schema"
-        raise SchemaMissing(msg, hint="register it there, or say register: true", where=where)
-    unfit = client.incompatibilities(subject, schema)
-    if unfit:
-        msg = f"{side}: the declared schema is not compatible with subject {subject}\n" + "\n".join(unfit[:5])
-        raise RegistryRefused(msg, where=where)
-    return client.register(subject, schema)
+
+    def _registered(self, subject: str, schema: Schema) -> int:
+        if not self.register:
+            msg = f"{self.side}: subject {subject} does not have the declared schema"
+            raise SchemaMissing(msg, hint="register it there, or say register: true", where=self.where)
+        unfit = self.client.incompatibilities(subject, schema)
+        if unfit:
+            msg = f"{self.side}: the declared schema is not compatible with subject {subject}\n" + "\n".join(unfit[:5])
+            raise RegistryRefused(msg, where=self.where)
+        return self.client.register(subject, schema)
 
 
 __all__ = ["prefixes"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats.avro.schema import Array, Enum, Fixed, Map, Named, Primitive, Record, Type, Union, word
+from lakestreams.formats.avro.schema import ZONED, Array, Enum, Fixed, Map, Named, Primitive, Record, Type, Union, word
 from lakestreams.formats.base import Field
 from lakestreams.formats.kinds import Array as ArrayKind
 from lakestreams.formats.kinds import Kind, Leaf, Member, Struct
@@ -19,6 +19,7 @@ _LOGICAL: Final = {
     "uuid": "string",
     "timestamp-millis": "timestamp",
     "timestamp-micros": "timestamp",
+    ZONED: "timestamp",
     "local-timestamp-millis": "timestamp_ntz",
     "local-timestamp-micros": "timestamp_ntz",
 }

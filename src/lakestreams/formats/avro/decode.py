@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,9 @@ from lakestreams.formats.avro.cursor import Cursor, Numbers
 from lakestreams.formats.avro.resolution import Reader, Unresolvable, reader_of
 from lakestreams.formats.avro.schema import Record, Type
 from lakestreams.formats.decoding import Decoded, bytes_of, struct_type
-from lakestreams.formats.writers import AVRO, LARGEST_ID, PREFIX, UNFRAMED, UnknownIds, unknown
+from lakestreams.formats.framing import frames
+from lakestreams.formats.headers import Heads
+from lakestreams.formats.writers import AVRO, SchemaName, UnknownIds, unusable
 
 
 class Decoder:
@@ -22,43 +24,53 @@ class Decoder:
     Args:
         read: the declared schema.
         column: what the column is called where that is no record.
-        written: the writers' schemas by their ids; what is wrong with one that cannot be used; None under an id that the
-            registry does not know. Under no id stands the schema of records without a prefix.
-        strict: whether an id that is not among them is asked for; else its records are refused.
+        written: the writers' schemas by their names; what is wrong with one that cannot be used; None for one that the
+            registry does not know. Under no name stands the schema of records without a prefix.
+        strict: whether a schema that is not among them is asked for; else its records are refused.
     """
 
     def __init__(
-        self, read: Type, column: str, written: Mapping[int | None, Type | str | None], *, strict: bool = True
+        self, read: Type, column: str, written: Mapping[SchemaName | None, Type | str | None], *, strict: bool = True
     ) -> None:
         fields = columns.fields_of(read, column)
         self._kind = struct_type(fields)
         self._is_record = isinstance(columns.inner(read), Record)
         self._framed, self._strict = None not in written, strict
-        self._readers: dict[int | None, Reader | str] = {
-            number: _reader(number, one, read) for number, one in written.items()
-        }
+        self._bare = None if self._framed else _reader(None, written[None], read)
+        self._readers = {name: _reader(name, one, read) for name, one in written.items() if name is not None}
 
     @property
     def kind(self) -> pa.DataType:
         """The type of the values."""
         return self._kind
 
-    def decode(self, raw: pa.Array) -> Decoded:
+    def decode(self, raw: pa.Array, heads: Heads | None = None) -> Decoded:
         """Reads records of binary type.
 
+        Args:
+            raw: the records.
+            heads: the headers that name their schemas, if one has such a header.
+
         Raises:
-            UnknownIds: if a record refers to a schema that this decoder was not told of.
+            UnknownIds: if a record names a schema that this decoder was not told of.
         """
+        if not self._framed:
+            return self._read(raw, [(self._bare, np.flatnonzero(raw.is_valid().to_numpy(zero_copy_only=False)))])
+        found = frames(raw, self._readers, AVRO, strict=self._strict, heads=heads)
+        readers = [(self._readers.get(name), np.flatnonzero(found.which == at)) for at, name in enumerate(found.names)]
+        return found.with_errors(self._read(found.bodies, readers))
+
+    def _read(self, raw: pa.Array, by_schema: Sequence[tuple[Reader | str | None, Numbers]]) -> Decoded:
+        """Reads records without prefixes, each by its schema; those of a schema that cannot be used are refused."""
         offsets, data = bytes_of(raw)
-        starts, ends = offsets[:-1], offsets[1:]
-        cursor = Cursor(data, starts, ends)
-        there = np.flatnonzero(raw.is_valid().to_numpy(zero_copy_only=False))
+        cursor = Cursor(data, offsets[:-1], offsets[1:])
         parts, order = [], np.full(len(raw), -1, np.int64)
         before = 0
-        for number, rows in self._by_schema(cursor, there):
-            reader = self._readers.get(number, _unknown(number))
-            if isinstance(reader, str):
-                cursor.fail(rows, reader)
+        for reader, rows in by_schema:
+            if not rows.size:
+                continue
+            if reader is None or isinstance(reader, str):
+                cursor.fail(rows, str(reader))
                 continue
             parts.append(self._struct(reader.read(cursor, rows)))
             behind = cursor.left(rows)
@@ -79,38 +91,17 @@ class Decoder:
         whole = pa.StructArray.from_arrays([found], fields=list(self._kind))
         return pc.if_else(found.is_valid(), whole, pa.scalar(None, self._kind)) if found.null_count else whole
 
-    def _by_schema(self, cursor: Cursor, rows: Numbers) -> list[tuple[int | None, Numbers]]:
-        if not self._framed:
-            return [(None, rows)] if rows.size else []
-        short = cursor.left(rows) < PREFIX
-        unframed = short | (cursor.data[cursor.places[rows]] != 0)
-        cursor.fail(rows[unframed], UNFRAMED)
-        rows = rows[~unframed]
-        if not rows.size:
-            return []
-        prefix = cursor.fixed(rows, PREFIX, "value", "the prefix").astype(np.int64)
-        ids = (prefix[:, 1] << 24) | (prefix[:, 2] << 16) | (prefix[:, 3] << 8) | prefix[:, 4]
-        found = np.unique(ids).tolist()
-        unknown = [number for number in found if number not in self._readers and 0 < number <= LARGEST_ID]
-        if unknown and self._strict:
-            raise UnknownIds(unknown)
-        return [(number, rows[ids == number]) for number in found]
 
-
-def _reader(number: int | None, written: Type | str | None, read: Type) -> Reader | str:
-    """What reads the records of a schema, or why none of them can be read."""
+def _reader(name: SchemaName | None, written: Type | str | None, read: Type) -> Reader | str | None:
+    """What reads the records of a schema, or why none of them can be read; None if the registry does not know it."""
     if written is None:
-        return _unknown(number)
+        return None
     if isinstance(written, str):
-        return f"schema {number} cannot be used: {written}"
+        return unusable(written)
     try:
         return reader_of(written, read)
     except Unresolvable as error:
-        return str(error) if number is None else f"schema {number} cannot be read as declared: {error}"
+        return str(error) if name is None else f"cannot be read as declared: {error}"
 
 
-def _unknown(number: int | None) -> str:
-    return unknown(number, AVRO)
-
-
-__all__ = ["LARGEST_ID", "PREFIX", "Decoder", "UnknownIds"]
+__all__ = ["Decoder", "UnknownIds"]

@@ -10,7 +10,19 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from lakestreams.formats.avro import columns
-from lakestreams.formats.avro.schema import Array, Enum, Fixed, Logical, Map, Primitive, Record, Type, Union, word
+from lakestreams.formats.avro.schema import (
+    ZONED,
+    Array,
+    Enum,
+    Fixed,
+    Logical,
+    Map,
+    Primitive,
+    Record,
+    Type,
+    Union,
+    word,
+)
 
 Write: TypeAlias = Callable[[Any, bytearray], None]
 """Appends a value's bytes; ValueError, TypeError or KeyError where it is no value of the type."""
@@ -133,7 +145,7 @@ def _plain(one: Primitive | Fixed) -> Write:
         "long": lambda value, out: number(_whole(as_number(value), "long"), out),
         "float": lambda value, out: out.extend(struct.pack("<f", value)),
         "double": lambda value, out: out.extend(struct.pack("<d", value)),
-        "string": lambda value, out: _bytes(_is(value, str).encode(), out),
+        "string": lambda value, out: _bytes(_spelled(value, one.logical).encode(), out),
         "bytes": lambda value, out: _bytes(_raw(value, one.logical), out),
     }
     return writers[one.kind]
@@ -149,6 +161,14 @@ def _fixed(one: Fixed) -> Write:
         out.extend(raw)
 
     return write
+
+
+def _spelled(value: Any, logical: Logical | None) -> str:
+    """A text; a moment as one in UTC."""
+    if logical != Logical(ZONED):
+        return str(_is(value, str))
+    moment = _is(value, dt.datetime)
+    return f"{(moment.astimezone(dt.UTC) if moment.tzinfo else moment).replace(tzinfo=None).isoformat()}Z"
 
 
 def _raw(value: Any, logical: Logical | None) -> bytes:

@@ -15,16 +15,18 @@ from lakestreams.formats.avro.columns import fields_of, inner
 from lakestreams.formats.avro.schema import Record, Type, parse
 from lakestreams.formats.base import Field
 from lakestreams.formats.encoding import by_workers
-from lakestreams.formats.writers import AVRO, TEST_ID, UNKNOWN_IDS, Texts, Written, knowing
+from lakestreams.formats.writers import AVRO, TEST_ID, UNKNOWN_IDS, SchemaName, Texts, Written, knowing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from lakestreams.formats.avro.decode import Decoder
     from lakestreams.formats.decoding import Decoded
+    from lakestreams.formats.headers import Heads
 
-Known: TypeAlias = "tuple[tuple[int | None, Texts | None], ...]"
-"""Schemas by their ids; None for one that the registry does not know. Under no id stands that of bytes without a prefix."""
+Known: TypeAlias = "tuple[tuple[SchemaName | None, Texts | str | None], ...]"
+"""Schemas by their names; None for one that the registry does not know, a text for why it cannot be had. Under no name
+stands that of bytes without a prefix."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,17 @@ class AvroFormat(ABC):
         found: tuple[Field, ...] = self._fields  # type: ignore[attr-defined]
         return found
 
-    def decode(self, raw: Any) -> Decoded:
+    def decode(self, raw: Any, heads: Heads | None = None) -> Decoded:
         """Decodes the records of a batch side by side, by their writers' schemas.
+
+        Args:
+            raw: an array of bytes.
+            heads: the headers that name the schemas, if one has such a header.
 
         Raises:
             UnknownIds: if the format is strict, and a record names a schema that it does not know.
         """
-        return decoder(self.schema, self.column, self._written(), self._is_strict()).decode(raw)
+        return decoder(self.schema, self.column, self._written(), self._is_strict()).decode(raw, heads)
 
     def write(self, value: Column) -> Column:
         """The struct by the declared schema. A value that it does not take, such as a null, ends the run.
@@ -143,8 +149,9 @@ class Avro(AvroFormat):
 
 @dataclass(frozen=True)
 class RegistryAvro(AvroFormat):
-    """Avro behind the prefix that schema registries define: a zero byte and the four-byte id of the schema that wrote it.
+    """Avro whose records name the schema that wrote them, as schema registries define it.
 
+    Before the record stand a zero byte and the schema's four-byte id; or a header says the id or the GUID.
     Each record is read by its own writer's schema and resolved to the declared one, by the rules of Avro's specification.
 
     Args:
@@ -164,14 +171,8 @@ class RegistryAvro(AvroFormat):
         """The schema that outputs write by."""
         return Written(AVRO, (self.schema,))
 
-    def knowing(self, known: Mapping[int, Texts | None], *, strict: bool) -> Self:
-        """The same format with what is known of the writers' schemas.
-
-        Args:
-            known: the schemas by their ids; None is one that the registry does not know.
-            strict: whether an id that is not known ends the statement, so that it can be asked for; else the record is
-                refused.
-        """
+    def knowing(self, known: Mapping[SchemaName, Texts | str | None], *, strict: bool) -> Self:
+        """The same format with what is known of the writers' schemas, as `RegistryFormat` says it."""
         return knowing(self, known, strict=strict)
 
     def _written(self) -> Known:
@@ -197,13 +198,15 @@ def decoder(schema: str, column: str, written: Known, strict: bool) -> Decoder:
     """What reads by these schemas; in a Python worker of Spark it is made once for many batches."""
     from lakestreams.formats.avro.decode import Decoder  # noqa: PLC0415 - declaring needs neither numpy nor Arrow
 
-    return Decoder(parse(schema), column, {number: _parsed(texts) for number, texts in written}, strict=strict)
+    return Decoder(parse(schema), column, {name: _parsed(texts) for name, texts in written}, strict=strict)
 
 
-def _parsed(texts: Texts | None) -> Type | str | None:
+def _parsed(texts: Texts | str | None) -> Type | str | None:
     """A writer's schema, or what is wrong with it: one that a registry took harms its own records alone."""
+    if texts is None or isinstance(texts, str):
+        return texts
     try:
-        return None if texts is None else parse(texts[-1], texts[:-1])
+        return parse(texts[-1], texts[:-1])
     except InvalidFormat as error:
         return error.message
 

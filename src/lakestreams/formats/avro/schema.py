@@ -11,9 +11,11 @@ from typing import Any, Final, TypeAlias
 from lakestreams.errors import InvalidFormat
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-# Which type a logical type stands on; of any other type, or with sizes that cannot be, it is ignored, as the specification says.
 _HINT: Final = 'declare it like {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
+# Which type a logical type stands on; of any other type, or with sizes that cannot be, it is ignored, as the specification says.
+ZONED: Final = "zoned-timestamp"  # ours: a text that says a moment, as Debezium writes times with a zone
 _LOGICAL: Final[Mapping[str, tuple[str, ...]]] = {
+    ZONED: ("string",),
     "decimal": ("bytes", "fixed"),
     "uuid": ("string", "fixed"),
     "date": ("int",),
@@ -24,6 +26,21 @@ _LOGICAL: Final[Mapping[str, tuple[str, ...]]] = {
         ("long",),
     ),
 }  # fmt: skip
+# What Kafka Connect's AvroConverter writes beside a type, and the logical type that says the same.
+_CONNECT: Final[Mapping[str, str]] = {
+    "io.debezium.time.Date": "date",
+    "io.debezium.time.Time": "time-millis",
+    "io.debezium.time.MicroTime": "time-micros",
+    "io.debezium.time.Timestamp": "timestamp-millis",
+    "io.debezium.time.MicroTimestamp": "timestamp-micros",
+    "io.debezium.time.NanoTimestamp": "timestamp-nanos",
+    "io.debezium.time.ZonedTimestamp": ZONED,
+    "org.apache.kafka.connect.data.Date": "date",
+    "org.apache.kafka.connect.data.Time": "time-millis",
+    "org.apache.kafka.connect.data.Timestamp": "timestamp-millis",
+}
+_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_MOST_DIGITS: Final = 38  # of a decimal column; the converter says 64 where the database says nothing
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NOTHING: Final = object()
 
@@ -255,7 +272,9 @@ def _enum(given: Mapping[str, Any], name: str, aliases: tuple[str, ...]) -> Enum
 
 
 def _logical(given: Mapping[str, Any], kind: str, size: int | None = None) -> Logical | None:
-    name = given.get("logicalType")
+    name, connect = given.get("logicalType"), given.get("connect.name")
+    if name is None and isinstance(connect, str):
+        name = _CONNECT.get(connect)
     if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
         return None
     if name == "uuid" and kind == "fixed" and size != 16:
@@ -265,6 +284,8 @@ def _logical(given: Mapping[str, Any], kind: str, size: int | None = None) -> Lo
     precision, scale = given.get("precision"), given.get("scale", 0)
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
         return None
+    if connect == _DECIMAL and scale <= _MOST_DIGITS:
+        precision = min(precision, _MOST_DIGITS)
     return Logical(name, precision, scale)
 
 
@@ -299,6 +320,7 @@ def _wrong(what: str) -> InvalidFormat:
 
 
 __all__ = [
+    "ZONED",
     "Array",
     "Enum",
     "Fixed",

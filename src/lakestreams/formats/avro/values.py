@@ -11,11 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakestreams.formats.avro.cursor import Cursor, Numbers
-from lakestreams.formats.avro.schema import Fixed, Logical, Primitive
+from lakestreams.formats.avro.schema import ZONED, Fixed, Logical, Primitive
+from lakestreams.formats.cells import judged
+from lakestreams.formats.exact import shown
+from lakestreams.formats.kinds import Leaf
+from lakestreams.formats.leaves import described
 
 _DAY_US: Final = 86_400_000_000
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999, as in every format
 _MICROS: Final = {"millis": 1000, "micros": 1}
+_MOMENT: Final = Leaf("timestamp", "timestamp")
 _UUID_DASHES: Final = (8, 12, 16, 20)
 
 
@@ -106,7 +111,8 @@ class Value:
         else:
             offsets, data = cursor.texts(rows, self._path, self._kind)
         if self._target == "string":
-            return texts(cursor, rows, offsets, data, self._path)
+            found = texts(cursor, rows, offsets, data, self._path)
+            return self._moments(cursor, rows, found) if self._logical == Logical(ZONED) else found
         if self._logical is not None and self._logical.name == "decimal":
             return self._decimals(cursor, rows, offsets, data, self._logical)
         if self._logical is not None and self._logical.name == "uuid":
@@ -114,6 +120,15 @@ class Value:
             cuts = [(start, end) for start, end in zip((0, *_UUID_DASHES), (*_UUID_DASHES, 32), strict=True)]
             return pa.array(["-".join(one[start:end] for start, end in cuts) for one in digits], pa.string())
         return pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+    def _moments(self, cursor: Cursor, rows: Numbers, found: pa.Array) -> pa.Array:
+        """Texts that say moments, by the rules of JSON."""
+        column, sure = judged(_MOMENT, found)
+        wrong = ~sure & ~cursor.failed[rows]
+        if wrong.any():
+            said = [f'"{shown(one)}" is no {described(_MOMENT)}' for one in found.filter(pa.array(wrong)).to_pylist()]
+            cursor.fail(rows[wrong], [f"{self._path}: {one}" for one in said])
+        return column.fill_null(0) if column.null_count else column
 
     def _decimals(
         self,

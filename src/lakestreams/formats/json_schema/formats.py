@@ -13,19 +13,20 @@ from lakestreams.formats.json import Declared, decoder, objects_of, write_object
 from lakestreams.formats.json_schema.columns import fields_of, is_schema, nulls_of, parsed, schema_of
 from lakestreams.formats.places import Fields, Places, paths_of
 from lakestreams.formats.schema import parse_ddl
-from lakestreams.formats.writers import JSON, PREFIX, TEST_ID, Texts, Written, knowing
+from lakestreams.formats.writers import JSON, PREFIX, TEST_ID, SchemaName, Texts, Written, knowing, unusable
 from lakestreams.spark import F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from lakestreams.formats.decoding import Decoded
+    from lakestreams.formats.headers import Heads
     from lakestreams.formats.objects import Objects
 
 
 @dataclass(frozen=True, init=False)
 class JsonSchema(Declared):
-    """A JSON object behind the prefix that schema registries define, whose id must be one of a JSON Schema.
+    """A JSON object that names a JSON Schema of a registry, in the prefix that registries define or in a header.
 
     The object is read by the declared columns and the rules of `Json`, whoever wrote it. What its writer's schema says
     beyond that is not checked.
@@ -43,7 +44,7 @@ class JsonSchema(Declared):
 
     subject: str | None
     register: bool
-    _known: tuple[tuple[int, bool], ...] = field(default=(), init=False, compare=False, repr=False)
+    _known: tuple[tuple[SchemaName, bool | str], ...] = field(default=(), init=False, compare=False, repr=False)
     _strict: bool = field(default=False, init=False, compare=False, repr=False)
 
     def __init__(
@@ -71,27 +72,27 @@ class JsonSchema(Declared):
         members = [(path, one.member) for path, one in zip(self.places.paths, self.places.fields, strict=True)]
         return Written(JSON, (schema_of(members),))
 
-    def knowing(self, known: Mapping[int, Texts | None], *, strict: bool) -> Self:
-        """The same format with what is known of the writers' schemas.
+    def knowing(self, known: Mapping[SchemaName, Texts | str | None], *, strict: bool) -> Self:
+        """The same format with what is known of the writers' schemas, as `RegistryFormat` says it."""
+        told = {name: unusable(one) if isinstance(one, str) else one is not None for name, one in known.items()}
+        return knowing(self, told, strict=strict)
+
+    def decode(self, raw: Any, heads: Heads | None = None) -> Decoded:
+        """Takes off the prefixes, then reads what is behind them.
 
         Args:
-            known: the schemas by their ids; None is one that the registry does not know.
-            strict: whether an id that is not known ends the statement, so that it can be asked for; else the record is
-                refused.
-        """
-        return knowing(self, {number: texts is not None for number, texts in known.items()}, strict=strict)
-
-    def decode(self, raw: Any) -> Decoded:
-        """Takes off the prefixes, then reads what is behind them.
+            raw: an array of bytes.
+            heads: the headers that name the schemas, if one has such a header.
 
         Raises:
             UnknownIds: if the format is strict, and a record names a schema that it does not know.
         """
         from lakestreams.formats.framing import frames  # noqa: PLC0415 - declaring needs no Arrow
 
-        is_told = self._known or self._strict
-        known = {number: is_there or None for number, is_there in self._known} if is_told else {TEST_ID: True}
-        found = frames(raw, known, JSON, strict=self._strict)
+        known: dict[SchemaName, bool | str | None] = {name: one or None for name, one in self._known}
+        if not known and not self._strict:
+            known[TEST_ID] = True
+        found = frames(raw, known, JSON, strict=self._strict, heads=heads)
         return found.with_errors(decoder(self)(found.bodies))
 
     def objects(self) -> Objects:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from lakestreams.formats.writers import Texts
 
 _ROOT: Final = "lakestreams_schema.proto"
 _HINT: Final = "a schema is the text of a .proto file"
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2}[A-Za-z0-9+/=]{2}\s*\Z")
 _WITHIN_S: Final = 120
 _MOST_LEVELS: Final = 50
 # What compilers do not bring, and schemas import; registries know Confluent's, too.
@@ -39,6 +42,35 @@ class Compiled:
 
     names: tuple[tuple[tuple[int, ...], str], ...]
     raw: bytes
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a schema.
+
+    Attributes:
+        name: by which others import it; "" of the schema itself.
+        text: what stands in it.
+        imports: the names of the given files that it imports.
+    """
+
+    name: str
+    text: str
+    imports: tuple[str, ...]
+
+
+def files_of(texts: Texts) -> tuple[File, ...]:
+    """The files of a schema that are not known to every compiler, each behind those that it imports, the schema last.
+
+    Raises:
+        InvalidFormat, LocalPartsMissing: as `compile_texts`.
+    """
+    given = dict(zip(texts[:-1:2], texts[1:-1:2], strict=True))
+    raw = _library().FileDescriptorSet.FromString(compile_texts(texts).raw)
+    names = {one.name: tuple(name for name in one.dependency if name in given) for one in raw.file}
+    # the compiler gives each file behind those that it imports
+    files = [File(one.name, given[one.name], names[one.name]) for one in raw.file if one.name in given]
+    return (*files, File("", texts[-1], names[_ROOT]))
 
 
 def message_of(texts: Texts, name: str | None) -> Message:
@@ -105,19 +137,27 @@ def _is_there(name: str) -> bool:
 def _run(files: Mapping[str, str]) -> bytes:
     """The descriptors that the compiler makes of these files."""
     with tempfile.TemporaryDirectory(prefix="lakestreams-proto-") as folder:
+        compiled = _library().FileDescriptorSet()
         for name, text in files.items():
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts:
                 raise _wrong(f"the import {name[:80]!r} leads out of the schema")
+            ready = _compiled(name, text)
+            if ready is not None:
+                compiled.file.append(ready)
+                continue
             try:
                 (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
                 (Path(folder) / path).write_text(text, encoding="utf-8")
             except (OSError, ValueError):
                 raise _wrong(f"the import {name[:80]!r} is no file's name, or its text no text") from None
-        out = Path(folder) / "descriptors"
+        out, ready_made = Path(folder) / "descriptors", Path(folder) / "compiled"
         spec = importlib.util.find_spec("grpc_tools")
         own = Path(spec.origin).parent / "_proto" if spec is not None and spec.origin else Path(folder)
         call = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{own}", "--include_imports"]
+        if compiled.file:
+            ready_made.write_bytes(compiled.SerializeToString())
+            call.append(f"--descriptor_set_in={ready_made}")
         try:
             done = subprocess.run(
                 [*call, f"--descriptor_set_out={out}", _ROOT],
@@ -136,6 +176,18 @@ def _run(files: Mapping[str, str]) -> bytes:
                 .replace(f"{_ROOT}:", "line ")
             )
         return out.read_bytes()
+
+
+def _compiled(name: str, text: str) -> Any:
+    """The descriptor that a text is in Base64, as Confluent's serializers register schemas; None if it is a .proto text."""
+    if not _BASE64.match(text):
+        return None
+    try:
+        found = _library().FileDescriptorProto.FromString(base64.b64decode(text))
+    except Exception:  # noqa: BLE001 - the library has errors of its own
+        return None
+    found.name = name
+    return found
 
 
 def _chosen(compiled: Compiled, name: str | None) -> str:
@@ -249,4 +301,4 @@ def _wrong(what: str) -> InvalidFormat:
     return InvalidFormat(f"the schema of Protobuf cannot be used: {what.strip()[:300]}", hint=_HINT)
 
 
-__all__ = ["Compiled", "compile_texts", "message_of"]
+__all__ = ["Compiled", "File", "compile_texts", "files_of", "message_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -19,13 +19,14 @@ from lakestreams.formats.protobuf.reader import Reader
 from lakestreams.formats.protobuf.schema import Message
 from lakestreams.formats.protobuf.wire import Bad
 from lakestreams.formats.protobuf.wire import varint as number_at
-from lakestreams.formats.writers import PREFIX, PROTOBUF, TEST_ID, Texts, Written, knowing
+from lakestreams.formats.writers import PREFIX, PROTOBUF, TEST_ID, SchemaName, Texts, Written, knowing, unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from lakestreams.formats.decoding import Decoded
     from lakestreams.formats.framing import Frames
+    from lakestreams.formats.headers import Heads
     from lakestreams.formats.protobuf.blocks import Blocks
 
 Names: TypeAlias = "Mapping[tuple[int, ...], str]"
@@ -143,9 +144,9 @@ class Protobuf(ProtobufFormat):
 
 @dataclass(frozen=True)
 class RegistryProtobuf(ProtobufFormat):
-    """Protobuf behind a schema registry's prefix: a zero byte, the writer's schema as four bytes, the message's place in it.
+    """Protobuf whose records name their schema in a registry, and the message's place in it.
 
-    The message must have the declared one's name, without its package. The record is read by the declared message.
+    Both stand before the record, behind a zero byte, or in a header. The message must have the declared one's name, without its package. The record is read by the declared message.
 
     Args:
         schema: the text of a .proto file, proto3 or proto2.
@@ -161,7 +162,7 @@ class RegistryProtobuf(ProtobufFormat):
 
     subject: str | None = field(default=None, kw_only=True)
     register: bool = field(default=False, kw_only=True)
-    _known: tuple[tuple[int, Any], ...] = field(default=(), init=False, compare=False, repr=False)
+    _known: tuple[tuple[SchemaName, Any], ...] = field(default=(), init=False, compare=False, repr=False)
     _strict: bool = field(default=False, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -171,33 +172,22 @@ class RegistryProtobuf(ProtobufFormat):
 
     @property
     def registered(self) -> Written:
-        """The schema that outputs write by."""
-        return Written(PROTOBUF, (self.schema,))
+        """The schema that outputs write by, and what it imports."""
+        return Written(PROTOBUF, self._texts)
 
-    def write(self, value: Column) -> Column:
-        """As for every Protobuf.
+    def knowing(self, known: Mapping[SchemaName, Texts | str | None], *, strict: bool) -> Self:
+        """The same format with what is known of the writers' schemas, as `RegistryFormat` says it.
 
-        Raises:
-            InvalidFormat: if the schema imports what no compiler knows: a run registers no imports.
+        They are compiled here, not by workers.
         """
-        if self.imports:
-            msg = f"{self.describe()} is read only: a schema with imports of its own is not registered"
-            raise InvalidFormat(msg, hint="put the imported messages into the schema")
-        return super().write(value)
+        return knowing(self, {name: _names(one) for name, one in known.items()}, strict=strict)
 
-    def knowing(self, known: Mapping[int, Texts | None], *, strict: bool) -> Self:
-        """The same format with what is known of the writers' schemas. They are compiled here, not by workers.
+    def decode(self, raw: Any, heads: Heads | None = None) -> Decoded:
+        """Takes off what names the schemas, then reads each record by the declared message.
 
         Args:
-            known: the schemas by their ids; None is one that the registry does not know.
-            strict: whether an id that is not known ends the statement, so that it can be asked for; else the record is
-                refused.
-        """
-        names = {number: None if texts is None else _names(texts) for number, texts in known.items()}
-        return knowing(self, names, strict=strict)
-
-    def decode(self, raw: Any) -> Decoded:
-        """Takes off the prefixes, then reads each record by the declared message.
+            raw: an array of bytes.
+            heads: the headers that name the schemas, if one has such a header.
 
         Raises:
             UnknownIds: if the format is strict, and a record names a schema that it does not know.
@@ -205,27 +195,27 @@ class RegistryProtobuf(ProtobufFormat):
         from lakestreams.formats.decoding import one_by_one  # noqa: PLC0415 - declaring needs no Arrow
         from lakestreams.formats.framing import frames  # noqa: PLC0415 - as above
 
-        known = dict(self._known) if self._known or self._strict else {TEST_ID: self._own}  # type: ignore[attr-defined]
-        found = frames(raw, known, PROTOBUF, strict=self._strict)
-        tables = {
-            number: one if isinstance(one, str) else dict(one) for number, one in known.items() if one is not None
-        }
+        known: dict[SchemaName, Any] = dict(self._known)
+        if not known and not self._strict:
+            known[TEST_ID] = self._own  # type: ignore[attr-defined]
+        found = frames(raw, known, PROTOBUF, strict=self._strict, heads=heads, behind=_behind)
+        tables = [dict(one) if isinstance(one := known.get(name), tuple) else {} for name in found.names]
         read = reader(self.type)
 
         def exactly(some: Any, places: Any) -> Decoded:
-            ids = iter([number for place in places if (number := found.ids[place]) is not None])
+            schemas = iter([number for place in places if (number := int(found.which[place])) >= 0])
 
             def behind(body: bytes) -> Row:
-                number = next(ids)
+                number = next(schemas)
                 try:
-                    at = _placed(body, number, tables[number], self.type)
+                    at = _placed(body, found.names[number], tables[number], self.type)
                 except Bad as error:
                     return None, error.said
                 return _read(read, body[at:])
 
             return one_by_one(self.fields, behind, some)
 
-        first = [number for number, names in tables.items() if _is_first(names, self.type)]
+        first = [number for number, names in enumerate(tables) if _is_first(names, self.type)]
         return found.with_errors(blocks(self.type).decode(found.bodies, exactly, _behind_zero(found, first)))
 
     def _prefix(self, number: int = 0) -> bytes:
@@ -238,35 +228,60 @@ class RegistryProtobuf(ProtobufFormat):
         return "registry_protobuf" if self.subject is None else f"registry_protobuf of {self.subject}"
 
 
-def _names(texts: Texts) -> tuple[tuple[tuple[int, ...], str], ...] | str:
+def _names(texts: Texts | str | None) -> tuple[tuple[tuple[int, ...], str], ...] | str | None:
     """A writer's messages, or what is wrong with its schema: one that a registry took harms its own records alone."""
+    if texts is None:
+        return None
     try:
-        return compile_texts(texts).names
+        return unusable(texts) if isinstance(texts, str) else compile_texts(texts).names
     except InvalidFormat as error:
-        return error.message
+        return unusable(error.message)
 
 
-def _placed(body: bytes, number: int, names: Names | str, declared: Message) -> int:
+def places_of(raw: Sequence[tuple[SchemaName, bytes]], names: Mapping[SchemaName, Names]) -> Iterator[str | None]:
+    """The message that each record says it is; None where it says none.
+
+    Args:
+        raw: the schema of each record, with what stands behind its name: the place of the message first.
+        names: the messages of writers' schemas.
+    """
+    for schema, behind in raw:
+        try:
+            path, _ = _indexes(behind)
+        except Bad:
+            yield None
+        else:
+            yield names.get(schema, {}).get(path)
+
+
+def _placed(body: bytes, name: SchemaName, names: Names, declared: Message) -> int:
     """Where the record begins, behind the place of its message, which must have the declared name."""
-    if isinstance(names, str):
-        raise Bad(f"schema {number} cannot be used: {names}")
     try:
         path, at = _indexes(body)
     except Bad as error:
         raise Bad(f"no place of a message behind the registry's prefix: {error.reason}") from None
-    name = names.get(path)
-    if name is None:
-        raise Bad(f"schema {number} has no message in the place {list(path)}")
-    if name.rpartition(".")[2] != declared.short:
+    message = names.get(path)
+    if message is None:
+        raise Bad(f"schema {name} has no message in the place {list(path)}")
+    if message.rpartition(".")[2] != declared.short:
         raise Bad(
-            f"schema {number} cannot be read as declared: written as message {name}, declared message {declared.name}"
+            f"schema {name} cannot be read as declared: written as message {message}, declared message {declared.name}"
         )
     return at
 
 
-def _is_first(names: Names | str, declared: Message) -> bool:
+def _behind(raw: bytes) -> str | None:
+    """What is wrong with what stands behind a schema's name in a header, which must be the place of a message."""
+    try:
+        _, at = _indexes(raw)
+    except Bad as error:
+        return f"no place of a message behind the schema: {error.reason}"
+    return f"{len(raw) - at} bytes behind the place of the message" if at < len(raw) else None
+
+
+def _is_first(names: Names, declared: Message) -> bool:
     """Whether the declared message is the first one of a writer's schema."""
-    return not isinstance(names, str) and names.get((0,), "").rpartition(".")[2] == declared.short
+    return names.get((0,), "").rpartition(".")[2] == declared.short
 
 
 def _behind_zero(found: Frames, first: Sequence[int]) -> Any:
@@ -276,8 +291,7 @@ def _behind_zero(found: Frames, first: Sequence[int]) -> Any:
     from lakestreams.formats.protobuf.spans import side_by_side  # noqa: PLC0415 - as above
 
     data, start, end = side_by_side(found.bodies)
-    ids = np.array([-1 if number is None else number for number in found.ids], np.int64)
-    return np.where(np.isin(ids, first) & (end > start) & (data[start] == 0), 1, -1)
+    return np.where(np.isin(found.which, first) & (end > start) & (data[start] == 0), 1, -1)
 
 
 def _indexes(body: bytes) -> tuple[tuple[int, ...], int]:
@@ -323,4 +337,4 @@ def encoder(message: Message, prefix: bytes) -> Callable[[Any], bytes]:
     return lambda row: prefix + write(row)
 
 
-__all__ = ["Protobuf", "ProtobufFormat", "RegistryProtobuf"]
+__all__ = ["Protobuf", "ProtobufFormat", "RegistryProtobuf", "places_of"]

@@ -1,0 +1,87 @@
+"""Records of JSON: objects, alone or in the wrappers of Connect and Debezium, and texts in quotes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from lakestreams.formats.jsontext import parsed
+from lakestreams.infer.found import Column, Side
+from lakestreams.infer.seen import BARE, Seen, is_name, shown
+
+_MOST: Final = 0.9  # of the records, so that some broken ones do not hide what all others are
+_OP, _AFTER, _PAYLOAD, _SCHEMA = "op", "after", "payload", "schema"
+_PLAIN: Final = re.compile(r"\W+", re.ASCII)
+
+
+def is_most(count: int, records: Sequence[Any]) -> bool:
+    """Whether so many are nearly all of the records."""
+    return count >= _MOST * len(records)
+
+
+def json_side(raw: Sequence[bytes], name: str) -> Side | None:
+    """What fits records of JSON; None if they are none. The name is of the column of texts."""
+    values = []
+    for one in raw:
+        try:
+            values.append(parsed(one.decode()))
+        except ValueError:
+            continue
+    objects = [one for one in values if isinstance(one, dict)]
+    if 2 * len(objects) > len(raw):  # whatever else is among them is broken
+        return _objects(objects)
+    quoted = [one for one in values if isinstance(one, str)]
+    if is_most(len(quoted), raw):  # numbers without quotes are text just as well
+        return Side("json_scalar", f"{name} string", notes=("JSON texts in quotes",))
+    return None
+
+
+def _objects(objects: Sequence[Mapping[str, Any]]) -> Side:
+    wrapped = [one for one in objects if set(one) == {_PAYLOAD, _SCHEMA}]
+    inner = [one[_PAYLOAD] for one in wrapped if isinstance(one[_PAYLOAD], dict)]
+    rows: Sequence[Mapping[str, Any]] = inner if is_most(len(wrapped), objects) and inner else objects
+    events = [one for one in rows if _OP in one and (_AFTER in one or "before" in one)]
+    if is_most(len(events), rows):
+        after = [_document(one.get(_AFTER)) for one in events]
+        present = [one for one in after if one is not None]
+        columns, notes = _columns(present, len(present))
+        told = "Debezium's change events: the row in `after`"
+        return Side("debezium_json", columns=columns, notes=(told, *notes), is_change=True)
+    columns, notes = _columns(rows, len(rows))
+    if rows is inner:
+        return Side("connect_json", columns=columns, notes=("Connect's wrapper: the payload", *notes))
+    return Side("json", columns=columns, notes=notes)
+
+
+def _document(after: Any) -> Mapping[str, Any] | None:
+    """The row of a change event; MongoDB's is a text."""
+    if isinstance(after, str):
+        try:
+            after = parsed(after)
+        except ValueError:
+            return None
+    return after if isinstance(after, dict) else None
+
+
+def _columns(rows: Iterable[Mapping[str, Any]], count: int) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    whole = Seen()
+    for row in rows:
+        whole.add(row)
+    notes: list[str] = []
+    found, taken = [], set[str]()
+    for own, seen in whole.members.items():
+        name = own if BARE.match(own) and is_name(own) else _PLAIN.sub("_", own).strip("_") or "field"
+        if not name[0].isalpha():
+            name = f"field_{name}"
+        place, base = 2, name
+        while name.lower() in taken:
+            name, place = f"{base}_{place}", place + 1
+        taken.add(name.lower())
+        kind = seen.type(name, notes)
+        example = "" if seen.example is None else shown(seen.example)
+        found.append(Column(name, kind, seen.there / max(1, count), example, None if name == own else own))
+    return tuple(found), tuple(notes)
+
+
+__all__ = ["is_most", "json_side"]
