@@ -73,7 +73,7 @@ CALLS = [
      "it takes amend, co_partitioning, grace, wait; right_on= makes it a foreign-key one; within= is of stream-stream joins"),
     (lambda s: s.views.join(s.users, left_on="region"), InvalidOption,
      "left_on='region' is no option of this join, which is a stream-table join",
-     "it takes co_partitioning, grace, wait; right_on= makes it a foreign-key one; left_on= is of stream-global and foreign-key table-table joins"),
+     "it takes co_partitioning, grace, wait; right_on= makes it a foreign-key one; left_on= is of stream-global and foreign-key table-table joins; to look up by another column, give the stream that key first: select_key"),
     (lambda s: s.views.join(s.users, amend=True), InvalidOption,
      "amend=True is no option of this join, which is an inner stream-table join",
      "it takes co_partitioning, grace, wait; right_on= makes it a foreign-key one"),

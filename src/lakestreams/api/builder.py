@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
+from lakestreams.api.kafka_names import unknown_method
 from lakestreams.api.streams import KStream
 from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
@@ -41,6 +42,14 @@ class StreamsBuilder:
     def name(self) -> str:
         """The pipeline's name."""
         return self._name
+
+    if not TYPE_CHECKING:  # type checkers know the methods
+
+        def __getattr__(self, name: str) -> object:
+            """Refuses a method that there is not, and says what to write instead."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise unknown_method(self, "a StreamsBuilder", name)
 
     def stream(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from lakestreams.api.kafka_names import unknown_method
 from lakestreams.errors import InvalidOption, MixedBuilders
 from lakestreams.topology.expectations import Invariant, Rule, RuleAction
 
@@ -37,6 +38,14 @@ class Handle:
     def __repr__(self) -> str:
         """Kind and name."""
         return f"{type(self).__name__}({self._node.name!r})"
+
+    if not TYPE_CHECKING:  # type checkers know the methods
+
+        def __getattr__(self, name: str) -> object:
+            """Refuses a method that there is not, and says what to write instead."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise unknown_method(self, f"the {type(self).__name__} {self.name}", name)
 
     # --- expectations ------------------------------------------------------------------------------------------------
 

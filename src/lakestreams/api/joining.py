@@ -202,6 +202,8 @@ def _of_this_join(option: str, shape: type[Join], taken: Sequence[str]) -> Phras
     others = [one.shape for one in _OPTIONS if one is not shape and option in options_of(one, "outer")]
     if others:
         parts += ["; ", Option(option), f" is of {' and '.join(others)} joins"]
+    if option == "left_on" and shape is StreamTableJoin:
+        parts += ["; to look up by another column, give the stream that key first: select_key"]
     return Phrase(*parts)
 
 
