@@ -55,6 +55,7 @@ def test_a_backfill_reads_the_topics_or_bronze_into_outputs_of_its_own(tmp_path:
     (tmp_path / "conf").mkdir()
     shutil.copy(ROOT / "conf" / "sources.yml", tmp_path / "conf")
     for name, text in files(BACKFILL).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     former = load_pipeline(ROOT / "conf" / "enrichment.yml").topology
     again = load_pipeline(tmp_path / "conf" / "page_views_2.yml").topology

@@ -53,7 +53,7 @@ _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _CODE = re.compile(r"``[^`].*?``|`[^`]*`")
-_ITEM = re.compile(r"(?:[-*]|\d+\.) ")
+_ITEM = re.compile(r"^(?:[-*]|\d+\.) ")
 
 
 def prose(page: Path) -> str:

@@ -75,8 +75,8 @@ class TopicSpec(Expecting):
     )
     changes: TableChanges | None = Field(
         default=None,
-        description="Of a Delta table read as a table, how its changes are found: cdf (its change data feed, the default) "
-        "or snapshot (comparison with what was read before).",
+        description="Of a Delta table read as a table: cdf (the default) reads its change data feed; snapshot compares the "
+        "table with what was read before.",
     )
     ignore_changes: bool | None = Field(
         default=None,

@@ -49,7 +49,7 @@ def _topology_of(reference: str, document: Document, path: KeyPath, pipeline: st
         return None
     except Exception as error:  # noqa: BLE001 - the user's own code may raise anything
         message = f"{reference} raised {type(error).__name__}: {error}{_line_of(error)}"
-        document.faults.append(ConfigInvalid(message, hint="mend the function", where=document.where(path)))
+        document.faults.append(ConfigInvalid(message, hint="correct the function", where=document.where(path)))
         return None
     if not isinstance(made, Topology):
         message = f"{reference} returned a {type(made).__name__}, not a Topology"
@@ -72,7 +72,7 @@ def _function(reference: str, document: Document, path: KeyPath) -> Callable[...
         what = "there is no such module" if absent else f"{type(error).__name__}: {error}{_line_of(error)}"
         message = f"{module_name} cannot be imported: {what}"
         hint = f"put it next to {document.path.name} or into the working directory, or install its package"
-        hint = hint if absent else "mend the module"
+        hint = hint if absent else "correct the module"
         document.faults.append(UnknownReference(message, hint=hint, where=document.where(path)))
         return None
     if not callable(function):

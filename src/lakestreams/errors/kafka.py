@@ -79,7 +79,7 @@ class RightsMissing(LakestreamsError):
     code = "LS307"
     name = "RIGHTS_MISSING"
     hint = (
-        "allow the user Describe and Read on topics that are read, Describe and Write on topics that are written: "
+        "allow the user Describe and Read on input topics, Describe and Write on output topics: "
         "kafka-acls --add --allow-principal User:NAME --operation Read --topic TOPIC"
     )
 

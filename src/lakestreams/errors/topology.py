@@ -207,7 +207,7 @@ class UnknownMethod(LakestreamsError, AttributeError):
     """A stream, table or builder has no method of this name.
 
     Methods have the names of Kafka Streams' DSL in Python's spelling: `leftJoin` is `left_join`. The fix says what to
-    write instead. [From Kafka Streams](../from-kafka-streams.md#verbs) lists all of them.
+    write instead. docs/from-kafka-streams.md lists all of them.
     """
 
     code = "LS116"
