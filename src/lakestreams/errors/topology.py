@@ -188,9 +188,9 @@ class OwnTopic(LakestreamsError):
 class FormatUnfit(LakestreamsError):
     """An output to Kafka declares a format that does not fit the result.
 
-    `Text`, `Json` and the formats of one number, UUID or scalar can be written. The others are for reading only. A value's
-    format may name columns of the result's value, and `event_time_ms`, the result's time. A key's format must name all
-    columns of the key, so that two keys never become one. The types must be those of the result: nothing is cast silently.
+    docs/formats.md says which formats can be written; the others are for reading only. A value's format may name columns of
+    the result's value, and `event_time_ms`, the result's time. A key's format must name all columns of the key, so that two
+    keys never become one. The types must be those of the result: nothing is cast silently.
     """
 
     code = "LS115"
