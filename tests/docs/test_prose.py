@@ -1,6 +1,6 @@
-"""README and docs are plain English: few long sentences, and none of the words that only this project knew.
+"""What people read is plain English: few long sentences, and none of the words that only this project knew.
 
-The notes on decisions, which have a form of their own, are left out.
+The notes on decisions have a form of their own: they count where all sentences do, and page by page they do not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 APART = {"decisions"}
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name not in APART),
 ]
 WORDS = 25
@@ -99,9 +99,10 @@ def test_the_measure_sees_what_it_should(tmp_path: Path) -> None:
 
 
 def test_few_sentences_are_long() -> None:
-    every = [words for page in PAGES for words in sentences(page)]
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    every = [words for page in (*PAGES, *decisions) for words in sentences(page)]
     long = [words for words in every if len(words) > WORDS]
-    assert len(every) > 2_000
+    assert len(every) > 5_000
     assert len(long) < SHARE * len(every), "\n".join(" ".join(words) for words in long)
 
 
