@@ -312,6 +312,20 @@ def test_a_mistake_in_python_is_told_with_its_own_line(beside, text, said):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "thing", "said"),
+    [
+        (MODULE.replace("views.to_delta", "views.to"), 5, "", "LS116 UNKNOWN_METHOD"),
+        (MODULE.replace("views.to_delta", "views.join(views, name='j').to_delta"), 5, '  join "j"', "LS112 INVALID_OPTION"),
+    ],
+)  # fmt: skip
+def test_a_refused_call_is_placed_at_its_own_line(beside, text, line, thing, said):
+    beside.write_text(text)
+    result = runner.invoke(app, ["check", "conf/p.yml", "--no-broker"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{said}   conf/{beside.name}:{line}{thing}\n"), result.stderr
+
+
 # --- what only Spark's analyser finds --------------------------------------------------------------------------------
 
 
