@@ -187,7 +187,9 @@ class SourcesFile(Model):
         default=None,
         description="How the schema registry is reached; needed by registry_avro, json_schema and registry_protobuf only.",
     )
-    topics: Annotated[dict[Name, TopicSpec], Field(min_length=1)]
+    topics: dict[Name, TopicSpec] = Field(
+        default={}, description="Sources by name, for pipelines in YAML; a topology in Python declares its own."
+    )
 
 
 class SettingsSpec(Model):
