@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from lakestreams.api.joining import takes
 from lakestreams.api.kafka_names import unknown_method
 from lakestreams.errors import InvalidOption, MixedBuilders
 from lakestreams.topology.expectations import Invariant, Rule, RuleAction
@@ -131,7 +132,7 @@ class Output(Handle):
 
 
 def require_function(given: object, where: str) -> None:
-    """Refuses what is no function, such as SQL text; users without a type checker pass anything.
+    """Refuses what is no function of a record's fields, such as SQL text; users without a type checker pass anything.
 
     Raises:
         InvalidOption: of the step at `where`.
@@ -140,3 +141,6 @@ def require_function(given: object, where: str) -> None:
         message = f"{given!r} is not a function"
         hint = 'give a function of the record\'s fields, such as lambda row: row.page != "/b"; in YAML files steps take SQL'
         raise InvalidOption(message, hint=hint, where=where)
+    if not takes(given, 1):
+        message = "the function cannot be called with one argument, the record's fields"
+        raise InvalidOption(message, hint="write lambda row: ...; the key's columns are fields, too", where=where)

@@ -16,6 +16,7 @@ from lakestreams.api.joining import (
     OuterWindow,
     declare,
     key_mapper,
+    refuse_unnamed,
 )
 from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import WrongKind
@@ -187,7 +188,11 @@ class KStream(Handle):
     @overload
     def join(self, right: GlobalKTable, joiner: Joiner | None = None, **options: Unpack[ByMappedKey]) -> KStream: ...
     def join(
-        self, right: KStream | KTable | GlobalKTable, joiner: AnyJoiner | None = None, **options: object
+        self,
+        right: KStream | KTable | GlobalKTable,
+        joiner: AnyJoiner | None = None,
+        *unnamed: object,
+        **options: object,
     ) -> KStream:
         """Joins each record with its partners on the right; records without a partner give no result.
 
@@ -225,6 +230,7 @@ class KStream(Handle):
             InvalidDuration: of a bound or grace that is no duration ("10 minutes", "250 ms", a timedelta).
             MixedBuilders: if the right side belongs to another builder.
         """
+        refuse_unnamed(unnamed, NodePlace("join", self.name))
         return self._join("inner", right, joiner, options)
 
     @overload
@@ -242,7 +248,11 @@ class KStream(Handle):
         self, right: GlobalKTable, joiner: LeftJoiner | None = None, **options: Unpack[ByMappedKey]
     ) -> KStream: ...
     def left_join(
-        self, right: KStream | KTable | GlobalKTable, joiner: AnyJoiner | None = None, **options: object
+        self,
+        right: KStream | KTable | GlobalKTable,
+        joiner: AnyJoiner | None = None,
+        *unnamed: object,
+        **options: object,
     ) -> KStream:
         """As `join`, with nulls for a record without a partner on the right.
 
@@ -257,6 +267,7 @@ class KStream(Handle):
         Raises:
             InvalidOption, InvalidDuration: as for `join`.
         """
+        refuse_unnamed(unnamed, NodePlace("left_join", self.name))
         return self._join("left", right, joiner, options)
 
     def outer_join(self, right: KStream, joiner: OuterJoiner | None = None, **options: Unpack[OuterWindow]) -> KStream:

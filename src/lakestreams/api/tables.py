@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from lakestreams.api.handles import Handle, Output, require_function
-from lakestreams.api.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper
+from lakestreams.api.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper, refuse_unnamed
 from lakestreams.errors.places import NodePlace
 from lakestreams.topology.derived import Suppress, ToStream
 from lakestreams.topology.durations import Duration, to_ms
@@ -148,7 +148,7 @@ class KTable(_Table):
     def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable: ...
     @overload
     def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
-    def join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
+    def join(self, right: KTable, joiner: AnyJoiner | None = None, *unnamed: object, **options: object) -> KTable:
         """A table of each row with the right table's row of its key, updated from both sides.
 
         With `left_on` it joins by foreign key: each row with the right row that it names (KIP-213). The result has the
@@ -168,6 +168,7 @@ class KTable(_Table):
             InvalidOption: of an option that this join does not take.
             MixedBuilders: if the right side belongs to another builder.
         """
+        refuse_unnamed(unnamed, NodePlace("join", self.name))
         return self._join("inner", right, joiner, options)
 
     @overload
@@ -176,7 +177,7 @@ class KTable(_Table):
     ) -> KTable: ...
     @overload
     def left_join(self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
-    def left_join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
+    def left_join(self, right: KTable, joiner: AnyJoiner | None = None, *unnamed: object, **options: object) -> KTable:
         """As `join`, with nulls if the right table has no row.
 
         Args:
@@ -187,6 +188,7 @@ class KTable(_Table):
         Raises:
             WrongKind, InvalidOption: as for `join`.
         """
+        refuse_unnamed(unnamed, NodePlace("left_join", self.name))
         return self._join("left", right, joiner, options)
 
     def outer_join(self, right: KTable, joiner: OuterJoiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable:

@@ -22,7 +22,10 @@ class TopicMissing(LakestreamsError):
 
     code = "LS302"
     name = "TOPIC_MISSING"
-    hint = "create the topic (lakestreams never does), or correct its name in conf/sources.yml or in the outputs"
+    hint = (
+        "create the topic, since a pipeline never does (on a laptop: lakestreams local topic NAME --partitions 2), or correct "
+        "its name in conf/sources.yml or in the outputs"
+    )
 
 
 class TopicRecreated(LakestreamsError):
