@@ -211,7 +211,7 @@ class UnknownMethod(LakestreamsError, AttributeError):
     """
 
     code = "LS116"
-    name = "UNKNOWN_METHOD"
+    name = "UNKNOWN_METHOD"  # type: ignore[misc]  # an AttributeError has a name of its own
     hint = "use one of the methods in docs/python-api.md"
 
     def __init__(
