@@ -73,6 +73,7 @@ EXAMPLES: Final[Sequence[LakestreamsError]] = (
         hint="the value has: event_time_ms, page, region",
         where='to_kafka "enriched-views"',
     ),
+    errors.UnknownMethod("the KStream PageViews has no method 'leftJoin'", hint="did you mean left_join(...)?"),
     errors.ConfigUnreadable("this is not YAML: expected ',' or '}', but got '{'", where="conf/enrichment.yml:5"),
     errors.UnknownKey(
         "there is no key 'kye'",

@@ -74,7 +74,7 @@ def call(name: str, function: Callable[..., Any]) -> str:
     parameters = [
         one.replace(annotation=inspect.Parameter.empty)
         for one in inspect.signature(function).parameters.values()
-        if one.name != "self"
+        if one.name not in ("self", "unnamed")  # what is there only to be refused is not shown
     ]
     return f"{name}{inspect.Signature(parameters)}"
 

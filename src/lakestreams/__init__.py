@@ -55,7 +55,7 @@ def open(  # noqa: A001 - read as lakestreams.open
         root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
         catalog: the Unity Catalog catalog.
         schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.
-        sources: the sources' file; by default `sources.yml` beside the pipeline's.
+        sources: the sources' file; by default `sources.yml` in the pipeline's folder.
     """
     from lakestreams.run.opened import open_pipeline  # noqa: PLC0415 - what only runs pipelines need not pay for
 

@@ -18,11 +18,16 @@ def iso(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def alone(ms: int) -> str:
+    """A time as ISO 8601 in UTC, without its milliseconds; as a number where it lies outside of a calendar."""
+    return iso(ms) if 0 <= ms <= _LATEST_MS else str(ms)
+
+
 def both(ms: int | None) -> str:
     """A time with its milliseconds: `2026-01-31T12:00:00.000Z (1769860800000)`."""
     if ms is None:
         return "-"
-    return f"{iso(ms)} ({ms})" if 0 <= ms <= _LATEST_MS else str(ms)
+    return f"{alone(ms)} ({ms})" if 0 <= ms <= _LATEST_MS else str(ms)
 
 
 def readable(sentence: str) -> str:

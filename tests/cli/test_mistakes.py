@@ -205,6 +205,55 @@ def test_a_mistake_is_told_with_its_line_what_it_is_and_what_to_do(project, mist
     assert not LEAKS.search(result.stderr)
 
 
+WORST = {
+    "a comma inside braces": (
+        """\
+LS203 CONFIG_INVALID   p.yml:6  step "enriched"
+  select.region) is empty; it should be text
+  Fix: see the JSON Schema: lakestreams schema        docs/errors/LS203.md
+""",
+        """\
+LS203 CONFIG_INVALID   p.yml:6  step "enriched"
+  between braces a comma ends a value, and d has one in it
+  Fix: put the value in quotes: d: "date_add(page, region)"        lakestreams explain LS203
+""",
+    ),
+    "no colon behind a key": (
+        """\
+LS201 CONFIG_UNREADABLE   p.yml:8
+  this is not YAML: mapping values are not allowed here
+  Fix: check the path and the YAML at the given line        docs/errors/LS201.md
+""",
+        """\
+LS201 CONFIG_UNREADABLE   p.yml:7
+  the line has no colon after its key
+  Fix: write it as key: value        lakestreams explain LS201
+""",
+    ),
+    "an operand too few": (
+        """\
+LS204 EXPRESSION_REFUSED   p.yml:7  step "enriched"  select.page
+  the expression 'PageViews.page ||' is not a plain expression: Required keyword: 'expression' missing for <class 'sqlglot.expressions.core.DPipe'>
+  Fix: use plain expressions over columns with functions of the allow-list (docs/expressions.md)        docs/errors/LS204.md
+""",
+        """\
+LS204 EXPRESSION_REFUSED   p.yml:7  step "enriched"  select.page
+  the expression 'PageViews.page ||' cannot be read to its end
+  Fix: look for an operand, a comma or a bracket that is missing or too much there        lakestreams explain LS204
+""",
+    ),
+}
+"""The three worst messages: as they were before these tests (commit c5223d6), and as they are."""
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_the_worst_messages_read_as_they_should(project, name):
+    (mistake,) = [one for one in MISTAKES if one.name == name]
+    (project / "p.yml").write_text(PIPELINE.replace(mistake.right, mistake.wrong, 1))
+    before, after = WORST[name]
+    assert check().stderr == after != before
+
+
 def test_faults_of_several_lines_are_told_in_their_order(project):
     text = PIPELINE.replace("page: PageViews.page", "page: refl(PageViews.page)").replace("coalesce(", "coalesc(")
     (project / "p.yml").write_text(text.replace("from: enriched", "from: enrichd"))
@@ -262,6 +311,20 @@ def test_a_mistake_in_python_is_told_with_its_own_line(beside, text, said):
     assert "conf/p.yml:2" in result.stderr
     assert re.search(said, result.stderr), result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "thing", "said"),
+    [
+        (MODULE.replace("views.to_delta", "views.to"), 5, "", "LS116 UNKNOWN_METHOD"),
+        (MODULE.replace("views.to_delta", "views.join(views, name='j').to_delta"), 5, '  join "j"', "LS112 INVALID_OPTION"),
+    ],
+)  # fmt: skip
+def test_a_refused_call_is_placed_at_its_own_line(beside, text, line, thing, said):
+    beside.write_text(text)
+    result = runner.invoke(app, ["check", "conf/p.yml", "--no-broker"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{said}   conf/{beside.name}:{line}{thing}\n"), result.stderr
 
 
 # --- what only Spark's analyser finds --------------------------------------------------------------------------------

@@ -481,3 +481,21 @@ def test_projections_report_all_their_columns(spark, load):
         made(*sides)
     assert len(caught.value.faults) == 2
     assert [fault.message for fault in faults] == ["UserProfiles has no column 'nix'"]
+
+
+def test_a_topology_in_python_needs_no_topics_in_the_sources_file(load, monkeypatch):
+    def build(builder):
+        builder.stream("Views", key=Text("user"), value=Text("page")).to_delta("silver.views")
+
+    module = ModuleType("without_topics")
+    module.__dict__["build"] = build
+    monkeypatch.setitem(sys.modules, "without_topics", module)
+    kafka = "kafka: {bootstrap_servers: 127.0.0.1:9092}\n"
+    pipeline = load(sources=kafka, pipeline="pipeline: seen\ntopology: without_topics:build\n")
+    assert [source.topic for source in pipeline.topology.sources] == ["Views"]
+    with pytest.raises(TopologyInvalid) as caught:
+        load(sources=kafka)
+    assert {fault.hint for fault in caught.value.faults} == {
+        "declare PageViews under topics in the sources' file",
+        "declare UserProfiles under topics in the sources' file",
+    }

@@ -1,26 +1,18 @@
-"""The how-to guides that show files: the files load, their cases pass."""
+"""The how-to guides that show files: the files load and fit each other, without Spark. `test_guides_walked.py` runs them."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pytest
-import yaml
 from tests.docs.blocks import blocks
-from typer.testing import CliRunner
 
-from lakestreams.cli.app import app
 from lakestreams.config import load_pipeline
 from lakestreams.formats.base import struct_type
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 ROOT = Path(__file__).parents[2]
-BRING, DEBUG, BACKFILL, CDC = "bring-a-kafka-streams-app.md", "debug-a-wrong-row.md", "backfill.md", "cdc.md"
+BRING, BACKFILL = "bring-a-kafka-streams-app.md", "backfill.md"
 
 
 def files(page: str) -> dict[str, str]:
@@ -29,19 +21,12 @@ def files(page: str) -> dict[str, str]:
     return {re.findall(r"\A# (\S+)$", text, re.MULTILINE)[0]: text for text in texts}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Both guides' files, and the pipeline that the second one is about."""
+def test_the_translated_pipeline_has_the_steps_of_the_java_one(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
-    shutil.copy(ROOT / "conf" / "correlation.yml", tmp_path / "conf")
-    for name, text in (files(BRING) | files(DEBUG)).items():
+    for name, text in files(BRING).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
-
-
-def test_the_translated_pipeline_has_the_steps_of_the_java_one(project: Path) -> None:
-    topology = load_pipeline(project / "conf" / "page_views.yml").topology
+    topology = load_pipeline(tmp_path / "conf" / "page_views.yml").topology
     assert [node.name for node in topology.nodes] == [
         "PageViews",
         "UserProfiles",
@@ -55,11 +40,12 @@ def test_a_backfill_reads_the_topics_or_bronze_into_outputs_of_its_own(tmp_path:
     (tmp_path / "conf").mkdir()
     shutil.copy(ROOT / "conf" / "sources.yml", tmp_path / "conf")
     for name, text in files(BACKFILL).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     former = load_pipeline(ROOT / "conf" / "enrichment.yml").topology
     again = load_pipeline(tmp_path / "conf" / "page_views_2.yml").topology
     replay = load_pipeline(tmp_path / "conf" / "page_views_3.yml", tmp_path / "conf" / "from_bronze.yml").topology
-    (shown,) = [block.text for block in blocks(ROOT / "docs" / BACKFILL) if block.language == "text"]
+    (shown,) = [block.text for block in blocks(ROOT / "docs" / BACKFILL) if block.text.startswith("Topology: ")]
     assert replay.describe().rstrip("\n") == shown.rstrip("\n")
     assert [node.name for node in again.sources] == [node.name for node in former.sources]
     assert {one.delta for one in replay.sources} == {f"bronze.{former.name}__{one.topic}" for one in former.sources}
@@ -79,26 +65,3 @@ def test_bronze_has_the_columns_that_a_replay_reads(tmp_path: Path) -> None:
         assert read == {"partition": "int", "offset": "bigint", "event_time_ms": "bigint"} | {
             name: kind.replace("`", "") for name, kind in typed.items()
         }
-
-
-@pytest.mark.slow
-def test_the_cases_pass(project: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    topics = yaml.safe_load((ROOT / "conf" / "sources.yml").read_text(encoding="utf-8"))
-    own = yaml.safe_load((project / "conf" / "sources.yml").read_text(encoding="utf-8"))
-    merged = {**own, "topics": topics["topics"] | own["topics"]}
-    (project / "conf" / "sources.yml").write_text(yaml.safe_dump(merged), encoding="utf-8")
-    monkeypatch.chdir(project)
-    result = CliRunner().invoke(app, ["test"])
-    assert result.exit_code == 0, result.output
-    assert "2 passed, 0 failed" in result.output
-
-
-@pytest.mark.slow
-def test_the_events_of_databases_are_read(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in files(CDC).items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["test"])
-    assert result.exit_code == 0, result.output
-    assert "4 passed, 0 failed" in result.output

@@ -236,7 +236,7 @@ def test_a_topic_alone_is_an_output_that_must_exist_and_take_the_records(
     broker.create_topic(f"{views}-narrow", config={"max.message.bytes": "5000"})
     with pytest.raises(TopicMissing, match=f"{views}-small does not exist") as missing:
         bench.driver().check()
-    assert "lakestreams never does" in missing.value.hint
+    assert "a pipeline never does" in missing.value.hint
     assert not (tmp_path / "_lakestreams" / "ledger").exists()
 
     broker.create_topic(f"{views}-small", config={"max.message.bytes": "5000"})

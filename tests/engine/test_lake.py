@@ -100,3 +100,13 @@ def test_two_things_in_one_table_are_refused() -> None:
         require_distinct(outputs)
     require_distinct([("a", lake.output("a")), ("b", lake.output("b")), ("topic a", lake.bronze("p", "a"))])
     assert plain("a.b-c_d") == "a_b_c_d"
+
+
+def test_a_relative_lake_lies_below_the_working_directory_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's is the one that its JVM started in: with a relative folder it would continue from another checkpoint."""
+    monkeypatch.chdir(tmp_path)
+    lake = Lake("lake")
+    assert lake.checkpoints("p") == tmp_path / "lake" / "_lakestreams" / "checkpoints" / "p"
+    assert lake.output("a").path == str(tmp_path / "lake" / "silver" / "a")

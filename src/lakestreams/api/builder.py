@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
+from lakestreams.api.kafka_names import unknown_method
 from lakestreams.api.streams import KStream
 from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
@@ -41,6 +42,14 @@ class StreamsBuilder:
     def name(self) -> str:
         """The pipeline's name."""
         return self._name
+
+    if not TYPE_CHECKING:  # type checkers know the methods
+
+        def __getattr__(self, name: str) -> object:
+            """Refuses a method that there is not, and says what to write instead."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise unknown_method(self, "a StreamsBuilder", name)
 
     def stream(
         self,
@@ -102,13 +111,13 @@ class StreamsBuilder:
             name: the source's name; by default the topic.
             event_time: as for `stream`.
             max_future: as for `stream`.
-            as_of: whether the table is versioned: stream records meet the row that was valid at their own time, not
-                the newest one at their place in the order (Kafka's versioned stores, KIP-889 and KIP-914).
+            as_of: whether the table is versioned, as Kafka's versioned stores are (KIP-889 and KIP-914). Stream
+                records then meet the row that was valid at their own time, not the newest one.
             history: of a versioned table, how far back rows are kept; by default 1 day. A row that comes later than
                 this is dropped, and a stream record older than this meets the newest row alone.
             delta: a Delta table in place of the topic, as for `stream`; the key's columns are unique in it.
-            changes: how a Delta table's changes are found: `cdf`, by its change data feed, commit by commit; or
-                `snapshot`, by comparing its rows with those that were read before.
+            changes: how a Delta table's changes are found. `cdf` reads its change data feed, commit by commit;
+                `snapshot` compares its rows with those that were read before.
             bronze: as for `stream`.
 
         Raises:
@@ -139,8 +148,8 @@ class StreamsBuilder:
     ) -> GlobalKTable:
         """A topic as a table that every task holds whole: streams join it by any key, whatever the partitions.
 
-        It is read to its end before a stream record meets it and is not held in time with the streams (Kafka's
-        GlobalKTable); it cannot be versioned.
+        It is read to its end before a stream record meets it, and its time plays no part (Kafka's GlobalKTable).
+        It cannot be versioned.
 
         Args:
             topic: the Kafka topic; with `delta` the source's own name.
@@ -170,8 +179,8 @@ class StreamsBuilder:
         """The topology, immutable.
 
         Raises:
-            TopologyInvalid: with every fault that can be seen without a session: unnamed and doubled nodes, names
-                that tables cannot carry, options outside their choices, no output.
+            TopologyInvalid: with every fault that can be seen without a session. Such faults are unnamed and doubled
+                nodes, names that tables cannot carry, options outside their choices, and no output.
         """
         expectations = Expectations(tuple(self._rules), tuple(self._invariants))
         faults = [*validate.structure(self._name, self._nodes), *validate.expected(self._nodes, expectations)]

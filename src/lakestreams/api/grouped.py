@@ -40,8 +40,8 @@ class _GroupedRecords(_Grouped):
 
         Args:
             name: of the step; by default `<input>_count`.
-            emit: `every_change` gives a row for each record, with the greatest event time that the group has seen;
-                `latest` the last one of each cycle, as Kafka Streams' record cache would if it were flushed once a
+            emit: `every_change` gives a row for each record, with the greatest event time that the group has seen.
+                `latest` gives the last one of each cycle, as a record cache of Kafka Streams that is flushed once per
                 cycle. The final table is the same.
         """
         return self._table("count", name, emit=emit)
@@ -50,8 +50,8 @@ class _GroupedRecords(_Grouped):
         """A table of each group's values put together pairwise; the first one is the result as it is.
 
         Args:
-            add: from the fields of the result so far and those of a value to a dict with the value's columns; where
-                all of them are null, the row is deleted and the next value starts anew.
+            add: from the fields of the result so far and those of a value to a dict with the value's columns. If
+                all of them are null, the row is deleted, and the next value is the result again.
             name: of the step; by default `<input>_reduce`.
             emit: as for `count`.
 
@@ -137,7 +137,7 @@ class KGroupedTable(_Grouped):
 
         Args:
             add: from the fields of the result so far and those of a value that enters, to a dict with the value's
-                columns; the first value of a group is its result as it is.
+                columns. The first value of a group is its result as it is.
             subtract: the same for a value that leaves.
             name: of the step; by default `<input>_reduce`.
             emit, empty: as for `count`.

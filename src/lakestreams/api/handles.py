@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from lakestreams.api.joining import takes
+from lakestreams.api.kafka_names import unknown_method
 from lakestreams.errors import InvalidOption, MixedBuilders
 from lakestreams.topology.expectations import Invariant, Rule, RuleAction
 
@@ -37,6 +39,14 @@ class Handle:
     def __repr__(self) -> str:
         """Kind and name."""
         return f"{type(self).__name__}({self._node.name!r})"
+
+    if not TYPE_CHECKING:  # type checkers know the methods
+
+        def __getattr__(self, name: str) -> object:
+            """Refuses a method that there is not, and says what to write instead."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise unknown_method(self, f"the {type(self).__name__} {self.name}", name)
 
     # --- expectations ------------------------------------------------------------------------------------------------
 
@@ -122,7 +132,7 @@ class Output(Handle):
 
 
 def require_function(given: object, where: str) -> None:
-    """Refuses what is no function, such as SQL text; users without a type checker pass anything.
+    """Refuses what is no function of a record's fields, such as SQL text; users without a type checker pass anything.
 
     Raises:
         InvalidOption: of the step at `where`.
@@ -131,3 +141,6 @@ def require_function(given: object, where: str) -> None:
         message = f"{given!r} is not a function"
         hint = 'give a function of the record\'s fields, such as lambda row: row.page != "/b"; in YAML files steps take SQL'
         raise InvalidOption(message, hint=hint, where=where)
+    if not takes(given, 1):
+        message = "the function cannot be called with one argument, the record's fields"
+        raise InvalidOption(message, hint="write lambda row: ...; the key's columns are fields, too", where=where)

@@ -7,6 +7,7 @@ declared, and a call with another one is refused with what the shape takes.
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, get_args
 
@@ -158,9 +159,35 @@ def declare(
         example = Option("within", "5 minutes")
         hint = Phrase("from the fields of both sides to a dict of name to Column; options are given by name: ", example)
         raise InvalidOption(msg, hint=hint, where=where)
+    if joiner is not None and not takes(joiner, 2):
+        msg = "the joiner cannot be called with two arguments, the fields of both sides"
+        raise InvalidOption(msg, hint="write lambda left, right: {...}; keys are fields, too", where=where)
     _refuse_foreign(shape, how, given, where)
     make: Callable[..., Join] = shape
     return make(name=name, left=left, right=right, how=how, joiner=joiner, **_SETTINGS[shape](given, where))
+
+
+def takes(function: Callable[..., object], count: int) -> bool:
+    """Whether a function can be called with so many arguments; a function that does not say it can."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions
+        return True
+    return True
+
+
+def refuse_unnamed(unnamed: Sequence[object], where: NodePlace) -> None:
+    """Refuses options without their names: Kafka Streams takes windows and key extractors by their places.
+
+    Raises:
+        InvalidOption: if there are any.
+    """
+    if unnamed:
+        msg = "the third argument of a join has no name; by place it takes the other side and a joiner"
+        window, key = Option("within", "5 minutes"), Option("left_on", "column")
+        raise InvalidOption(msg, hint=Phrase("give options by name, such as ", window, " or ", key), where=where)
 
 
 def _shape(left: Node, right: Node, given: Mapping[str, Any], where: str) -> type[Join]:
@@ -202,6 +229,8 @@ def _of_this_join(option: str, shape: type[Join], taken: Sequence[str]) -> Phras
     others = [one.shape for one in _OPTIONS if one is not shape and option in options_of(one, "outer")]
     if others:
         parts += ["; ", Option(option), f" is of {' and '.join(others)} joins"]
+    if option == "left_on" and shape is StreamTableJoin:
+        parts += ["; to look up by another column, give the stream that key first: select_key"]
     return Phrase(*parts)
 
 

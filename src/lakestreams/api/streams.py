@@ -16,6 +16,7 @@ from lakestreams.api.joining import (
     OuterWindow,
     declare,
     key_mapper,
+    refuse_unnamed,
 )
 from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import WrongKind
@@ -99,9 +100,9 @@ class KStream(Handle):
         """A stream of none, one or several records for each; key, time and order stay.
 
         Args:
-            mapper: from the record's fields to a list of dicts of name to Column, one a record and all of the same
-                names; or to one Column of type `array<struct<...>>`, one element a record, for a count that the data
-                decides. A null element is a record with a null value.
+            mapper: from the record's fields to a list of dicts of name to Column: one per record, all with the same
+                names. If the data decides how many, one Column of type `array<struct<...>>`: each element is a record,
+                a null element one with a null value.
             name: of the step; by default `<input>_flat_map_values`.
         """
         step = self._named(name, "flat_map_values")
@@ -187,7 +188,11 @@ class KStream(Handle):
     @overload
     def join(self, right: GlobalKTable, joiner: Joiner | None = None, **options: Unpack[ByMappedKey]) -> KStream: ...
     def join(
-        self, right: KStream | KTable | GlobalKTable, joiner: AnyJoiner | None = None, **options: object
+        self,
+        right: KStream | KTable | GlobalKTable,
+        joiner: AnyJoiner | None = None,
+        *unnamed: object,
+        **options: object,
     ) -> KStream:
         """Joins each record with its partners on the right; records without a partner give no result.
 
@@ -202,21 +207,21 @@ class KStream(Handle):
 
         Args:
             right: the right side; its kind decides which join it is.
-            joiner: from the fields of both sides to a dict of name to Column; without one all columns of both values
+            joiner: from the fields of both sides to a dict of name to Column. Without one all columns of both values
                 come out, prefixed with the side's name where they clash.
             **options: `name` of the step, by default `<left>_join_<right>`; and
 
-                - with a KStream: `within`, or `before` and `after` (durations; one alone leaves the other 0; either
-                  may be negative, but not their sum); `grace` for late records (default 0); `rules`: `strict` (one
-                  fate a record, the default) or `kafka` (parity); `co_partitioning`.
-                - with a KTable: `grace`, with a versioned table only: how long records wait for rows that come late
-                  (KIP-923), at most its history; with any other `wait`, how long a record without a row waits for one
-                  before it is refused, or comes out without; `co_partitioning`.
+                - with a KStream: `within`, or `before` and `after`. These are durations; one alone leaves the other 0.
+                  Either may be negative, but not their sum. `grace` is for late records (default 0). `rules` is
+                  `strict` (one outcome per record, the default) or `kafka` (parity). And `co_partitioning`.
+                - with a KTable: `wait`, how long a record without a row waits for one. Then it is refused, or comes
+                  out without. A versioned table takes `grace` instead: how long records wait for rows that come late
+                  (KIP-923), at most its history. And `co_partitioning`.
                 - with a KTable by foreign key: `right_on`, the row's columns that hold the record's key.
                 - with a GlobalKTable: `left_on`, the record's columns that hold the table's key.
 
-                `left_on` and `right_on` are a name, several, or a function from the fields to a Column, or to a dict of
-                name to Column, matched in order. `co_partitioning` is what unequal partition counts mean: `require`
+                `left_on` and `right_on` are one name or several, or a function from the fields. It returns a Column or a
+                dict of name to Column, matched in order. `co_partitioning` is what unequal partition counts mean: `require`
                 (refused, the default), `warn` or `off`.
 
         Raises:
@@ -225,6 +230,7 @@ class KStream(Handle):
             InvalidDuration: of a bound or grace that is no duration ("10 minutes", "250 ms", a timedelta).
             MixedBuilders: if the right side belongs to another builder.
         """
+        refuse_unnamed(unnamed, NodePlace("join", self.name))
         return self._join("inner", right, joiner, options)
 
     @overload
@@ -242,21 +248,26 @@ class KStream(Handle):
         self, right: GlobalKTable, joiner: LeftJoiner | None = None, **options: Unpack[ByMappedKey]
     ) -> KStream: ...
     def left_join(
-        self, right: KStream | KTable | GlobalKTable, joiner: AnyJoiner | None = None, **options: object
+        self,
+        right: KStream | KTable | GlobalKTable,
+        joiner: AnyJoiner | None = None,
+        *unnamed: object,
+        **options: object,
     ) -> KStream:
         """As `join`, with nulls for a record without a partner on the right.
 
         Args:
             right: as for `join`.
             joiner: as for `join`; the right side may be missing.
-            **options: as for `join`, and with a KStream `emit_unmatched`: when a record without a partner comes out,
-                `on_window_close` (the default) or `eager`; with a KTable `amend`: how long after its time a record that
-                came out without a row is put right by one that comes, with a second result of the kind `amended`. The
-                name is by default `<left>_left_join_<right>`.
+            **options: as for `join`. With a KStream also `emit_unmatched`: when a record without a partner comes out,
+                `on_window_close` (the default) or `eager`. With a KTable also `amend`: how long after a record's time
+                a row may still come and correct its result. The correction is a second result, of the kind `amended`.
+                The name is by default `<left>_left_join_<right>`.
 
         Raises:
             InvalidOption, InvalidDuration: as for `join`.
         """
+        refuse_unnamed(unnamed, NodePlace("left_join", self.name))
         return self._join("left", right, joiner, options)
 
     def outer_join(self, right: KStream, joiner: OuterJoiner | None = None, **options: Unpack[OuterWindow]) -> KStream:
@@ -285,13 +296,13 @@ class KStream(Handle):
     ) -> Output:
         """Writes the stream to a Delta table exactly once, with one commit per cycle.
 
-        The table's columns: the key's (unless the value has a column of that name), the value's, `event_time_ms`
-        (the result's time by Kafka's rules) and the struct `_lineage`.
+        The table has the columns of the key and the value, `event_time_ms` (the result's time by Kafka's rules) and the
+        struct `_lineage`. If both key and value have a column of one name, the value's is taken.
 
         Args:
             table: such as `silver.enriched_page_views`; one to three parts.
-            mode: `append` adds every result; `merge`, behind a join with `amend`, keeps one row a record of the stream, so
-                that the amended result replaces the one without a row. The row is found again by the record's coordinates.
+            mode: `append` adds every result. `merge`, behind a join with `amend`, keeps one row per record of the stream:
+                the amended result replaces the one without a row. The record's coordinates identify the row.
             cluster_by: columns for liquid clustering.
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
         """
@@ -303,7 +314,7 @@ class KStream(Handle):
     def to_kafka(self, topic: str, *, key: Format | None = None, value: Format | None = None) -> Output:
         """Writes the stream to a Kafka topic, at least once.
 
-        A run that fails between the writing and the end of its cycle writes the cycle's records again: equal ones, with
+        If a run fails after writing and before the end of its cycle, the next run writes equal records again. They have
         equal ids in the header `lakestreams-id`, by which a reader drops those it has seen. Each record lies in the
         partition that Kafka's own partitioner gives its key, the records of one key in the order of the results. Their
         timestamp is the time of writing; the event time (ms) is in the header `lakestreams-event-time-ms`.
@@ -311,9 +322,8 @@ class KStream(Handle):
         Args:
             topic: one that exists and that the pipeline does not read.
             key: the format of the key's bytes, of all columns that the key has; by default a JSON object of them.
-            value: the format of the value's bytes: of columns of the value, and of `event_time_ms` if it names that;
-                by default a JSON object of all the value's columns. `Text`, `Json` and the formats of one number, UUID
-                or scalar can be written.
+            value: the format of the value's bytes; by default a JSON object of all the value's columns. It names
+                columns of the value, and may name `event_time_ms`. docs/formats.md says which formats can be written.
         """
         return Output(self._builder, self._builder.add(KafkaSink(topic, self._node, key, value)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from lakestreams.api.handles import Handle, Output, require_function
-from lakestreams.api.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper
+from lakestreams.api.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper, refuse_unnamed
 from lakestreams.errors.places import NodePlace
 from lakestreams.topology.derived import Suppress, ToStream
 from lakestreams.topology.durations import Duration, to_ms
@@ -54,8 +54,8 @@ class _Table(Handle):
     def filter(self, predicate: Predicate, *, name: str | None = None) -> Self:
         """A table of the rows whose predicate is true; a row that ceases to fulfil it is deleted.
 
-        A row that does not pass and did not before is deleted once more, or not told: as Kafka's KTableFilter, by whether
-        the filter knows the row before (decision 0028).
+        A row that does not pass and did not before may cause another deletion. As in Kafka's KTableFilter, that depends
+        on whether the filter knows the old row (decision 0028).
 
         Args:
             predicate: from the row's fields to a boolean Column.
@@ -111,9 +111,9 @@ class KTable(_Table):
         """The rows in groups of a key made from them; a row that changes leaves its group and enters its new one.
 
         Args:
-            mapper: from the row's fields to a dict of key column name to Column, or to a pair of dicts: the key's
-                columns and those of the value that is to be aggregated; or a column's name, or several. A row whose
-                group key is null is in no group.
+            mapper: one column's name or several, or a function from the row's fields. The function returns the key's
+                columns as a dict of name to Column, or a pair of dicts: the key's columns and the value's to aggregate.
+                A row whose group key is null is in no group.
         """
         from lakestreams.api.grouped import KGroupedTable  # noqa: PLC0415 - aggregates of groups are tables again
 
@@ -131,9 +131,9 @@ class KTable(_Table):
         """A table whose updates wait, so that only the last one within a time comes out.
 
         Args:
-            until: how long a key's first update waits, in the event time of the updates: then the last one comes out,
-                deletions too; or `"window_closes"`, of a windowed aggregate: each window gives one final row when the
-                clock of the updates reaches its end and grace, and no deletions.
+            until: how long a key's first update waits, in the event time of the updates. Then the last one comes out,
+                deletions too. Or `"window_closes"`, of a windowed aggregate: each window gives one final row and no
+                deletions, when the clock of the updates reaches its end and grace.
             max_records: how many keys may wait in each task; by default any number.
             when_full: `emit` lets the oldest ones out early; `shutdown` stops the run, which writes nothing.
             name: of the step; by default `<input>_suppress`.
@@ -148,26 +148,27 @@ class KTable(_Table):
     def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable: ...
     @overload
     def join(self, right: KTable, joiner: Joiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
-    def join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
+    def join(self, right: KTable, joiner: AnyJoiner | None = None, *unnamed: object, **options: object) -> KTable:
         """A table of each row with the right table's row of its key, updated from both sides.
 
-        With `left_on` by foreign key: each row together with the right row that it names (KIP-213); it has the left
-        row's key, and at a change on the right the time of that alone. Else a result's time is the later one of both.
+        With `left_on` it joins by foreign key: each row with the right row that it names (KIP-213). The result has the
+        left row's key, and at a change on the right the right row's time. Else its time is the later one of both.
 
         Args:
             right: the other table.
-            joiner: from both rows' fields to a dict of name to Column; without one all columns of both values come
+            joiner: from both rows' fields to a dict of name to Column. Without one all columns of both values come
                 out, prefixed with the side's name where they clash.
             **options: `name` of the step, by default `<left>_join_<right>`. By key: `co_partitioning`, what unequal
                 partition counts mean: `require` (refused, the default), `warn` or `off`. By foreign key: `left_on`,
-                the columns that hold the right table's key, in its order: a name, several, or a function from the
-                left row's fields to a Column, or to a dict of name to Column.
+                the columns that hold the right table's key, in its order. It is one name or several, or a function from
+                the left row's fields to a Column or a dict of name to Column.
 
         Raises:
             WrongKind: if the right side is not a KTable.
             InvalidOption: of an option that this join does not take.
             MixedBuilders: if the right side belongs to another builder.
         """
+        refuse_unnamed(unnamed, NodePlace("join", self.name))
         return self._join("inner", right, joiner, options)
 
     @overload
@@ -176,7 +177,7 @@ class KTable(_Table):
     ) -> KTable: ...
     @overload
     def left_join(self, right: KTable, joiner: LeftJoiner | None = None, **options: Unpack[ByMappedKey]) -> KTable: ...
-    def left_join(self, right: KTable, joiner: AnyJoiner | None = None, **options: object) -> KTable:
+    def left_join(self, right: KTable, joiner: AnyJoiner | None = None, *unnamed: object, **options: object) -> KTable:
         """As `join`, with nulls if the right table has no row.
 
         Args:
@@ -187,6 +188,7 @@ class KTable(_Table):
         Raises:
             WrongKind, InvalidOption: as for `join`.
         """
+        refuse_unnamed(unnamed, NodePlace("left_join", self.name))
         return self._join("left", right, joiner, options)
 
     def outer_join(self, right: KTable, joiner: OuterJoiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable:
@@ -216,12 +218,12 @@ class KTable(_Table):
     ) -> Output:
         """Writes the table to a Delta table exactly once, with one commit per cycle.
 
-        The Delta table's columns: the key's, the value's but for those of a key column's name, `event_time_ms` (the
-        row's time by Kafka's rules) and the struct `_lineage`. A row is found again by its key's columns.
+        The Delta table has the key's columns and the value's, `event_time_ms` (the row's time by Kafka's rules) and the
+        struct `_lineage`. A column of both is the key's, whose columns identify a row.
 
         Args:
             table: such as `silver.customers`; one to three parts.
-            mode: `merge` keeps one row a key and deletes what is deleted; `changes` appends every change.
+            mode: `merge` keeps one row per key and deletes what is deleted; `changes` appends every change.
             cluster_by: columns for liquid clustering.
             partition_by: columns for Hive-style partitions; not together with `cluster_by`.
             change_feed: whether Delta keeps a change data feed of the table.

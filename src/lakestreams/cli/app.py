@@ -265,7 +265,7 @@ def verify(screen: Screen, pipeline: Pipelines, where: Where, wanted: Compared) 
 @app.command()
 @command
 def maintain(screen: Screen, pipeline: Pipelines, where: Where, wanted: Maintaining) -> int:
-    """Maintains tables beside running jobs: trims bronze, joins small files, removes files of old versions.
+    """Maintains tables while jobs run: trims bronze, joins small files, removes files of old versions.
 
     Exit codes: 0 done, 1 it could not be done.
     """
@@ -286,7 +286,7 @@ def why(
 ) -> int:
     """Says what became of a record, and which records made a result.
 
-    Exit codes: 0 told, 1 there is no such record, and no result of such a key.
+    Exit codes: 0 shown, 1 there is no such record, and no result of such a key.
     """
     from lakestreams.cli.why import run  # noqa: PLC0415
 

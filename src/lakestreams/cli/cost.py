@@ -79,7 +79,7 @@ def in_words(one: Cost) -> list[str]:
     at = f"{load.records_per_second:,.10g} records/s and {load.table_rows:,} rows a table"
     return [
         f"{apart}: {most}{per_day}, {files}",
-        f"at {at}: {found.new:,.0f} new records each, beside {found.retained:,.0f} rows of the past",
+        f"at {at}: {found.new:,.0f} new records each, and {found.retained:,.0f} rows of the past",
     ]
 
 

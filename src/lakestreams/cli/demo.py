@@ -28,6 +28,7 @@ from lakestreams.run import failure
 from lakestreams.run.locating import locate
 from lakestreams.run.options import FileOptions, LakeOptions, RunOptions
 from lakestreams.run.runner import Job, load, missing, open_session, prepare
+from lakestreams.times import alone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +136,7 @@ class _Demo:
             correlation = orders.correlate()
         with self._act("fk_join", "The job fk_join: orders with their customers' names, one of which has changed"):
             orders.join_by_foreign_key()
-        with self._act("why", "Why: the fate of an order that is paid, and of one that still waits for its payment"):
+        with self._act("why", "Why: what became of an order that is paid, and of one that still waits for its payment"):
             self.facts["why"] = orders.tell(correlation)
         self.wrong += orders.wrong
         return self._end()
@@ -180,8 +181,8 @@ class _Demo:
 
     def _show_tables(self, spark: SparkSession, job: Job) -> None:
         bronze = [row for topic in ("UserProfiles", "PageViews") for row in _bronze(spark, job, topic)]
-        columns = ("topic", "partition", "offset", "key", "value", "event_time_ms")
-        self.screen.show(table(*columns, title="bronze", rows=[[*row[:5], str(row[5])] for row in bronze]))
+        columns = ("topic", "partition", "offset", "key", "value", "event time")
+        self.screen.show(table(*columns, title="bronze", rows=[[*row[:5], alone(row[5])] for row in bronze]))
         silver = _silver(spark, job)
         self.screen.show(table("user", "page", "region", "kind", "made of", title=OUTPUT, rows=silver))
         self.facts["bronze_rows"] = len(bronze)

@@ -33,7 +33,7 @@ def up(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data for the next `up`.")] = False,
     registry: Annotated[bool, typer.Option("--registry", help="Start a schema registry too, in memory.")] = False,
 ) -> int:
-    """Starts a Kafka broker on 127.0.0.1:9092, or finds the one that runs; with --registry a schema registry beside it.
+    """Starts a Kafka broker on 127.0.0.1:9092, or finds the one that runs; with --registry also a schema registry.
 
     Exit codes: 0 it runs, 1 it could not be started.
     """

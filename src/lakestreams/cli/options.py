@@ -55,7 +55,7 @@ class Where(Tables):
 
     sources: Annotated[
         Path | None,
-        typer.Option(help="The file of Kafka and topics; sources.yml beside the pipeline's file by default."),
+        typer.Option(help="The file of Kafka and topics; by default sources.yml in the pipeline's folder."),
     ] = None
 
     def files(self, *pipelines: Path, bootstrap_servers: str | None = None) -> FileOptions:
@@ -98,7 +98,8 @@ class CheckOptions:
         bool, typer.Option("--explain", help="Also the plan in words, the tables, the cost and the drawing.")
     ] = False
     records_per_second: Annotated[
-        float, typer.Option(min=0.0, help="With --explain: what the cost is told for, of all topics together.")
+        float,
+        typer.Option(min=0.0, help="With --explain: the rate for which the cost is counted, of all topics together."),
     ] = 1_000.0
     table_rows: Annotated[int, typer.Option(min=0, help="With --explain: how many live keys each table has.")] = 100_000
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the pipeline into this file, as SVG.")] = None

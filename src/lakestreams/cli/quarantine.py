@@ -19,6 +19,7 @@ from lakestreams.errors import ConfigUnreadable, InvalidOption, NotInQuarantine,
 from lakestreams.run import failure
 from lakestreams.run.options import PipelineOptions
 from lakestreams.run.runner import load, open_lake, open_session
+from lakestreams.times import alone, both
 from lakestreams.visible import visible, visible_json
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def show_list(screen: Screen, options: PipelineOptions, wanted: Wanted, limit: i
         lines = [
             (
                 *(row[of] for of in ("code", "node", "rule", "records", "open")),
-                _time(row["first_ms"]),
-                _time(row["last_ms"]),
+                alone(row["first_ms"]),
+                alone(row["last_ms"]),
             )
             for row in groups
         ]
@@ -139,10 +140,10 @@ def _show_whole(screen: Screen, row: Mapping[str, Any]) -> None:
         "rules": ", ".join(row["rules"] or ()) or None,
         "cycle": row["cycle"],
         "request": row["request"],
-        "ingested": _time(row["ingest_time_ms"]),
-        "event time": _both(row["event_time_ms"]),
-        "stream time": _both(row["stream_time_ms"]),
-        "timestamp": _both(row["timestamp_ms"]),
+        "ingested": _moment(row["ingest_time_ms"]),
+        "event time": _moment(row["event_time_ms"]),
+        "stream time": _moment(row["stream_time_ms"]),
+        "timestamp": _moment(row["timestamp_ms"]),
         "headers": ", ".join(f"{one['key']}={_text(one['value'])}" for one in row["headers"] or ()) or None,
         "key": _text(row["key"]),
         "value": _text(row["value"]),
@@ -343,8 +344,8 @@ def _time(ms: int | None) -> str | None:
         return str(ms)
 
 
-def _both(ms: int | None) -> str | None:
-    return None if ms is None else f"{ms} ({_time(ms)})"
+def _moment(ms: int | None) -> str | None:
+    return None if ms is None else both(ms)
 
 
 def _text(raw: bytes | bytearray | None) -> str:

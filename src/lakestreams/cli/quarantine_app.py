@@ -50,7 +50,7 @@ def show(
 ) -> int:
     """Records in quarantine, whole: reason, rules, coordinates, times, headers, key and value as text or hex.
 
-    Exit codes: 0 shown, 1 there is none of that.
+    Exit codes: 0 shown, 1 there are no such records.
     """
     from lakestreams.cli.quarantine import show_records  # noqa: PLC0415
 

@@ -110,7 +110,7 @@ class Decision:
     )
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
-    reason: Annotated[str, typer.Option(help="Why, for whoever looks later.")] = ""
+    reason: Annotated[str, typer.Option(help="Why: a note for later readers.")] = ""
 
 
 def moment_ms(text: str, now: datetime) -> int:

@@ -29,7 +29,9 @@ def pull(
     sources: Annotated[Path, typer.Option(help="The file that says where the registry is.")] = Path("conf/sources.yml"),
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="By default schemas/SUBJECT.vVERSION.avsc (.json, .proto) beside that file."),
+        typer.Option(
+            metavar="FILE", help="By default schemas/SUBJECT.vVERSION.avsc (.json, .proto) next to that file."
+        ),
     ] = None,
 ) -> int:
     """Writes one version of a subject into a file, for pipelines that read records as this schema.

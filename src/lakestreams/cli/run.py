@@ -86,7 +86,6 @@ def _state(outcome: Outcome) -> Text:
 class Line:
     """One pipeline's progress; `lag` is None where the engine does not tell it."""
 
-    epoch: int = 0
     ingested: int = 0
     published: int = 0
     bad: int = 0
@@ -103,7 +102,6 @@ class Line:
         self.began = self.began or now
         self.changed = now
         self.state = event.kind
-        self.epoch = facts.get("epoch", self.epoch)
         self.cycle = facts.get("cycle", self.cycle)
         self.lag = facts.get("lag", self.lag)
         if event.kind == "ingested":
@@ -149,10 +147,10 @@ class Progress:
 
     def _table(self) -> Table:
         rows = [
-            (name, one.state, one.epoch, one.cycle, one.ingested, one.published, one.bad, one.lag, f"{one.rate:,.0f}")
+            (name, one.state, one.cycle, one.ingested, one.published, one.bad, one.lag, f"{one.rate:,.0f}")
             for name, one in self._lines.items()
         ]
-        numbers = ("epoch", "cycle", "ingested", "published", "unreadable", "lag", "records/s")
+        numbers = ("cycle", "ingested", "published", "unreadable", "lag", "records/s")
         return table("pipeline", "now", *numbers, rows=rows, right=numbers)
 
 

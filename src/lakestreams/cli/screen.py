@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
@@ -62,9 +63,8 @@ class Screen:
     def show(self, what: Any) -> None:
         """A table or another renderable for people; nothing with `--json`."""
         if not self.as_json:
-            if isinstance(what, Table):
-                _fold_if_need_be(what, self.console)
-            self.console.print(what, soft_wrap=False)
+            for one in what.fitted(self.console) if isinstance(what, Listing) else (what,):
+                self.console.print(one, soft_wrap=False)
 
     def result(self, value: Any) -> None:
         """The one JSON value on stdout; nothing without `--json`."""
@@ -122,7 +122,7 @@ def error_text(error: LakestreamsError) -> Text:
     return text
 
 
-def table(*columns: str, title: str = "", rows: Iterable[Sequence[object]] = (), right: Sequence[str] = ()) -> Table:
+def table(*columns: str, title: str = "", rows: Iterable[Sequence[object]] = (), right: Sequence[str] = ()) -> Listing:
     """A table in the one style of all commands.
 
     Args:
@@ -131,34 +131,106 @@ def table(*columns: str, title: str = "", rows: Iterable[Sequence[object]] = (),
         rows: cells, shown by their `str`; None is a dash.
         right: headings of the columns that are numbers.
     """
-    lines = [[_cell(value) for value in row] for row in rows]
-    made = Table(
-        title=title or None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for place, column in enumerate(columns):
-        # Numbers stay in one line, and so does the name of the row, which somebody may want to copy; texts fold.
-        short = all(line[place].cell_len <= _NEVER_FOLDED for line in lines)
-        whole = short and (place == 0 or column in right)
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=whole)
-    for line in lines:
-        made.add_row(*line)
-    return made
+    return Listing(columns, [[_cell(value) for value in row] for row in rows], title=title, right=right)
 
 
-_NEVER_FOLDED = 32  # cells
+class Listing(Table):
+    """A table that breaks no word on a narrow screen: its columns wrap, or each row becomes lines of its own.
+
+    Args:
+        headings: of the columns.
+        lines: the cells, row by row.
+        title: above it.
+        right: headings of the columns that are numbers.
+    """
+
+    def __init__(
+        self, headings: Sequence[str], lines: Sequence[Sequence[Text]], *, title: str, right: Sequence[str]
+    ) -> None:
+        super().__init__(
+            title=title or None,
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            collapse_padding=True,
+        )
+        self._headings = headings
+        self._lines = lines
+        self._right = right
+        for heading in headings:
+            self.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+        for line in lines:
+            self.add_row(*line)
+
+    def fitted(self, console: Console) -> Iterator[Table | Text | str]:
+        """What is printed: the table, or a small one for each row if the screen is too narrow for whole words."""
+        wanted, room = self._wanted(), self._room(console)
+        if self.fits(console):
+            yield self
+            return
+        widths = [self._least(place) for place in range(len(self._headings))]
+        if sum(widths) > room:
+            widths[0] = min(widths[0], _FOLDED)
+        if sum(widths) > room:
+            yield from self._row_by_row()
+            return
+        numbers = [place for place, heading in enumerate(self._headings) if heading in self._right]
+        texts = [place for place in range(len(widths)) if place not in numbers]
+        for places in (numbers, texts):  # numbers read best in one line
+            _widen(widths, wanted, places, room - sum(widths))
+        for column, width in zip(self.columns, widths, strict=True):
+            column.width = width
+        yield self
+
+    def fits(self, console: Console) -> bool:
+        """Whether each row is one line of the screen."""
+        return sum(self._wanted()) <= self._room(console)
+
+    def _wanted(self) -> list[int]:
+        return [max(map(cell_len, (heading, *self._cells(place)))) for place, heading in enumerate(self._headings)]
+
+    def _room(self, console: Console) -> int:
+        """How many characters of the screen are for the cells, without the gaps between them."""
+        full = console.measure(self, options=console.options.update(width=_ANY)).maximum
+        return console.width - (full - sum(self._wanted()))
+
+    def _cells(self, place: int) -> list[str]:
+        return [part for line in self._lines for part in line[place].plain.splitlines()]
+
+    def _least(self, place: int) -> int:
+        """How narrow a column may be: words stay whole, and so does the name of the row, which somebody may copy."""
+        cells = self._cells(place)
+        if place == 0 and max(map(cell_len, cells), default=0) <= _LONG:
+            return max(map(cell_len, (*self._headings[0].split(), *cells)), default=1)
+        lengths = [cell_len(word) for text in (self._headings[place], *cells) for word in text.split()]
+        return max([length if length <= _LONG else _FOLDED for length in lengths], default=1)
+
+    def _row_by_row(self) -> Iterator[Table | Text | str]:
+        if self.title:
+            yield Text(str(self.title), style="bold")
+        for line in self._lines:
+            row = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 1))
+            row.add_column(no_wrap=True, style="dim")
+            row.add_column(overflow="fold")
+            for heading, cell in zip(self._headings, line, strict=True):
+                row.add_row(heading, cell)
+            yield ""
+            yield row
+        yield ""
 
 
-def _fold_if_need_be(shown: Table, console: Console) -> None:
-    """Lets all columns fold where those that should not are wider than the screen: else their ends would be cut off."""
-    least = console.measure(shown, options=console.options.update(width=10_000)).minimum
-    if least > console.width:
-        for column in shown.columns:
-            column.no_wrap = False
+def _widen(widths: list[int], wanted: Sequence[int], places: Sequence[int], spare: int) -> None:
+    """Widens some columns up to what they want; those that want least are served first."""
+    for served, place in enumerate(sorted(places, key=lambda one: wanted[one] - widths[one])):
+        more = min(wanted[place] - widths[place], spare // (len(places) - served))
+        widths[place] += more
+        spare -= more
+
+
+_ANY = 10_000  # a screen as wide as any table
+_LONG = 32  # what is longer is no name, and may be folded anywhere
+_FOLDED = 14
 
 
 def _cell(value: object) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ from lakestreams.run import failure
 from lakestreams.run.options import LakeOptions
 from lakestreams.run.runner import open_lake, open_session
 from lakestreams.sql import quoted
-from lakestreams.times import both
+from lakestreams.times import alone, both
 from lakestreams.topology.fields import Fields
 
 if TYPE_CHECKING:
@@ -189,11 +189,22 @@ def _show(screen: Screen, name: str, rows: list[Any], *, more: bool) -> None:
         screen.say(f"{name}: no row")
         return
     columns = [one for one in rows[0].asDict() if one != _OWN]
-    shown = [[_cell(column, row[column]) for column in columns] for row in rows]
     numbers = [one for one in columns if all(isinstance(row[one], int | float) for row in rows) and not _is_time(one)]
-    screen.show(table(*columns, title=name, rows=shown, right=numbers))
+    whole, short = (
+        table(
+            *columns,
+            title=name,
+            rows=[[_cell(one, row[one], moment) for one in columns] for row in rows],
+            right=numbers,
+        )
+        for moment in (both, alone)
+    )
+    narrow = not whole.fits(screen.console)
+    screen.show(short if narrow else whole)
     notes = [f"the first {len(rows)} rows; --limit shows more"] if more else []
     notes += [f"{_OWN} is left out; --json has it"] if len(columns) < len(rows[0]) else []
+    if narrow and any(map(_is_time, columns)):
+        notes.append("times are without milliseconds: the screen is narrow; --json has them")
     for note in notes:
         screen.say(Text(note, style="dim"))
 
@@ -202,11 +213,11 @@ def _is_time(column: str) -> bool:
     return column.endswith("_ms")
 
 
-def _cell(column: str, value: Any) -> object:
+def _cell(column: str, value: Any, moment: Callable[[int], str]) -> object:
     if value is None:
         return None
     if _is_time(column) and isinstance(value, int) and value > 10**11:
-        return both(value)
+        return moment(value)
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode(errors="backslashreplace")
     return str(_plain(value))

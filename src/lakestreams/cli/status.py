@@ -270,7 +270,9 @@ def show(screen: Screen, one: Status) -> None:
     if not one.epoch:
         screen.say(Text.assemble((one.pipeline, "bold"), "  has never run here"))
     else:
-        finished = f"cycle {one.last_finished_cycle} finished {one.last_finished_at or ''}".rstrip()
+        finished = (
+            f"cycle {one.last_finished_cycle} finished {(one.last_finished_at or '').replace('+00:00', 'Z')}".rstrip()
+        )
         headline = Text.assemble(
             (one.pipeline, "bold"),
             f"  epoch {one.epoch}, {finished if one.last_finished_cycle else 'no cycle finished'}",

@@ -240,7 +240,7 @@ def status(screen: Screen, target: Target) -> int:
             one.job_id and str(one.job_id),
             one.starts and one.starts + (" (paused)" if one.paused else ""),
             _result(one),
-            one.started_at,
+            one.started_at and one.started_at.replace("+00:00", "Z"),
             one.seconds and f"{one.seconds:.0f} s",
         )
         for one in jobs

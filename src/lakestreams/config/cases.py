@@ -36,7 +36,7 @@ class ExpectedSpec(Model):
 
 
 class RefusedSpec(Model):
-    """A given record that some step has no use for."""
+    """A given record that some step refuses."""
 
     record: int = Field(ge=1, description="Its number, from 1.")
     code: Name = Field(description="The reason, such as MALFORMED_VALUE, NULL_KEY or LATE.")
@@ -58,7 +58,7 @@ class CaseSpec(Model):
         default={}, description="Outputs with all of their records, in order; [] is none."
     )
     refused: tuple[RefusedSpec, ...] | None = Field(
-        default=None, description="All records that some step has no use for, in any order; [] is none."
+        default=None, description="All records that some step refuses, in any order; [] is none."
     )
     table: dict[Name, tuple[RowSpec, ...]] = Field(
         default={}, description="Outputs that are tables with all of their rows at the end, in any order."
@@ -70,7 +70,7 @@ class CasesFile(Model):
 
     pipeline: Sql | None = Field(default=None, description="The pipeline's file, seen from this file's folder.")
     sources: Sql | None = Field(
-        default=None, description="Its file of topics; by default sources.yml beside the pipeline's file."
+        default=None, description="Its file of topics; by default sources.yml in the pipeline's folder."
     )
     topology: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")] | None = (
         Field(default=None, description="module:function of a Python topology, instead of a pipeline's file.")

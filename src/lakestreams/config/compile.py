@@ -200,7 +200,7 @@ def _canonical(sources: Document, pipeline: Document) -> str:
 
 
 def _meaning(sources: Document, pipeline: Document, topology: Topology) -> str:
-    topics = sources.data["topics"]
+    topics = sources.data.get("topics", {})
     content = {
         "pipeline": {key: part for key, part in pipeline.data.items() if key != "settings"},
         "topics": {source.name: topics.get(source.name) for source in topology.sources},

@@ -92,7 +92,7 @@ class FormatSpec(Model):
     )
     json_schema: SchemaText | None = Field(
         default=None,
-        description="A JSON object after a schema registry's five-byte prefix, read as these columns or by this JSON Schema: text, YAML or the path of a .json file.",
+        description="A JSON object after a schema registry's five-byte prefix. It is read as these columns, or by a JSON Schema: text, YAML or the path of a .json file.",
     )
     protobuf: SchemaText | None = Field(
         default=None,

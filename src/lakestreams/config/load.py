@@ -84,7 +84,7 @@ class Document:
         line = next((self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), 1)
         word = THINGS.get(str(path[0])) if len(path) > 1 else None
         name = self._name_of(path[:2]) if word else None
-        return FilePlace(_shown(self.path), line, "" if name is None else f'{word} "{name}"')
+        return FilePlace(shown(self.path), line, "" if name is None else f'{word} "{name}"')
 
     def _name_of(self, path: KeyPath) -> str | None:
         """The name of a step, output or source, which is its key; or of a case, which says it."""
@@ -113,7 +113,7 @@ def read(
     root = _compose(path)
     if root is None:
         msg = "the file is empty"
-        raise ConfigUnreadable(msg, where=_shown(path))
+        raise ConfigUnreadable(msg, where=shown(path))
     content = _Reader(document).value(root, ())
     if not isinstance(content, dict):
         msg = "the file is not a mapping of keys to values"
@@ -131,10 +131,10 @@ def _compose(path: Path) -> yaml.Node | None:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         msg = f"the file cannot be read: {error.strerror or type(error).__name__}"
-        raise ConfigUnreadable(msg, where=_shown(path)) from None
+        raise ConfigUnreadable(msg, where=shown(path)) from None
     if len(raw) > MAX_BYTES:
         msg = f"the file is larger than {MAX_BYTES // 1024} KiB"
-        raise ConfigUnreadable(msg, hint="a configuration is smaller than that", where=_shown(path))
+        raise ConfigUnreadable(msg, hint="a configuration is smaller than that", where=shown(path))
     try:
         text = raw.decode("utf-8-sig")
         loader = _Loader(text)
@@ -144,10 +144,10 @@ def _compose(path: Path) -> yaml.Node | None:
             loader.dispose()
     except UnicodeDecodeError:
         msg = "the file is not UTF-8 text"
-        raise ConfigUnreadable(msg, where=_shown(path)) from None
+        raise ConfigUnreadable(msg, where=shown(path)) from None
     except yaml.YAMLError as error:
         fault = explained(error, text)
-        place = _shown(path) if fault.line is None else FilePlace(_shown(path), fault.line)
+        place = shown(path) if fault.line is None else FilePlace(shown(path), fault.line)
         raise ConfigUnreadable(fault.message, hint=fault.hint, where=place) from None
     return node
 
@@ -193,7 +193,7 @@ class _Reader:
             line = key_node.start_mark.line + 1
             if key is None or key == "<<":
                 what = "a key that is not plain text" if key is None else "merge keys (<<) are not read"
-                where = FilePlace(_shown(document.path), line)
+                where = FilePlace(shown(document.path), line)
                 document.faults.append(ConfigInvalid(what, hint="write the keys out", where=where))
                 continue
             if key in found:
@@ -257,7 +257,7 @@ class _Resolver:
         return found
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
     """The path as the user knows it: relative to the working directory where it is below it."""
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()

@@ -75,8 +75,8 @@ class TopicSpec(Expecting):
     )
     changes: TableChanges | None = Field(
         default=None,
-        description="Of a Delta table read as a table, how its changes are found: cdf (its change data feed, the default) "
-        "or snapshot (comparison with what was read before).",
+        description="Of a Delta table read as a table: cdf (the default) reads its change data feed; snapshot compares the "
+        "table with what was read before.",
     )
     ignore_changes: bool | None = Field(
         default=None,
@@ -187,7 +187,9 @@ class SourcesFile(Model):
         default=None,
         description="How the schema registry is reached; needed by registry_avro, debezium_avro, json_schema and registry_protobuf only.",
     )
-    topics: Annotated[dict[Name, TopicSpec], Field(min_length=1)]
+    topics: dict[Name, TopicSpec] = Field(
+        default={}, description="Sources by name, for pipelines in YAML; a topology in Python declares its own."
+    )
 
 
 class SettingsSpec(Model):

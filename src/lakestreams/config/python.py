@@ -10,11 +10,15 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from lakestreams.api.builder import StreamsBuilder
-from lakestreams.config.load import Document, KeyPath
-from lakestreams.errors import ConfigInvalid, LakestreamsError, UnknownReference, unfold
+from lakestreams.config.load import Document, KeyPath, shown
+from lakestreams.errors import ConfigInvalid, LakestreamsError, TopologyInvalid, UnknownReference, unfold
+from lakestreams.errors.places import FilePlace
 from lakestreams.topology.topology import Topology
+
+_PACKAGE: Final = Path(__file__).parents[1]
 
 
 def topology_of(reference: str, document: Document, path: KeyPath, pipeline: str | None = None) -> Topology | None:
@@ -43,13 +47,16 @@ def _topology_of(reference: str, document: Document, path: KeyPath, pipeline: st
         made = builder if made is None and takes_builder else made
         made = made.build() if isinstance(made, StreamsBuilder) else made
     except LakestreamsError as error:
+        line = None if isinstance(error, TopologyInvalid) else _own_line(error)
         for fault in unfold(error):
+            if line is not None:  # a call that is refused at once: its own line says more than the YAML file's
+                fault.where = FilePlace(shown(Path(line.filename)), line.lineno or 1, str(fault.where or ""))
             fault.where = fault.where or document.where(path)
             document.faults.append(fault)
         return None
     except Exception as error:  # noqa: BLE001 - the user's own code may raise anything
         message = f"{reference} raised {type(error).__name__}: {error}{_line_of(error)}"
-        document.faults.append(ConfigInvalid(message, hint="mend the function", where=document.where(path)))
+        document.faults.append(ConfigInvalid(message, hint="correct the function", where=document.where(path)))
         return None
     if not isinstance(made, Topology):
         message = f"{reference} returned a {type(made).__name__}, not a Topology"
@@ -72,7 +79,7 @@ def _function(reference: str, document: Document, path: KeyPath) -> Callable[...
         what = "there is no such module" if absent else f"{type(error).__name__}: {error}{_line_of(error)}"
         message = f"{module_name} cannot be imported: {what}"
         hint = f"put it next to {document.path.name} or into the working directory, or install its package"
-        hint = hint if absent else "mend the module"
+        hint = hint if absent else "correct the module"
         document.faults.append(UnknownReference(message, hint=hint, where=document.where(path)))
         return None
     if not callable(function):
@@ -87,12 +94,18 @@ def _function(reference: str, document: Document, path: KeyPath) -> Callable[...
 
 
 def _line_of(error: Exception) -> str:
-    """Where the user's own code raised it: the last line that is none of Python's import."""
+    """Where the user's own code raised it, in parentheses."""
     if isinstance(error, SyntaxError):
         return ""  # it says so itself
+    line = _own_line(error)
+    return f" ({Path(line.filename).name}:{line.lineno})" if line else ""
+
+
+def _own_line(error: Exception) -> traceback.FrameSummary | None:
+    """The last line of the traceback that is none of Python's import and none of lakestreams."""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if "importlib" not in one.filename]
-    own = [one for one in frames if Path(one.filename) != Path(__file__)]
-    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    own = [one for one in frames if _PACKAGE not in Path(one.filename).parents]
+    return own[-1] if own else None
 
 
 @contextlib.contextmanager

@@ -69,8 +69,8 @@ def topology(text: str, description: str, given: Given = Given()) -> Topology:
     named = content["pipeline"].get("topology")
     if named is not None and named != given.function:
         message = (
-            f"their topology is the Python function {named!r}, and only the function of the given file is imported: "
-            "if it is yours, give a file with that topology"
+            f"their topology is the Python function {named!r}, and only the function of the given file is imported. "
+            "If it is yours, give a file with that topology"
         )
         raise NotCompiled(message)
     references = _references(content, given)

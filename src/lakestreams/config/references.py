@@ -46,6 +46,7 @@ def check_references(
         known = [*topics, *(step for step in steps if step != path[1])]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"{f'did you mean {near[0]!r}? ' if near else ''}there are: {', '.join(known)}"
+        hint = hint if known else f"declare {name} under topics in the sources' file"
         message = f"{'.'.join(map(str, path[2:]))} refers to {name!r}, which is neither a source nor a step"
         document.faults.append(UnknownReference(message, hint=hint, where=document.where(path)))
 

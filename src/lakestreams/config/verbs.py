@@ -77,8 +77,8 @@ class JoinSpec(_TwoSides):
     )
     left_on: Columns | None = Field(
         default=None,
-        description="Stream with a global table; table with table by foreign key: the columns of the left side that hold "
-        "the right side's key, in its order.",
+        description="The left side's columns that hold the right side's key, in its order. For joins of a stream with a "
+        "global table, and of two tables by foreign key.",
     )
     right_on: Columns | None = Field(
         default=None,

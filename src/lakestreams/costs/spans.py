@@ -27,7 +27,7 @@ def warnings(topology: Topology, cycle_ms: float) -> list[str]:
     """
     return [
         f"{node.name}: its {what} hold {to_text(span)}, which is about {span / cycle_ms:,.0f} cycles' worth of input (a cycle "
-        f"brings {to_text(round(cycle_ms))}), and each cycle looks at all of it: make cycles fewer and larger (--interval), or windows smaller"
+        f"brings {to_text(round(cycle_ms))}). Each cycle looks at all of it: make cycles fewer and larger (--interval), or windows smaller"
         for node, what, span in spans_of(topology.nodes)
         if span > MOST_CYCLES * cycle_ms
     ]

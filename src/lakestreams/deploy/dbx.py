@@ -26,7 +26,7 @@ _MADE: Final = "made from databricks.yml"
 _NOBODY: Final = User("dbx@example.com")
 _HEAD: Final = """\
 # The same jobs for dbx, for teams that still deploy with it; made from databricks.yml, so do not edit it here:
-# `lakestreams dbx` writes it anew, `lakestreams check --target` says when that is due. Without dbx it may be deleted.
+# `lakestreams dbx` writes it again, `lakestreams check --target` says when that is due. Without dbx it may be deleted.
 # dbx has no serverless compute, so here every task runs on a job cluster; and no schemas: resources/storage.yml says
 # which ones must be there. Nor does dbx know who deploys: where the bundle has a developer's name, there is `dbx` here.
 # dbx uploads a file of conf/ where a parameter begins with file:fuse://, so those stand alone.

@@ -36,7 +36,7 @@ outputs:
 """
 _POINTER: Final = """\
 # yaml-language-server: $schema=schema/pipeline.json
-# The pipeline is declared in {name}.py beside this file.
+# The pipeline is declared in {name}.py, next to this file.
 pipeline: {name}
 topology: {name}:build
 """

@@ -8,8 +8,8 @@ from lakestreams.errors.base import LakestreamsError
 class BundleInvalid(LakestreamsError):
     """The bundle has a mistake that would make a deployment or a later run fail.
 
-    `databricks bundle validate` accepts some of these mistakes: an unknown environment or task, a missing entry point of
-    the wheel, an invalid cron expression, a task that is declared twice.
+    `databricks bundle validate` accepts some of these mistakes. Among them are an unknown environment or task, a missing
+    entry point of the wheel, an invalid cron expression, and a task that is declared twice.
     """
 
     code = "LS701"

@@ -22,7 +22,10 @@ class TopicMissing(LakestreamsError):
 
     code = "LS302"
     name = "TOPIC_MISSING"
-    hint = "create the topic (lakestreams never does), or correct its name in conf/sources.yml or in the outputs"
+    hint = (
+        "create the topic, since a pipeline never does (on a laptop: lakestreams local topic NAME --partitions 2), or correct "
+        "its name in conf/sources.yml or in the outputs"
+    )
 
 
 class TopicRecreated(LakestreamsError):
@@ -79,7 +82,7 @@ class RightsMissing(LakestreamsError):
     code = "LS307"
     name = "RIGHTS_MISSING"
     hint = (
-        "allow the user Describe and Read on topics that are read, Describe and Write on topics that are written: "
+        "allow the user Describe and Read on input topics, Describe and Write on output topics: "
         "kafka-acls --add --allow-principal User:NAME --operation Read --topic TOPIC"
     )
 

@@ -118,8 +118,8 @@ class TopologyChanged(LakestreamsError):
     code = "LS512"
     name = "TOPOLOGY_CHANGED"
     hint = (
-        "to keep earlier rows and use the new rules from here on: run --accept-change, which records the change; to compute "
-        "everything again, give the pipeline and its outputs new names; or run the earlier configuration"
+        "run --accept-change keeps earlier rows and uses the new rules from here on. New names for the pipeline and its "
+        "outputs compute everything again. Or run the earlier configuration"
     )
 
 
@@ -133,8 +133,8 @@ class TableDeleted(LakestreamsError):
     code = "LS513"
     name = "TABLE_DELETED"
     hint = (
-        "restore it (UNDROP TABLE, or a backup); or give the pipeline and its outputs new names, to read Kafka again from "
-        "the start; to accept the loss of an output, run once with --accept-change"
+        "restore it (UNDROP TABLE, or a backup). Or read Kafka again from the start: give the pipeline and its outputs new "
+        "names. To accept the loss of an output, run once with --accept-change"
     )
 
 
@@ -172,6 +172,6 @@ class LedgerLost(LakestreamsError):
     code = "LS516"
     name = "LEDGER_LOST"
     hint = (
-        "restore the ledger (UNDROP TABLE, RESTORE TABLE or a backup); or give the pipeline and its outputs new names, to "
-        "read Kafka again from the start"
+        "restore the ledger (UNDROP TABLE, RESTORE TABLE or a backup). Or read Kafka again from the start: give the "
+        "pipeline and its outputs new names"
     )

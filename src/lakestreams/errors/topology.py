@@ -188,9 +188,9 @@ class OwnTopic(LakestreamsError):
 class FormatUnfit(LakestreamsError):
     """An output to Kafka declares a format that does not fit the result.
 
-    `Text`, `Json` and the formats of one number, UUID or scalar can be written. The others are for reading only. A value's
-    format may name columns of the result's value, and `event_time_ms`, the result's time. A key's format must name all
-    columns of the key, so that two keys never become one. The types must be those of the result: nothing is cast silently.
+    docs/formats.md says which formats can be written; the others are for reading only. A value's format may name columns of
+    the result's value, and `event_time_ms`, the result's time. A key's format must name all columns of the key, so that two
+    keys never become one. The types must be those of the result: nothing is cast silently.
     """
 
     code = "LS115"
@@ -201,3 +201,26 @@ class FormatUnfit(LakestreamsError):
 def unfold(error: LakestreamsError) -> Sequence[LakestreamsError]:
     """The single faults of an error: those of a TopologyInvalid, else itself."""
     return error.faults if isinstance(error, TopologyInvalid) else (error,)
+
+
+class UnknownMethod(LakestreamsError, AttributeError):
+    """A stream, table or builder has no method of this name.
+
+    Methods have the names of Kafka Streams' DSL in Python's spelling: `leftJoin` is `left_join`. The fix says what to
+    write instead. docs/from-kafka-streams.md lists all of them.
+    """
+
+    code = "LS116"
+    name = "UNKNOWN_METHOD"  # type: ignore[misc]  # an AttributeError has a name of its own
+    hint = "use one of the methods in docs/python-api.md"
+
+    def __init__(
+        self, message: str, hint: str | None = None, where: str | None = None, *, method: str = "", of: object = None
+    ) -> None:
+        super().__init__(message, hint, where)
+        # Python fills in these two itself where they are missing, and would overwrite the error's own name.
+        AttributeError.__init__(self, message, name=method, obj=of)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickles by its texts."""
+        return (type(self), (self.message, self.hint, self.where))

@@ -113,8 +113,11 @@ class Steps:
         """The columns that a user's function returned, as a struct."""
         given: object = projection  # a user's function may return anything
         if not isinstance(given, Mapping) or not given:
-            message = f"the function returned {projection!r}, not a dict of name to Column"
-            raise InvalidExpression(message, hint='return {"name": column, ...}', where=where(node))
+            column_alone = isinstance(given, Column)
+            returned = "a Column" if column_alone else repr(given)
+            hint = 'give it a name: return {"name": column}' if column_alone else 'return {"name": column, ...}'
+            message = f"the function returned {returned}, not a dict of name to Column"
+            raise InvalidExpression(message, hint=hint, where=where(node))
         require_names(projection, node)
         lowered = [name.lower() for name in projection]
         if len(set(lowered)) < len(lowered):

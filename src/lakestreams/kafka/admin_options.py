@@ -139,7 +139,9 @@ def _by_token(entry: Mapping[str, str], own: Mapping[str, str]) -> Conf:
         raise OfSparkAlone("librdkafka asks a token endpoint with client id and secret, and these options have none")
     others = sorted(name for name in entry if name.startswith("ssl."))
     if others:
-        raise OfSparkAlone(f"librdkafka cannot be told {', '.join(others)} of the token endpoint alone")
+        raise OfSparkAlone(
+            f"librdkafka takes {', '.join(others)} for all connections, not for the token endpoint alone"
+        )
     extensions = ",".join(
         f"{name.removeprefix('extension_')}={value}" for name, value in entry.items() if name.startswith("extension_")
     )

@@ -83,7 +83,7 @@ def _add_pipelines(parser: argparse.ArgumentParser, default: str | None) -> None
     add("--pipeline", action="append", required=default is None, metavar="FILE",
         help="a pipeline's file, on disk or in the package; repeatable, or several with commas"
         + (f" ({default})" if default else ""))  # fmt: skip
-    add("--sources", type=Path, metavar="FILE", help="the sources' file (sources.yml beside the pipeline's)")
+    add("--sources", type=Path, metavar="FILE", help="the sources' file (sources.yml in the pipeline's folder)")
     add("--root", metavar="FOLDER", help="the folder of all tables (lake)")
     add("--checkpoint-root", metavar="FOLDER", help="with --catalog: the volume folder of the checkpoints")
     add("--catalog", help="Unity Catalog catalog of all tables")

@@ -102,9 +102,9 @@ class Opened:
         """How far each topic-partition is read and processed.
 
         Returns:
-            Columns `topic, partition, planned_to, end_offset, stream_time_ms, behind_ms`: the cycles have taken all
-            below `planned_to`, the topic's end was `end_offset` when the last cycle was planned, and `behind_ms` is how
-            far the partition's stream time lies behind the furthest one.
+            Columns `topic, partition, planned_to, end_offset, stream_time_ms, behind_ms`. The cycles have taken all
+            below `planned_to`. The topic's end was `end_offset` when the last cycle was planned. `behind_ms` is how far
+            the partition's stream time lies behind the furthest one.
         """
         from pyspark.sql import Window  # noqa: PLC0415 - the package imports without pyspark
         from pyspark.sql import functions as F  # noqa: N812, PLC0415

@@ -26,9 +26,9 @@ class TopologyTestDriver:
     """Runs a topology on records that a test pipes in, in exactly that order.
 
     Each record is processed completely before the next, as Kafka Streams' driver of that name does. Work is done when
-    results are read: all records piped since the last reading go through in one batch, and what they give does not
-    depend on where the readings are. What only a run can judge is not judged: `max_future` (there is no time of ingest)
-    and `max_bad_share`; a null key that `keys_not_null="fail"` would stop the run for is refused, as with `drop`.
+    results are read: all records piped since the last reading go through in one batch. When you read does not change
+    the results. What only a run can judge is not judged: `max_future` (there is no time of ingest) and
+    `max_bad_share`. A null key that `keys_not_null="fail"` would stop the run for is refused, as with `drop`.
 
     Args:
         topology: any topology.
@@ -76,8 +76,8 @@ class TopologyTestDriver:
         """Moves time to this point without a record, as `idle_timeout` does, so that waiting rows come out.
 
         Args:
-            timestamp: to which every task's clock moves, ms; a clock that is further stays where it is, and behind what
-                waits it moves by as much less as that waits. What comes out has this call's place as its `cause`.
+            timestamp: to which every task's clock moves, ms. A clock that is further stays where it is. Behind a step
+                that waits, it moves by as much less. What comes out has this call's place as its `cause`.
         """
         self._pending.append(Piped(CLOCK, None, None, timestamp))
 

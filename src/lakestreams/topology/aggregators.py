@@ -49,8 +49,8 @@ def sum(of: Column) -> Aggregator:  # noqa: A001 - Kafka's and SQL's word
     """The sum of a number, without nulls; 0 if there is no value, as from an initialiser.
 
     Whole numbers give a bigint, decimals ten digits more. Doubles are added one after the other in the order of the
-    records: the sum does not depend on how the input was cut, but what is subtracted again leaves its rounding
-    behind, so money is better a decimal.
+    records, so the sum does not depend on how the input was cut. But what is subtracted again leaves its rounding
+    behind: use a decimal for money.
     """
     return Aggregator("sum", of)
 
@@ -92,7 +92,7 @@ def fold(of: Column, *, initial: Column, add: Fold, subtract: Fold | None = None
         add: from the aggregate and a value to the new aggregate.
         subtract: the same for a value that leaves; a table needs one.
 
-    A group's changes of one cycle are folded in memory by one task, and each step copies the results before it:
-    meant for groups that change some thousand times a cycle, not a million times.
+    A group's changes of one cycle are folded in memory by one task, and each step copies the results before it. It is
+    meant for groups that change some thousand times per cycle, not a million times.
     """
     return Aggregator("fold", of, initial, add, subtract)

@@ -80,7 +80,7 @@ def test_what_may_be_null(said: dict[str, Any], required: list[str], wanted: boo
         ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "x: oneOf of 2 types"),
         ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "x: no type"),
         ({"oneOf": []}, "x: oneOf without a list"),
-        ({"anyOf": [{"type": "string"}], "allOf": [{"type": "string"}]}, "x: anyOf beside other words"),
+        ({"anyOf": [{"type": "string"}], "allOf": [{"type": "string"}]}, "x: anyOf next to other words"),
         ({"type": "array"}, "x: an array without items"),
         ({"type": "array", "items": [{"type": "string"}]}, "x[]: "),
         ({"type": "array", "items": True}, "x[]: true is no schema"),

@@ -205,8 +205,8 @@ def _hint(cause: str, target: Target) -> str | None:
         return "raise the topic's max.message.bytes, or make the results smaller; then run again: the cycle is repeated"
     if _OVERDUE.search(cause):
         return (
-            "the broker did not take them in time: check its health, and that the topic's max.message.bytes is at least "
-            f"{target.batch_bytes}: raise it, or set batch.size in kafka.options below it; then run again: the cycle is "
+            "the broker did not take them in time. Check its health, and that the topic's max.message.bytes is at least "
+            f"{target.batch_bytes}. Raise it, or set batch.size in kafka.options below it. Then run again: the cycle is "
             "repeated"
         )
     return None

@@ -42,8 +42,8 @@ SCHEMA = (
 NULL_KEY, NULL_VALUE, LATE = "NULL_KEY", "NULL_VALUE", "LATE"
 NO_PARTNER = "NO_PARTNER"
 _WORDS: Final = {
-    NULL_KEY: "the step has no use for a null key",
-    NULL_VALUE: "the step has no use for a null value",
+    NULL_KEY: "the step cannot use a null key",
+    NULL_VALUE: "the step cannot use a null value",
 }
 
 

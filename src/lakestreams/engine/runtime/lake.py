@@ -145,10 +145,12 @@ class Lake:
         return replace(table, name=delta)
 
     def checkpoints(self, pipeline: str) -> Path:
-        """The folder of a pipeline's checkpoint generations (a local folder or a mounted volume)."""
-        if self.catalog is not None:
-            return Path(self.root) / pipeline
-        return Path(self.root) / self.control_schema / "checkpoints" / pipeline
+        """The folder of a pipeline's checkpoint generations (a local folder or a mounted volume).
+
+        It is absolute: the JVM keeps the working directory that it started in, and Python may change its own.
+        """
+        root = Path(self.root).absolute()
+        return root / pipeline if self.catalog is not None else root / self.control_schema / "checkpoints" / pipeline
 
     def _table(self, schema: str, name: str, catalog: str | None = None) -> Table:
         shown = f"{schema}.{name}"

@@ -149,7 +149,7 @@ class _Reader:
         if not isinstance(branches, Sequence) or isinstance(branches, str) or not branches:
             raise _no_column(where, f"{word} without a list of schemas")
         if any(other in said for other in ("properties", "items", *({"oneOf", "anyOf", "allOf"} - {word}))):
-            raise _no_column(where, f"{word} beside other words")
+            raise _no_column(where, f"{word} next to other words")
         found = [self.value(one, where, inside) for one in branches]
         others = [one for one in found if one.kind is not None]
         if len(others) != 1 or (word == "allOf" and len(found) > 1):
@@ -174,7 +174,7 @@ class _Reader:
                 raise _no_column(f"{where}{{}}", "null alone")
             return Map(value)
         if not isinstance(properties, Mapping) or isinstance(more, Mapping):
-            raise _no_column(where, "properties beside others of a type of their own")
+            raise _no_column(where, "properties, and others of a type of their own")
         required = said.get("required", [])
         if not isinstance(required, list):
             raise _no_column(where, "required that is no list")
