@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,11 +89,11 @@ def _cpu_seconds() -> float:
     return sum(map(cpu_seconds_of, (own, *own.children(recursive=True))))
 
 
-def rounds(broker: Broker, running: Driver, count: int, records: int, users: int) -> list[dict[str, float]]:
-    """Rounds that find so many records each: wall and CPU seconds, and those by stage."""
+def rounds(running: Driver, count: int, produce: Callable[[int], object]) -> list[dict[str, float]]:
+    """Rounds, before each of which something is produced: wall and CPU seconds, and those by stage."""
     found = []
-    for _ in range(count):
-        broker.produce("views", views(records, users))
+    for number in range(count):
+        produce(number)
         before = dict(running.summary.seconds)
         cpu, began = _cpu_seconds(), time.perf_counter()
         running.round(0)
@@ -184,9 +184,10 @@ def main(
         console.print(f"a table of {users:,} rows is there")
         running = driver(spark, broker.bootstrap_servers, root)
         running.start()
-        _show(f"Cycles of {records:,} records", rounds(broker, running, count, records, users))
+        made = rounds(running, count, lambda _: broker.produce("views", views(records, users)))
+        show(f"Cycles of {records:,} records", made)
         running.end()
-        _show("Idle rounds", rounds(broker, running, 3, 0, users))
+        show("Idle rounds", rounds(running, 3, lambda _: None))
         for rate in (int(text) for text in rates.split(",") if text):
             median, most, rows = latencies(spark, broker, root, rate, seconds, users)
             console.print(
@@ -200,7 +201,7 @@ def main(
             console.print(f"cold, {cold_records:,} records: {told}")
 
 
-def _show(title: str, found: list[Mapping[str, float]] | list[dict[str, float]]) -> None:
+def show(title: str, found: list[Mapping[str, float]] | list[dict[str, float]]) -> None:
     half = found[len(found) // 2 :]  # the first ones warm the JVM up
     stages = list(dict.fromkeys(stage for one in found for stage in one))
     table = Table(title=f"{title}: s, median and spread of the last {len(half)} of {len(found)}")
