@@ -12,7 +12,7 @@ from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import errors
 from lakestreams.config.compile import load_pipeline
-from lakestreams.engine.ingest import bronze_rows
+from lakestreams.engine.ingest import reading
 from lakestreams.engine.ledger import fence, rows
 from lakestreams.engine.publish import events, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
@@ -154,10 +154,10 @@ def test_every_column_stands_in_its_table(heading: str, columns: str) -> None:
 
 def test_every_quarantine_code_is_told() -> None:
     codes = {
-        bronze_rows.MALFORMED_KEY,
-        bronze_rows.MALFORMED_VALUE,
-        bronze_rows.NO_TIMESTAMP,
-        bronze_rows.FUTURE_TIMESTAMP,
+        reading.MALFORMED_KEY,
+        reading.MALFORMED_VALUE,
+        reading.NO_TIMESTAMP,
+        reading.FUTURE_TIMESTAMP,
     }
     codes |= {quarantine.NULL_KEY, quarantine.NULL_VALUE, quarantine.LATE, quarantine.NO_PARTNER, EXPECTATION}
     assert all(f"`{code}`" in text(TABLES) for code in codes)

@@ -87,7 +87,7 @@ def test_what_may_be_null(said: dict[str, Any], required: list[str], wanted: boo
         ({"type": "array", "items": {"type": "string"}, "prefixItems": []}, "x: prefixItems"),
         ({"type": "object"}, "x: an object without properties"),
         ({"type": "object", "properties": {}, "additionalProperties": True}, "x: an object without properties"),
-        ({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}}, "x: properties beside"),
+        ({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}}, "x: properties, and others"),
         ({"type": "object", "properties": {"a": {"type": "string"}}, "patternProperties": {}}, "x: patternProperties"),
         ({"type": "object", "properties": {"a": {}}}, "x.a: no type"),
         ({"type": "object", "properties": {"a": {"type": "string"}, "A": {"type": "string"}}}, "a twice"),
