@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.records import ORDER, STREAM_SIDE, TABLE_SIDE, TASK, TIME, records
 from lakestreams.operators.windows import MOVES
+from lakestreams.partitioning.kafka_default import partition_of_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,7 +56,7 @@ class Frames:
         values = [column for column in rows.columns if column not in ("key", "at")]
         in_order = Window.partitionBy("partition").orderBy("at", "key")
         placed = (
-            rows.withColumn("partition", F.pmod(F.hash("key"), F.lit(PARTITIONS)))
+            rows.withColumn("partition", partition_of_bytes(F.col("key").cast("binary"), PARTITIONS))
             .withColumn("offset", F.row_number().over(in_order).cast("bigint"))
             .select(
                 F.struct("key").alias("k"),
