@@ -77,7 +77,7 @@ def main(
         running.end()
         rows = Lake(str(Path(folder, "lake"))).output(OUTPUT).read(spark)
         console.print(
-            f"{rows.count():,} rows, hash {rows.selectExpr('sum(xxhash64(order_id, amount, method))').first()[0]}"
+            f"{rows.count():,} rows, hash {rows.selectExpr('sum(cast(xxhash64(order_id, amount, method) as decimal(38, 0)))').first()[0]}"
         )  # type: ignore[index]
         spark.stop()
 
