@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import io
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from tests.operators.plans import settings as session
 
 from lakestreams import EventTime, Json, Text
 from lakestreams.engine.ingest.bronze_rows import as_read, bronze_rows, bronze_schema, in_any_order, placing
+from lakestreams.engine.ingest.table_rows import event_time_of, judged_rows
 from lakestreams.engine.ledger.plans import Position
 from lakestreams.engine.runtime.tuning import FEW
 from lakestreams.topology.endpoints import Source
@@ -251,6 +253,26 @@ def test_others_are_brought_to_fewer_tasks(news: dict[int, int], shuffles: str, 
     """Each task writes a file."""
     numbers, tasks = placing(news, shuffles).args  # type: ignore[attr-defined]
     assert tasks == count == len(set(numbers.values()))
+
+
+@pytest.mark.parametrize("kind", ["stream", "table"])
+@pytest.mark.parametrize("rule", [EventTime(), EventTime("ms"), EventTime("ms", fallback=False), EventTime("at")])
+def test_workers_and_sql_judge_alike(spark: SparkSession, kind: Any, rule: EventTime) -> None:
+    """Records of topics are judged by workers, rows of Delta tables by SQL."""
+    source = replace(SOURCE, kind=kind, value=Json("ms bigint, at timestamp_us"), event_time=rule)
+    fields = [None, -1, 0, 7, NOW + MAX_FUTURE, NOW + MAX_FUTURE + 1]
+    values = [None, *(json.dumps({"ms": one, "at": one and one * 1_000 - 1}).encode() for one in fields)]
+    cells = [(value, own) for value in values for own in (-1, 0, 5)]
+    moment = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the session's zone is UTC
+    rows = [
+        (b"k", value, source.topic, 0, at, moment + dt.timedelta(milliseconds=own), 0, None)
+        for at, (value, own) in enumerate(cells)
+    ]
+    by_workers = bronze_rows(spark.createDataFrame(rows, KAFKA), source, {0: Position(0, 3)}, 9, NOW).localCheckpoint()
+    timed = by_workers.withColumn("event_time_ms", event_time_of(source))
+    by_sql = judged_rows(timed, source, 3, 9, NOW)
+    assert_df_equality(by_sql, by_workers, ignore_row_order=True, ignore_nullable=True)
+    assert by_workers.where("error is null").count() > 3
 
 
 def test_a_row_has_the_columns_of_its_table(spark: SparkSession) -> None:

@@ -54,7 +54,8 @@ def share_tasks(rows: DataFrame, tasks: int) -> bool:
     found = told.collect()
     counts: Counter[int] = Counter()
     for one in found:
-        counts[one["task"]] += one["rows"] or 0
+        if one["law"] is None:
+            counts[one["task"]] += one["rows"]
     if max(counts.values(), default=0) > ROWS_OF_A_TASK:
         return False
     for law in _LAWS:
@@ -81,15 +82,10 @@ def _told(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
         kind = keys.type
         counts.update(dict(zip(*(one.tolist() for one in np.unique(task, return_counts=True)), strict=True)))
         own, here = keys.filter(keys.is_valid()).flatten()[0], task[there(keys)]
-        looked_at = not own.null_count and (pc.max(_sizes(own)).as_py() or 0) <= _LONGEST
-        for name, seen in elsewhere.items():
-            if seen is None:
-                continue
-            other = np.flatnonzero(_LAWS[name](own, tasks) != here) if looked_at else ()
-            if looked_at and len(other) <= _LOOKED_FOR:
-                seen.update(own.take(pa.array(other)).to_pylist())
-            if not looked_at or max(len(other), len(seen)) > _LOOKED_FOR:
-                elsewhere[name] = None
+        told = not own.null_count and int(_bytes(own)[2].max(initial=0)) <= _LONGEST
+        for name in [law for law, seen in elsewhere.items() if seen is not None]:
+            other = np.flatnonzero(_LAWS[name](own, tasks) != here) if told else None
+            elsewhere[name] = _with(elsewhere[name], own, other)
     field = kind.field(0).name if kind is not None else ""
     made: list[tuple[Any, ...]] = [(name, None, None, None) for name, seen in elsewhere.items() if seen is None]
     made += [(name, {field: key}, None, None) for name, seen in elsewhere.items() for key in seen or ()]
@@ -97,6 +93,14 @@ def _told(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
     if made:
         schema = pa.schema([("law", pa.string()), (KEY, kind), ("task", pa.int32()), ("rows", pa.int64())])
         yield pa.RecordBatch.from_pylist([dict(zip(schema.names, one, strict=True)) for one in made], schema)
+
+
+def _with(seen: set[Any] | None, keys: Any, places: Ints | None) -> set[Any] | None:
+    """What was seen, and the keys at these places; None where these are not told, or are too many."""
+    if seen is None or places is None or len(places) > _LOOKED_FOR:
+        return None
+    found = seen | set(keys.take(pa.array(places)).to_pylist())
+    return found if len(found) <= _LOOKED_FOR else None
 
 
 def homes(keys: Any, tasks: int) -> Ints:
@@ -116,10 +120,6 @@ def _by_crc32(keys: Any, tasks: int) -> Ints:
     return np.array([zlib.crc32(whole[start:end]) % tasks for start, end in pairs], np.int64)
 
 
-def _sizes(keys: Any) -> Any:
-    return pa.array([8]) if pa.types.is_integer(keys.type) else pc.binary_length(keys)
-
-
 def _bytes(keys: Any) -> tuple[Any, Ints, Ints]:
     """The bytes of keys, one behind the other; where each begins, and how many it has."""
     if pa.types.is_integer(keys.type):
@@ -131,8 +131,8 @@ def _bytes(keys: Any) -> tuple[Any, Ints, Ints]:
     return np.frombuffer(binary.buffers()[2] or b"", np.uint8), starts, ints(pc.binary_length(binary))
 
 
-def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:  # an array of uint32
-    """Kafka's hash of stretches of bytes: unsigned, of 32 bits."""
+def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:
+    """Kafka's hash of stretches of bytes: an array of uint32."""
     padded = np.append(data, np.zeros(4, np.uint8)).astype(np.uint32)
     hashed: Any = _SEED ^ sizes.astype(np.uint32)
     words = sizes // 4

@@ -40,7 +40,7 @@ def weighed(rows: DataFrame, small: Collection[str] = ()) -> DataFrame:
         small: columns that are never many bytes.
 
     Returns:
-        The same columns, those of any size null in empty rows; and the flag `_empty` where there may be such rows.
+        The same columns, those of any size null in empty rows; and the flag `EMPTY` where there may be such rows.
     """
     sized = {one.name: one.dataType for one in rows.schema.fields if one.name not in small and _varies(one.dataType)}
     if not sized:

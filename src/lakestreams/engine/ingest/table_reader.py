@@ -302,10 +302,7 @@ def _placed(changes: DataFrame, source: Source) -> DataFrame:
     Within a commit: by event time, so that a stream's records come as little late as can be; then deletions first; then
     by key and value as text. Rows that are equal in all of them are equal.
     """
-    text = F.lit(None).cast("string")
-    timed = changes.withColumns({"key_error": text, "value_error": text}).withColumn(
-        "event_time_ms", event_time_of(source)
-    )
+    timed = changes.withColumn("event_time_ms", event_time_of(source))
     in_order = Window.partitionBy("version").orderBy("event_time_ms", F.desc("removed"), "key", "value")
     place = F.row_number().over(in_order) - F.lit(1)
     too_many = F.raise_error(F.lit(f"version of {source.delta} with more than {_HALF} rows")).cast("bigint")
@@ -321,7 +318,7 @@ def _placed(changes: DataFrame, source: Source) -> DataFrame:
         "timestamp_ms",
         F.lit(_LOG_APPEND_TIME).alias("timestamp_type"),
         "event_time_ms",
-        *("k", "v", "key_error", "value_error"),
+        *("k", "v"),
     )
 
 

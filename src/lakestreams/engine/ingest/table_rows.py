@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ingest.reading import FUTURE_TIMESTAMP, MALFORMED_KEY, MALFORMED_VALUE, NO_TIMESTAMP
+from lakestreams.engine.ingest.reading import FUTURE_TIMESTAMP, NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,8 +19,7 @@ def judged_rows(timed: DataFrame, source: Source, before_ms: int, seq: int, inge
     """Bronze rows of changes that are typed and have their event time: what is wrong with each, and stream time.
 
     Args:
-        timed: the raw columns of `bronze_schema` with `event_time_ms`, `k`, `v`, `key_error` and `value_error`, all of
-            one partition.
+        timed: the raw columns of `bronze_schema` with `event_time_ms`, `k` and `v`, all of one partition.
         source: says what is refused.
         before_ms: the stream time before the first row.
         seq: the batch's sequence number.
@@ -38,7 +37,7 @@ def judged_rows(timed: DataFrame, source: Source, before_ms: int, seq: int, inge
 
 
 def event_time_of(source: Source) -> Column:
-    """The event time of a record in ms, null where none is usable; over `v`, `value_error` and `timestamp_ms`."""
+    """The event time of a row in ms, null where none is usable; over `v` and `timestamp_ms`."""
     types = {field.name: field.type for field in source.value.fields}
     field_type = types.get(source.event_time.field) if source.event_time.field else None
     event_time = source.event_time.extract(F.col("v"), field_type, F.col("timestamp_ms"))
@@ -46,8 +45,7 @@ def event_time_of(source: Source) -> Column:
         return event_time
     # a deletion has no field to take its time from, and must delete all the same
     own = F.when(F.col("timestamp_ms") >= 0, F.col("timestamp_ms"))
-    deletes = F.col("v").isNull() & F.col("value_error").isNull()
-    return F.when(deletes, own).otherwise(event_time)
+    return F.when(F.col("v").isNull(), own).otherwise(event_time)
 
 
 def _error(source: Source, ingest_time_ms: int) -> Column:
@@ -57,12 +55,8 @@ def _error(source: Source, ingest_time_ms: int) -> Column:
     ahead = F.concat(
         F.lit("event time "), event_time.cast("string"), F.lit(f" is more than {source.max_future_ms} ms after ingest")
     )
-    return (
-        F.when(F.col("key_error").isNotNull(), _fault(MALFORMED_KEY, F.col("key_error")))
-        .when(F.col("value_error").isNotNull(), _fault(MALFORMED_VALUE, F.col("value_error")))
-        .when(event_time.isNull(), _fault(NO_TIMESTAMP, F.lit(f"{own} is missing or negative")))
-        .when(event_time > latest, _fault(FUTURE_TIMESTAMP, ahead))
-    )
+    missing = _fault(NO_TIMESTAMP, F.lit(f"{own} is missing or negative"))
+    return F.when(event_time.isNull(), missing).when(event_time > latest, _fault(FUTURE_TIMESTAMP, ahead))
 
 
 def _fault(code: str, message: Column) -> Column:
