@@ -108,7 +108,7 @@ def test_report(project: Project) -> None:
 
 
 def test_quarantine(project: Project) -> None:
-    assert f"{UNREADABLE}" in "".join(walk("quarantine.md", project.servers))
+    assert UNREADABLE in "".join(walk("quarantine.md", project.servers))
 
 
 def test_change_a_pipeline(project: Project) -> None:

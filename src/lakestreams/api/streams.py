@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, Never, Unpack, overload
 
 from lakestreams.api.grouped import KGroupedStream
 from lakestreams.api.handles import Handle, Output, require_function
@@ -270,7 +270,9 @@ class KStream(Handle):
         refuse_unnamed(unnamed, NodePlace("left_join", self.name))
         return self._join("left", right, joiner, options)
 
-    def outer_join(self, right: KStream, joiner: OuterJoiner | None = None, **options: Unpack[OuterWindow]) -> KStream:
+    def outer_join(
+        self, right: KStream, joiner: OuterJoiner | None = None, *unnamed: Never, **options: Unpack[OuterWindow]
+    ) -> KStream:
         """As `join` with a KStream, with nulls for a record of either side without a partner.
 
         Args:
@@ -282,6 +284,7 @@ class KStream(Handle):
             WrongKind: if the right side is a table: a row that meets no record has no time to come out.
             InvalidOption, InvalidDuration: as for `join`.
         """
+        refuse_unnamed(unnamed, NodePlace("outer_join", self.name))
         return self._join("outer", right, joiner, options)
 
     # --- output ------------------------------------------------------------------------------------------------------

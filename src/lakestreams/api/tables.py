@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Never, Self, Unpack, overload
 
 from lakestreams.api.handles import Handle, Output, require_function
 from lakestreams.api.joining import ByKeyOfTables, ByMappedKey, declare, key_mapper, refuse_unnamed
@@ -191,7 +191,9 @@ class KTable(_Table):
         refuse_unnamed(unnamed, NodePlace("left_join", self.name))
         return self._join("left", right, joiner, options)
 
-    def outer_join(self, right: KTable, joiner: OuterJoiner | None = None, **options: Unpack[ByKeyOfTables]) -> KTable:
+    def outer_join(
+        self, right: KTable, joiner: OuterJoiner | None = None, *unnamed: Never, **options: Unpack[ByKeyOfTables]
+    ) -> KTable:
         """As `join`, for the keys of either table, with nulls if the other one has no row.
 
         There is none by foreign key: a right row that no left row names would have no key.
@@ -205,6 +207,7 @@ class KTable(_Table):
             WrongKind: as for `join`, and by foreign key.
             InvalidOption: as for `join`.
         """
+        refuse_unnamed(unnamed, NodePlace("outer_join", self.name))
         return self._join("outer", right, joiner, options)
 
     def to_delta(

@@ -28,7 +28,8 @@ def infer(
 ) -> int:
     """Looks at a topic's newest records, and prints how its source could be declared in the sources' file.
 
-    Exit codes: 0 printed, 1 there is no such topic, it has no record, or no format fits its keys or its values.
+    Exit codes: 0 printed, 1 it could not be. Then there is no such topic, it has no record, or no format fits its keys
+    or its values. Or Kafka or the registry does not let it in.
     """
     from lakestreams.cli.infer import run  # noqa: PLC0415
 

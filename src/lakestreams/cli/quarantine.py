@@ -52,12 +52,9 @@ def _open(screen: Screen, options: PipelineOptions, wanted: Wanted) -> Opened:
     with screen.working("starting Spark"):
         spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
-    from lakestreams.engine.publish import quarantine  # noqa: PLC0415 - needs pyspark
 
     ledger = Ledger(lake.naming(pipeline.topology), pipeline.topology.name)
-    if not (ledger.table.exists(spark) and quarantine.table(ledger).exists(spark)):
-        message = f"pipeline {ledger.pipeline} has never run in {lake.catalog or lake.root}"
-        raise NotInQuarantine(message, hint="run the pipeline first, or name its lake with --root or --catalog")
+    ledger.require_run(spark, NotInQuarantine)
     return Opened(spark, ledger, pipeline.topology, pipeline.registry, wanted.filters(pipeline.topology))
 
 

@@ -93,7 +93,7 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
 
     Args:
         path: the pipeline's file, such as `conf/enrichment.yml`.
-        sources_path: the file of Kafka and the topics; by default `sources.yml` beside the pipeline's file.
+        sources_path: the file of Kafka and the topics; by default `sources.yml` in the pipeline's folder.
 
     Raises:
         TopologyInvalid: with every fault of both files, each with file, line and step.

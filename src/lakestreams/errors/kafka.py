@@ -23,7 +23,7 @@ class TopicMissing(LakestreamsError):
     code = "LS302"
     name = "TOPIC_MISSING"
     hint = (
-        "create the topic, since a pipeline never does (on a laptop: lakestreams local topic NAME --partitions 2), or correct "
+        "create the topic, since a pipeline never does (on a laptop: lakestreams local topic NAME --partitions 2). Or correct "
         "its name in conf/sources.yml or in the outputs"
     )
 

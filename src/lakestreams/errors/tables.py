@@ -118,8 +118,8 @@ class TopologyChanged(LakestreamsError):
     code = "LS512"
     name = "TOPOLOGY_CHANGED"
     hint = (
-        "run --accept-change keeps earlier rows and uses the new rules from here on. New names for the pipeline and its "
-        "outputs compute everything again. Or run the earlier configuration"
+        "run with --accept-change to keep earlier rows and use the new rules from here on. Give the pipeline and its outputs "
+        "new names to compute everything again. Or run the earlier configuration"
     )
 
 

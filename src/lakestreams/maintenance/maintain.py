@@ -109,9 +109,7 @@ def maintain(spark: SparkSession, lake: Lake, topology: Topology, options: Optio
     _require_safe(spark, options.vacuum_hours)
     lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
-    if not ledger.table.exists(spark) or not ledger.history(spark).epoch:
-        message = f"pipeline {topology.name} has never run in {lake.catalog or lake.root}"
-        raise NothingToMaintain(message)
+    ledger.require_run(spark, NothingToMaintain)
     found = Maintained(topology.name, options.dry_run)
     tables = _tables(spark, ledger, topology, outputs=options.outputs)
     before = {table.name: table.size(spark) for table, _, _ in tables}

@@ -171,7 +171,7 @@ def open_pipeline(
         root: the folder of all tables (`lake`); with a catalog that of the checkpoints.
         catalog: the Unity Catalog catalog.
         schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.
-        sources: the sources' file; by default `sources.yml` beside the pipeline's.
+        sources: the sources' file; by default `sources.yml` in the pipeline's folder.
 
     Raises:
         UnknownReference: if there is neither a file nor a pipeline of that name.

@@ -83,11 +83,12 @@ def verify(
         configuration: the given one; by default the newest one with this topology.
 
     Raises:
-        NothingToVerify: if no cycle is finished, or none of those asked for, or none of these can be evaluated.
+        NothingToVerify: if the pipeline has never run here, or no cycle asked for is finished and can be evaluated.
         BronzeTrimmed: if bronze is trimmed up to a later cycle than the first one asked for.
     """
     lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
+    ledger.require_run(spark, NothingToVerify)
     history = ledger.history(spark)
     every = [plan for plan in ledger.plans(spark, 1) if plan.cycle <= history.done_cycle]
     trimmed = history.trim.cycle if history.trim is not None else 0

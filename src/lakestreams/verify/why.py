@@ -69,10 +69,11 @@ def why(
         them those of records of other keys that made results of the key, the newest ones of each output first.
 
     Raises:
-        NoSuchRecord: if bronze holds none, and no output a row of the key.
+        NoSuchRecord: if bronze holds none, and no output a row of the key; or if the pipeline has never run here.
     """
     lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
+    ledger.require_run(spark, NoSuchRecord)
     fates = _records(spark, ledger, topology, key, place)
     history = ledger.history(spark)
     plans = ledger.plans(spark, 1, [source.topic for source in topology.sources])

@@ -31,6 +31,7 @@ from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish.events import Closing
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.table import Table
+from lakestreams.errors import LakestreamsError
 from lakestreams.formats.writers import SchemaName, Written
 from lakestreams.kafka.noted import TopicPartition
 
@@ -104,6 +105,16 @@ class LedgerReader:
         own = self.rows(spark).where(F.col("kind") == "epoch")
         found = own.orderBy(F.desc("epoch")).limit(1).collect()
         return claim_in(found[0], found[0]["written_at_ms"]) if found else None
+
+    def require_run(self, spark: SparkSession, refusal: type[LakestreamsError]) -> None:
+        """Refuses a pipeline that has never run in the lake, so that no table is looked for in vain.
+
+        Raises:
+            LakestreamsError: of the given kind.
+        """
+        if not self.table.exists(spark) or self.claimed(spark) is None:
+            message = f"pipeline {self.pipeline} has never run in {self.lake.catalog or self.lake.root}"
+            raise refusal(message, "run the pipeline first, or name its lake with --root or --catalog")
 
     def ingests(self, spark: SparkSession, seq_from: int) -> list[Ingest]:
         """Ingest batches from one on, ascending; rows at the growing end only."""
