@@ -21,6 +21,10 @@ JSON: Final = "JSON"
 PROTOBUF: Final = "PROTOBUF"
 """Kinds of schemas, as registries call them."""
 WORDS: Final = {AVRO: "Avro", JSON: "JSON", PROTOBUF: "Protobuf"}
+ENDINGS: Final = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".proto"}
+"""How files of schemas are named, by kind."""
+KEYS: Final = {AVRO: "registry_avro", JSON: "json_schema", PROTOBUF: "registry_protobuf"}
+"""Which format reads by schemas of a kind, as files name it."""
 
 UNKNOWN_IDS: Final = "LAKESTREAMS_UNKNOWN_SCHEMA_IDS"
 """By this text the error of a strict format is known when Spark has wrapped it."""
@@ -137,8 +141,10 @@ def told_to(how: RegistryFormat, known: Mapping[SchemaName, Written | str | None
 
 __all__ = [
     "AVRO",
+    "ENDINGS",
     "HEADERS",
     "JSON",
+    "KEYS",
     "LARGEST_ID",
     "PREFIX",
     "PROTOBUF",
