@@ -39,6 +39,11 @@ HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 """Headers in which newer serializers name the schema, so that there is no prefix."""
 
 
+def prefix_of(number: int) -> bytes:
+    """What stands before a record whose schema has this id."""
+    return b"\0" + number.to_bytes(PREFIX - 1, "big")
+
+
 class UnknownIds(Exception):
     """Records name these schemas, of which it is not known what they are."""
 
@@ -157,6 +162,7 @@ __all__ = [
     "UnknownIds",
     "Written",
     "knowing",
+    "prefix_of",
     "told_to",
     "unknown",
     "unusable",

@@ -19,7 +19,7 @@ from lakestreams.formats.protobuf.reader import Reader
 from lakestreams.formats.protobuf.schema import Message
 from lakestreams.formats.protobuf.wire import Bad
 from lakestreams.formats.protobuf.wire import varint as number_at
-from lakestreams.formats.writers import PREFIX, PROTOBUF, TEST_ID, SchemaName, Texts, Written, knowing, unusable
+from lakestreams.formats.writers import PROTOBUF, TEST_ID, SchemaName, Texts, Written, knowing, prefix_of, unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -222,7 +222,7 @@ class RegistryProtobuf(ProtobufFormat):
         own: dict[str, tuple[int, ...]] = {name: path for path, name in self._own}  # type: ignore[attr-defined]
         path = own[self.type.name]
         indexes = b"\0" if path == (0,) else b"".join(varint(one << 1) for one in (len(path), *path))
-        return b"\0" + number.to_bytes(PREFIX - 1, "big") + indexes
+        return prefix_of(number) + indexes
 
     def _word(self) -> str:
         return "registry_protobuf" if self.subject is None else f"registry_protobuf of {self.subject}"
