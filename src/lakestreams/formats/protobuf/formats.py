@@ -1,4 +1,4 @@
-"""Protobuf as formats of sources and outputs: bare, and behind a schema registry's prefix."""
+"""Protobuf as formats of sources and outputs: bare, and by the schemas of a registry that records name."""
 
 from __future__ import annotations
 
@@ -228,8 +228,12 @@ class RegistryProtobuf(ProtobufFormat):
         return "registry_protobuf" if self.subject is None else f"registry_protobuf of {self.subject}"
 
 
+@lru_cache(maxsize=256)
 def _names(texts: Texts | str | None) -> tuple[tuple[tuple[int, ...], str], ...] | str | None:
-    """A writer's messages, or what is wrong with its schema: one that a registry took harms its own records alone."""
+    """A writer's messages, or what is wrong with its schema: one that a registry took harms its own records alone.
+
+    Both are kept. Else the compiler would run for each batch because of one schema that it refuses.
+    """
     if texts is None:
         return None
     try:
