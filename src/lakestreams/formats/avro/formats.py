@@ -1,4 +1,4 @@
-"""Avro as formats of sources and outputs: bare, and behind a schema registry's prefix."""
+"""Avro as formats of sources and outputs: bare, and by the schemas of a registry that records name."""
 
 from __future__ import annotations
 
