@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.registry.serving import serving
 
 
 class Fake(ThreadingHTTPServer):
@@ -51,13 +51,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing on the screen."""
 
 
-@contextmanager
-def fake() -> Iterator[Fake]:
-    with Fake() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+def fake() -> AbstractContextManager[Fake]:
+    return serving(Fake())

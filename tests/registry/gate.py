@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.registry.serving import serving
 
 
 class Gate(ThreadingHTTPServer):
@@ -98,13 +98,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing on the screen."""
 
 
-@contextmanager
-def gate(behind: str) -> Iterator[Gate]:
-    with Gate(behind) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+def gate(behind: str) -> AbstractContextManager[Gate]:
+    return serving(Gate(behind))

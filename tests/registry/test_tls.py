@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import ssl
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.registry.fake import Fake
+from tests.registry.serving import serving
 
 from lakestreams.errors import LakestreamsError
 from lakestreams.registry import Registry, RegistryOptions, Schema
@@ -50,18 +50,15 @@ def server(tmp_path: Path) -> Iterator[Fake]:
     """A server that wants to see the client's certificate."""
     own, key = made(tmp_path, "server")
     client, _ = made(tmp_path, "client", password=b"open sesame")
-    with Fake() as found:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(own, key)
-        context.load_verify_locations(client)
-        context.verify_mode = ssl.CERT_REQUIRED
-        found.socket = context.wrap_socket(found.socket, server_side=True)
-        found.says("GET /schemas/ids/7", (200, {"schema": '"long"'}))
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own, key)
+    context.load_verify_locations(client)
+    context.verify_mode = ssl.CERT_REQUIRED
+    found = Fake()
+    found.socket = context.wrap_socket(found.socket, server_side=True)
+    found.says("GET /schemas/ids/7", (200, {"schema": '"long"'}))
+    with serving(found):
         yield found
-        found.shutdown()
-        thread.join()
 
 
 def test_who_trusts_whom(server: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

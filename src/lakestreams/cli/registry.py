@@ -10,12 +10,11 @@ from rich.text import Text
 
 from lakestreams.cli.screen import Screen
 from lakestreams.config.registry import load_registry
-from lakestreams.config.schema_files import ENDINGS, KEYS
 from lakestreams.errors import InvalidOption, SchemaMissing
 from lakestreams.formats import JsonSchema
 from lakestreams.formats.avro.schema import parse
 from lakestreams.formats.protobuf.compiling import compile_texts
-from lakestreams.formats.writers import JSON, PROTOBUF
+from lakestreams.formats.writers import ENDINGS, JSON, KEYS, PROTOBUF
 from lakestreams.registry.client import Registered, Registry
 from lakestreams.run import failure
 from lakestreams.visible import visible

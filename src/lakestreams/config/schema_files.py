@@ -12,12 +12,8 @@ from typing import Any, Final
 
 from lakestreams.config.load import Document, KeyPath
 from lakestreams.errors import ConfigInvalid, ConfigUnreadable, LakestreamsError
-from lakestreams.formats.writers import AVRO, JSON, PROTOBUF
+from lakestreams.formats.writers import AVRO, ENDINGS, JSON, PROTOBUF
 
-ENDINGS: Final = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".proto"}
-"""How files of schemas are named, by kind."""
-KEYS: Final = {AVRO: "registry_avro", JSON: "json_schema", PROTOBUF: "registry_protobuf"}
-"""Which format reads by schemas of a kind."""
 _KINDS: Final = {
     "avro": AVRO,
     "registry_avro": AVRO,
@@ -113,4 +109,4 @@ def _with(data: dict[Any, Any], path: KeyPath, value: Any) -> dict[Any, Any]:
     return {**data, head: _with(data[head], tuple(rest), value) if rest else value}
 
 
-__all__ = ["ENDINGS", "KEYS", "put_in"]
+__all__ = ["put_in"]

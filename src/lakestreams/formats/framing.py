@@ -69,11 +69,8 @@ def frames(
     names, bodies = _by_prefix(raw, np.flatnonzero(there & ~headed), which, errors)
     if heads is not None:
         said = _by_header(heads, np.flatnonzero(there & headed), behind, errors)
-        bodies = (
-            pc.binary_join_element_wise(said.behind, bodies, pa.scalar(b"", pa.binary()))
-            if said.behind is not None
-            else bodies
-        )
+        if said.behind is not None:
+            bodies = pc.binary_join_element_wise(said.behind, bodies, pa.scalar(b"", pa.binary()))
         known_places = {name: number for number, name in enumerate(names)}
         for name, rows in said.rows.items():
             which[rows] = known_places.setdefault(name, len(known_places))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import Field
 from lakestreams.formats.kinds import BASE64, UNITS
-from lakestreams.formats.objects import PREFIX_BYTES, Located, Objects, Row, names
+from lakestreams.formats.objects import Located, Objects, Row, names
 from lakestreams.formats.places import Fields, Path, Places, paths_of
 from lakestreams.formats.schema import parse_ddl
+from lakestreams.formats.writers import PREFIX
 from lakestreams.spark import F
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class RegistryJson(Declared):
         """Checks the prefix, then reads what is behind it."""
         from lakestreams.formats.decoding import behind_prefix  # noqa: PLC0415 - declaring needs no Arrow
 
-        return behind_prefix(raw, decoder(self), PREFIX_BYTES, _UNFRAMED)
+        return behind_prefix(raw, decoder(self), PREFIX, _UNFRAMED)
 
     def objects(self) -> Objects:
         """What reads single records, behind the prefix."""

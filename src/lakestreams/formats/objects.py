@@ -17,6 +17,7 @@ from lakestreams.formats.kinds import Leaf, Struct
 from lakestreams.formats.numbers import AsDouble
 from lakestreams.formats.places import Path, at
 from lakestreams.formats.shapes import Unfit, shape_of
+from lakestreams.formats.writers import PREFIX
 
 Row: TypeAlias = "dict[str, Any] | None"
 Judge: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], "tuple[Row, str | None]"]
@@ -39,7 +40,6 @@ class Located(NamedTuple):
 Open: TypeAlias = Callable[[Any], "str | None"]
 Locate: TypeAlias = Callable[[dict[str, Any]], Located]
 
-PREFIX_BYTES: Final = 5
 NOT_UTF8: Final = "not valid UTF-8"
 _PREFIXED: Final = "begins with a schema registry's prefix (Confluent's wire format: 0x00 and a 4-byte id)"
 _PREFIXED_JSON: Final = f"{_PREFIXED}; RegistryJson reads a JSON object behind one"
@@ -139,13 +139,13 @@ def names(found: dict[str, Any]) -> list[str]:
 
 def framed(raw: bytes) -> bool:
     """Whether there is a schema registry's prefix."""
-    return len(raw) > PREFIX_BYTES and raw[0] == 0
+    return len(raw) > PREFIX and raw[0] == 0
 
 
 def _prefixed(raw: bytes) -> str | None:
     if not framed(raw):
         return None
-    behind = raw[PREFIX_BYTES : PREFIX_BYTES + 100].lstrip(WHITE.encode())
+    behind = raw[PREFIX : PREFIX + 100].lstrip(WHITE.encode())
     return _PREFIXED_JSON if behind.startswith(b"{") else _PREFIXED_OTHER
 
 
@@ -165,4 +165,4 @@ def _written(text: str, name: str, x: AsDouble) -> str | None:
     return x.written if {*re.findall(pattern, text)} == {x.written} else None
 
 
-__all__ = ["NOT_UTF8", "PREFIX_BYTES", "Located", "Objects", "Row", "framed", "names"]
+__all__ = ["NOT_UTF8", "Located", "Objects", "Row", "framed", "names"]

@@ -21,6 +21,10 @@ JSON: Final = "JSON"
 PROTOBUF: Final = "PROTOBUF"
 """Kinds of schemas, as registries call them."""
 WORDS: Final = {AVRO: "Avro", JSON: "JSON", PROTOBUF: "Protobuf"}
+ENDINGS: Final = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".proto"}
+"""How files of schemas are named, by kind."""
+KEYS: Final = {AVRO: "registry_avro", JSON: "json_schema", PROTOBUF: "registry_protobuf"}
+"""Which format reads by schemas of a kind, as files name it."""
 
 UNKNOWN_IDS: Final = "LAKESTREAMS_UNKNOWN_SCHEMA_IDS"
 """By this text the error of a strict format is known when Spark has wrapped it."""
@@ -33,6 +37,11 @@ PREFIX: Final = 5
 UNFRAMED: Final = "no registry prefix (0x00 and four bytes) before the record"
 HEADERS: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 """Headers in which newer serializers name the schema, so that there is no prefix."""
+
+
+def prefix_of(number: int) -> bytes:
+    """What stands before a record whose schema has this id."""
+    return b"\0" + number.to_bytes(PREFIX - 1, "big")
 
 
 class UnknownIds(Exception):
@@ -137,8 +146,10 @@ def told_to(how: RegistryFormat, known: Mapping[SchemaName, Written | str | None
 
 __all__ = [
     "AVRO",
+    "ENDINGS",
     "HEADERS",
     "JSON",
+    "KEYS",
     "LARGEST_ID",
     "PREFIX",
     "PROTOBUF",
@@ -151,6 +162,7 @@ __all__ = [
     "UnknownIds",
     "Written",
     "knowing",
+    "prefix_of",
     "told_to",
     "unknown",
     "unusable",

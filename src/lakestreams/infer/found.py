@@ -47,7 +47,7 @@ class Side:
         notes: what there is to say of the choice.
         is_change: whether records are changes of rows.
         options: what stands beside it.
-        written: the writers' schemas by their ids, of records behind a registry's prefix.
+        written: the writers' schemas by their names, if records name them.
     """
 
     format: str

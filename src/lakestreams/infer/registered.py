@@ -23,7 +23,9 @@ from lakestreams.formats.protobuf.compiling import compile_texts
 from lakestreams.formats.protobuf.formats import places_of
 from lakestreams.formats.writers import (
     AVRO,
+    ENDINGS,
     JSON,
+    KEYS,
     LARGEST_ID,
     PREFIX,
     PROTOBUF,
@@ -37,8 +39,6 @@ from lakestreams.infer.objects import is_most, json_side
 from lakestreams.infer.seen import Seen, shown
 from lakestreams.registry.client import Registered, Schema
 
-OF_REGISTRY: Final = {AVRO: "registry_avro", PROTOBUF: "registry_protobuf", JSON: "json_schema"}
-_ENDINGS: Final = {AVRO: "avsc", PROTOBUF: "proto", JSON: "json"}
 _MOST_IDS: Final = 64
 # What numbers of these types count; they stay numbers (docs/formats.md).
 _UNITS: Final = {
@@ -116,20 +116,20 @@ def framed(both: Sequence[tuple[bytes, bytes | None]], name: str, schemas: Schem
         return Side("", notes=(said,)) if is_headed or len(ids) < ids.total() else None
     known = {number: schemas.by_name(number) for number, _ in ids.most_common(_MOST_IDS)}
     numbers = ", ".join(map(str, sorted(known, key=str)))
-    kinds = Counter({one.kind: ids[number] for number, one in known.items() if one and one.kind in OF_REGISTRY})
+    kinds = Counter({one.kind: ids[number] for number, one in known.items() if one and one.kind in KEYS})
     if not kinds:
         return Side("", notes=(f"of schemas that the registry does not know: {numbers}",))
     kind, _ = kinds.most_common(1)[0]
     newest = schemas.newest(subject)
     notes = [f"written by schema{'' if len(known) == 1 else 's'} {numbers} of the registry"]
     if newest is not None and newest.schema.kind == kind:
-        schema, file = newest.schema, f"schemas/{subject}.v{newest.version}.{_ENDINGS[kind]}"
+        schema, file = newest.schema, f"schemas/{subject}.v{newest.version}{ENDINGS[kind]}"
         notes.append(f"read by version {newest.version} of subject {subject}")
         notes.append(f"to keep that version in a file: lakestreams registry pull {subject}")
     else:
         of_kind = {number: one for number, one in known.items() if one is not None and one.kind == kind}
         number = max(of_kind, key=lambda one: one if isinstance(one, int) else 0)
-        schema, file = of_kind[number], f"schemas/{subject}.{_ENDINGS[kind]}"
+        schema, file = of_kind[number], f"schemas/{subject}{ENDINGS[kind]}"
         notes.append(f"the registry has no subject {subject}: read by schema {number}, the newest of them")
     written = {
         number: None if one is None else Written(one.kind, (*one.references, one.text)) for number, one in known.items()
@@ -139,7 +139,7 @@ def framed(both: Sequence[tuple[bytes, bytes | None]], name: str, schemas: Schem
             schema, Sample([one for one, _ in both], [head for _, head in both], all_named, written), name
         )
     except LakestreamsError as error:
-        return Side(OF_REGISTRY[kind], file, notes=(*notes[:-1], f"its columns are not known: {error.message}"))
+        return Side(KEYS[kind], file, notes=(*notes[:-1], f"its columns are not known: {error.message}"))
     return replace(found, notes=(*notes, *found.notes), written=written)
 
 
@@ -175,9 +175,7 @@ def _avro(schema: Schema, sample: Sample, name: str) -> Side:
         if isinstance(own, Primitive | Fixed) and own.logical is not None and own.logical.name in _UNITS:
             notes.append(f"{one.name} is {own.logical.name}: {_UNITS[own.logical.name]}")
     said = json.loads(schema.text) if schema.text.lstrip()[:1] in ("{", "[", '"') else schema.text
-    return Side(
-        OF_REGISTRY[AVRO], said, columns, tuple(notes), options={} if isinstance(root, Record) else {"column": name}
-    )
+    return Side(KEYS[AVRO], said, columns, tuple(notes), options={} if isinstance(root, Record) else {"column": name})
 
 
 def _protobuf(schema: Schema, sample: Sample) -> Side:
@@ -197,19 +195,19 @@ def _protobuf(schema: Schema, sample: Sample) -> Side:
     text, notes = f"{schema.text.strip()}\n", list[str]()
     columns = _columns(RegistryProtobuf(text, message, imports=imports), sample, notes)
     options: dict[str, Any] = {"message": message} | ({"imports": dict(imports)} if imports else {})
-    return Side(OF_REGISTRY[PROTOBUF], text, columns, tuple(notes), options=options)
+    return Side(KEYS[PROTOBUF], text, columns, tuple(notes), options=options)
 
 
 def _json(schema: Schema, sample: Sample) -> Side:
     """Columns by the schema; by the records where it has some that no column can be."""
     notes: list[str] = []
     try:
-        return Side(OF_REGISTRY[JSON], "", _columns(JsonSchema(schema.text), sample, notes), tuple(notes))
+        return Side(KEYS[JSON], "", _columns(JsonSchema(schema.text), sample, notes), tuple(notes))
     except InvalidFormat as error:
         own = json_side([one.body for one in sample.named], "")
         if own is None or own.format != "json":
             raise
-        return Side(OF_REGISTRY[JSON], "", own.columns, (f"columns by its records: {error.message}", *own.notes))
+        return Side(KEYS[JSON], "", own.columns, (f"columns by its records: {error.message}", *own.notes))
 
 
 def _columns(how: RegistryAvro | RegistryProtobuf | JsonSchema, sample: Sample, notes: list[str]) -> tuple[Column, ...]:
@@ -253,4 +251,4 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-__all__ = ["OF_REGISTRY", "Schemas", "framed", "heads_of"]
+__all__ = ["Schemas", "framed", "heads_of"]

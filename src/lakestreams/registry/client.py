@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 from uuid import UUID
 
@@ -128,13 +128,11 @@ class Registry:
 
     def id_of(self, subject: str, schema: Schema) -> int | None:
         """The id under which a subject holds exactly this schema; None if it does not."""
-        found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
-        return None if found is None else int(found["id"])
+        return self._held(subject, schema, "id")
 
     def version_of(self, subject: str, schema: Schema) -> int | None:
         """The version under which a subject holds exactly this schema; None if it does not."""
-        found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
-        return None if found is None else int(found["version"])
+        return self._held(subject, schema, "version")
 
     def register(self, subject: str, schema: Schema) -> int:
         """Registers a schema unless it is there, and gives its id.
@@ -154,6 +152,10 @@ class Registry:
         if found is None or found.get("is_compatible", True):
             return []
         return [str(one) for one in found.get("messages") or ["the registry gives no reason"]]
+
+    def _held(self, subject: str, schema: Schema, what: Literal["id", "version"]) -> int | None:
+        found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
+        return None if found is None else int(found[what])
 
     def _schema(self, found: Mapping[str, Any]) -> Schema:
         seen: dict[tuple[str, int], tuple[str, str]] = {}

@@ -12,9 +12,9 @@ import uuid
 import zlib
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from tests.formats.avro.judge import written
+from tests.formats.cases import told as decoded
 
 from lakestreams import GlueAvro
 from lakestreams.errors import InvalidFormat
@@ -67,8 +67,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 
 def told(raw: list[bytes | None], how: GlueAvro = HOW) -> list[tuple[Any, str | None]]:
-    found = how.decode(pa.array(raw, pa.binary()))
-    return list(zip(found.values.to_pylist(), found.errors.to_pylist(), strict=True))
+    return decoded(how, raw)
 
 
 def test_each_record_by_its_own_version_broken_ones_alone() -> None:

@@ -214,6 +214,21 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.value.hint == "pip install 'lakestreams[protobuf]'"
 
 
+def test_a_schema_that_the_compiler_refuses_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakestreams.formats.protobuf import compiling
+
+    ran: list[Any] = []
+    run = compiling._run
+    monkeypatch.setattr(compiling, "_run", lambda files: ran.append(files) or run(files))
+    refused = 'syntax = "proto3"; import "nobody/has/it.proto"; message Refused { int32 a = 1; }'
+    how = RegistryProtobuf(ONE, "Order")
+    fitted = [how.knowing({7: (refused,)}, strict=strict) for strict in (True, False) for _ in range(2)]
+    assert len(ran) == 1
+    for one in fitted:
+        (said,) = one.decode(pa.array([framed(b"", 7)], pa.binary())).errors.to_pylist()
+        assert said.startswith("schema 7 cannot be used: the schema of Protobuf cannot be used: ")
+
+
 def test_workers_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     from lakestreams.formats.protobuf import compiling
 

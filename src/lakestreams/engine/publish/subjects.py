@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakestreams.errors import RegistryRefused, SchemaMissing
 from lakestreams.errors.places import NodePlace
 from lakestreams.formats.protobuf.compiling import files_of
-from lakestreams.formats.writers import PROTOBUF, RegistryFormat
+from lakestreams.formats.writers import PROTOBUF, RegistryFormat, prefix_of
 from lakestreams.registry.client import Reference, Registry, Schema
 from lakestreams.registry.options import RegistryOptions
 
@@ -34,7 +34,7 @@ def prefixes(topology: Topology, registry: RegistryOptions | None) -> dict[str, 
             how = getattr(sink, side)
             if isinstance(how, RegistryFormat):
                 number = _id_of(sink, side, how, client)
-                found.setdefault(sink.name, {})[side] = b"\0" + number.to_bytes(4, "big")
+                found.setdefault(sink.name, {})[side] = prefix_of(number)
     return found
 
 

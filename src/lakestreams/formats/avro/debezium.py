@@ -43,7 +43,7 @@ class DebeziumAvro:
 
     def __post_init__(self) -> None:
         """Reads the schema once, so that a wrong one is refused where it is written."""
-        event = RegistryAvro(_event(self.schema))
+        event = _event(self.schema)
         object.__setattr__(self, "_inner", event)
         row = event.type.members[0].type  # type: ignore[union-attr] # `_event` makes a record
         object.__setattr__(self, "_fields", fields_of(row, _AFTER))
@@ -98,16 +98,15 @@ class DebeziumAvro:
 
         found = self.event.decode(raw, heads)
         after, ops = pc.struct_field(found.values, _AFTER), pc.struct_field(found.values, _OP)
-        has_row = after.is_valid()
+        coded = ops.dictionary_encode()  # so that each op is judged once
+
+        def said(*, has_row: bool) -> Any:
+            judged = [wrong(op, has_row=has_row) for op in coded.dictionary.to_pylist()]
+            return pa.array(judged, pa.string()).take(coded.indices)
+
+        errors = pc.if_else(after.is_valid(), said(has_row=True), said(has_row=False))
         leaves = pc.is_in(ops, pa.array(ROWS))
-        errors = found.errors
-        for op in pc.unique(ops.drop_null()).to_pylist():
-            for there in (True, False):
-                said = wrong(op, has_row=there)
-                if said is not None:
-                    mine = pc.and_(pc.fill_null(pc.equal(ops, op), False), has_row if there else pc.invert(has_row))
-                    errors = pc.if_else(mine, said, errors)
-        return Decoded(pc.if_else(leaves, after, pa.scalar(None, after.type)), errors)
+        return Decoded(pc.if_else(leaves, after, pa.scalar(None, after.type)), pc.coalesce(errors, found.errors))
 
     def encoded(self, value: Mapping[str, Any]) -> bytes:
         """A row as its update."""
@@ -120,8 +119,8 @@ class DebeziumAvro:
         return f"debezium_avro({columns}; schema {digest})"
 
 
-def _event(text: str) -> str:
-    """A schema of events with nothing but the op and the row, from that of all events or that of the rows.
+def _event(text: str) -> RegistryAvro:
+    """Events with nothing but the op and the row, from the schema of all events or that of the rows.
 
     Raises:
         InvalidFormat: if it is neither.
@@ -142,8 +141,8 @@ def _event(text: str) -> str:
     else:
         named = {"name": _ENVELOPE}
     fields = [{"name": _AFTER, "type": row}, {"name": _OP, "type": "string"}]
-    made = json.dumps({"type": "record", **named, "fields": fields}, sort_keys=False)
-    member = RegistryAvro(made).type.members[0].type  # type: ignore[union-attr] # as it is made
+    made = RegistryAvro(json.dumps({"type": "record", **named, "fields": fields}, sort_keys=False))
+    member = made.type.members[0].type  # type: ignore[union-attr] # as it is made
     others = [one for one in getattr(member, "branches", ()) if isinstance(one, Record)]
     if len(others) != 1 or len(member.branches) != 2:  # type: ignore[union-attr] # it has a record among its branches
         msg = f"{_AFTER} is no record that may be null"
@@ -168,8 +167,8 @@ def _defined(event: Mapping[str, Any], name: str) -> Any:
         if isinstance(one, list):
             waiting = [*one, *waiting]
         elif isinstance(one, dict):
-            full = f"{one.get('namespace')}.{one.get('name')}" if one.get("namespace") else one.get("name")
-            if one.get("type") == "record" and name.rpartition(".")[2] == str(full).rpartition(".")[2]:
+            own = str(one.get("name"))
+            if one.get("type") == "record" and name.rpartition(".")[2] == own.rpartition(".")[2]:
                 return one
             waiting = [*one.values(), *waiting]
     return None

@@ -1,4 +1,4 @@
-"""Avro as formats of sources and outputs: bare, and behind a schema registry's prefix."""
+"""Avro as formats of sources and outputs: bare, and by the schemas of a registry that records name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakestreams.formats.avro.columns import fields_of, inner
 from lakestreams.formats.avro.schema import Record, Type, parse
 from lakestreams.formats.base import Field
 from lakestreams.formats.encoding import by_workers
-from lakestreams.formats.writers import AVRO, TEST_ID, UNKNOWN_IDS, SchemaName, Texts, Written, knowing
+from lakestreams.formats.writers import AVRO, TEST_ID, UNKNOWN_IDS, SchemaName, Texts, Written, knowing, prefix_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -182,7 +182,7 @@ class RegistryAvro(AvroFormat):
         return self._strict
 
     def _prefix(self, number: int = 0) -> bytes:
-        return b"\0" + number.to_bytes(4, "big")
+        return prefix_of(number)
 
     def _word(self) -> str:
         return "registry_avro" if self.subject is None else f"registry_avro of {self.subject}"

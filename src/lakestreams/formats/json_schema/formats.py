@@ -1,4 +1,4 @@
-"""JSON behind a schema registry's prefix, as Confluent's serializers of JSON Schema write it."""
+"""JSON whose records name a JSON Schema of a registry, as Confluent's serializers of JSON Schema write it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class JsonSchema(Declared):
         return knowing(self, told, strict=strict)
 
     def decode(self, raw: Any, heads: Heads | None = None) -> Decoded:
-        """Takes off the prefixes, then reads what is behind them.
+        """Takes off what names the schemas, then reads the objects.
 
         Args:
             raw: an array of bytes.

@@ -1,4 +1,4 @@
-"""Protobuf as formats of sources and outputs: bare, and behind a schema registry's prefix."""
+"""Protobuf as formats of sources and outputs: bare, and by the schemas of a registry that records name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakestreams.formats.protobuf.reader import Reader
 from lakestreams.formats.protobuf.schema import Message
 from lakestreams.formats.protobuf.wire import Bad
 from lakestreams.formats.protobuf.wire import varint as number_at
-from lakestreams.formats.writers import PREFIX, PROTOBUF, TEST_ID, SchemaName, Texts, Written, knowing, unusable
+from lakestreams.formats.writers import PROTOBUF, TEST_ID, SchemaName, Texts, Written, knowing, prefix_of, unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -222,14 +222,18 @@ class RegistryProtobuf(ProtobufFormat):
         own: dict[str, tuple[int, ...]] = {name: path for path, name in self._own}  # type: ignore[attr-defined]
         path = own[self.type.name]
         indexes = b"\0" if path == (0,) else b"".join(varint(one << 1) for one in (len(path), *path))
-        return b"\0" + number.to_bytes(PREFIX - 1, "big") + indexes
+        return prefix_of(number) + indexes
 
     def _word(self) -> str:
         return "registry_protobuf" if self.subject is None else f"registry_protobuf of {self.subject}"
 
 
+@lru_cache(maxsize=256)
 def _names(texts: Texts | str | None) -> tuple[tuple[tuple[int, ...], str], ...] | str | None:
-    """A writer's messages, or what is wrong with its schema: one that a registry took harms its own records alone."""
+    """A writer's messages, or what is wrong with its schema: one that a registry took harms its own records alone.
+
+    Both are kept. Else the compiler would run for each batch because of one schema that it refuses.
+    """
     if texts is None:
         return None
     try:
