@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -69,12 +70,18 @@ def room_named(name: str) -> str | None:
 
 
 @cache
+def trees() -> dict[Path, ast.Module]:
+    """Every file's code."""
+    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(SOURCE.rglob("*.py"))}
+
+
+@cache
 def upward() -> dict[tuple[str, str], set[str]]:
     """Every file and room that break the order, with the names."""
     found: dict[tuple[str, str], set[str]] = {}
-    for file in sorted(SOURCE.rglob("*.py")):
+    for file, tree in trees().items():
         own = room_of(file)
-        for name in imported(ast.parse(file.read_text(encoding="utf-8"))):
+        for name in imported(tree):
             room = room_named(name)
             if room in (None, own) or (LAYER[room] < LAYER[own] and room not in APART.get(own, ())):
                 continue
@@ -100,6 +107,89 @@ def test_what_an_import_is() -> None:
     assert [room_named(name) for name in [*names, "pyspark.sql"]] == [None, None, "engine", "sql", "package", None]
 
 
+# --- circles -----------------------------------------------------------------------------------------------------------
+
+# Modules whose annotations name each other, and nothing else of each other: none is needed to load another.
+NAMED_IN_A_CIRCLE = {
+    "api": {
+        "builder",
+        "grouped",
+        "handles",
+        "streams",
+        "tables",
+    },  # a fluent interface: each call gives the next handle
+    "expressions": {
+        "calls",
+        "casts",
+        "literals",
+        "names",
+        "operators",
+        "sql",
+    },  # one grammar, whose parts hold each other
+    "formats": {"base", "decoding", "headers", "writers"},  # a format tells what decoding gives
+    "topology": {"endpoints", "merging", "node", "steps"},  # a node tells its sources
+}
+
+
+def loaded(tree: ast.AST) -> Iterator[ast.AST]:
+    """The code that runs when a module is loaded: not that of functions, nor what is for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from loaded(node)
+
+
+@cache
+def arrows(*, only_loaded: bool) -> dict[str, set[str]]:
+    """Module to the modules that it imports, the package itself left out: it is imported for its version."""
+    files = {file.relative_to(SOURCE).with_suffix("").as_posix().removesuffix("/__init__"): file for file in trees()}
+    found = {}
+    for module, file in files.items():
+        tree: ast.AST = trees()[file]
+        if only_loaded:
+            tree = ast.Module([one for one in loaded(tree) if isinstance(one, ast.Import | ast.ImportFrom)], [])
+        names = {name.removeprefix("lakestreams.").replace(".", "/") for name in imported(tree) if "." in name}
+        named = {name if name in files else name.rpartition("/")[0] for name in names}
+        found[module] = named & (files.keys() - {module, "__init__", ""})
+    return found
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> set[frozenset[str]]:
+    """The largest sets of modules each of which leads to all others of its set."""
+    reach = {module: {module} for module in graph}
+    grown = True
+    while grown:
+        grown = False
+        for module, others in graph.items():
+            more = reach[module].union(*(reach[one] for one in others))
+            grown |= len(more) > len(reach[module])
+            reach[module] = more
+    sets = {frozenset(other for other in reach[module] if module in reach[other]) for module in graph}
+    return {one for one in sets if len(one) > 1}
+
+
+def test_what_a_circle_is() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["b"], "d": ["a"]}) == {frozenset("bc")}
+    text = "import a\nif TYPE_CHECKING:\n    import b\ntry:\n    import c\nexcept E:\n    pass\ndef f():\n    import d"
+    tree = ast.Module([one for one in loaded(ast.parse(text)) if isinstance(one, ast.Import)], [])
+    assert [*imported(tree)] == ["a", "c"]
+
+
+def test_modules_load_without_a_circle() -> None:
+    try:
+        TopologicalSorter(arrows(only_loaded=True)).prepare()
+    except CycleError as error:
+        pytest.fail(str(error))
+
+
+def test_modules_name_each_other_in_a_circle_in_few_rooms() -> None:
+    wanted = {frozenset(f"{room}/{one}" for one in names) for room, names in NAMED_IN_A_CIRCLE.items()}
+    assert circles(arrows(only_loaded=False)) == wanted
+
+
 def test_every_room_has_one_layer() -> None:
     assert sorted(room for layer in LAYERS for room in layer) == ROOMS
 
@@ -114,6 +204,16 @@ def test_a_room_imports_from_below_only(room: str) -> None:
 def test_what_is_left_alone_lies_below(room: str, other: str) -> None:
     """Else the layers say it already."""
     assert LAYER[other] < LAYER[room]
+
+
+def test_the_second_computation_of_verify_shares_no_code_with_the_first() -> None:
+    """What `sql_check` and its parts import, and what that imports: no kernel, and nothing that calls one."""
+    graph = arrows(only_loaded=False)
+    reached = {module for module in graph if module.startswith("verify/sql_")}
+    assert "verify/sql_check" in reached
+    while more := {one for module in reached for one in graph[module]} - reached:
+        reached |= more
+    assert {module.partition("/")[0] for module in reached} & {"operators", "evaluate", "engine"} == set()
 
 
 def test_the_tree_on_the_page_is_the_one_on_disk() -> None:

@@ -23,7 +23,10 @@ from tests.protocol.state import (
     A,
     Actor,
     B,
+    Other,
     State,
+    Thread,
+    Twofold,
     put,
     slot_to,
 )
@@ -137,24 +140,27 @@ class Commits(Promises):
             if doomed is None:
                 actor: Actor = self.actors.values[state[who]]
                 made = actor
-                if (
-                    actor.phase == UNDER_WAY
-                    and self._commits(actor.place)
-                    and self._conflicts(actor.place, table, application)
-                ):
+                if self._cannot_commit(actor, table, application):
                     made = replace(made, phase=DOOMED)
-                made = replace(
-                    made,
-                    others=tuple(
-                        one._replace(phase=DOOMED)
-                        if one.phase == UNDER_WAY and self._conflicts(one.place, table, application)
-                        else one
-                        for one in actor.others
-                    ),
-                )
+                made = replace(made, others=self._without(actor.others, table, application))
+                if isinstance(made, Twofold) and made.beside is not None:
+                    beside = made.beside._replace(others=self._without(made.beside.others, table, application))
+                    if self._cannot_commit(beside, table, application):
+                        beside = beside._replace(phase=DOOMED)
+                    made = replace(made, beside=beside)
                 doomed = self._cache[key] = self.actors.of(made)
             state = put(state, who, doomed)
         return state
+
+    def _cannot_commit(self, one: Actor | Thread | Other, table: str, application: str | None) -> bool:
+        """Whether a statement is under way that cannot commit behind a commit."""
+        under_way = one.phase == UNDER_WAY and self._commits(one.place)
+        return under_way and self._conflicts(one.place, table, application)
+
+    def _without(self, others: tuple[Other, ...], table: str, application: str | None) -> tuple[Other, ...]:
+        return tuple(
+            one._replace(phase=DOOMED) if self._cannot_commit(one, table, application) else one for one in others
+        )
 
     def _conflicts(self, place: int, table: str, application: str | None) -> bool:
         command = self.machines.commands[place]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from lakestreams.engine.protocol import commands
+from lakestreams.engine.protocol import commands, machines
 
 IDLE = 0
 
@@ -53,6 +53,14 @@ class Machines:
         ]  # by place: a command, or `Ended`; and of those side by side, each by one of its own
         self.parts: dict[int, tuple[int, ...]] = {}  # place of several commands to the places of each
         self.begun = {kind: self._place(kind, ()) for kind in kinds}
+
+    def begin(self, command: commands.Begin) -> int:
+        """The place where a machine begins that another one has asked for."""
+        kind = repr(command)
+        if kind not in self._kinds:
+            self._kinds[kind] = lambda: getattr(machines, command.machine)(*command.of)
+            self.begun[kind] = self._place(kind, ())
+        return self.begun[kind]
 
     def after(self, place: int, answer: int) -> int:
         """The place behind one, when its command is answered."""

@@ -155,6 +155,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "a batch does not wait for the row of the one before": Mutant(
         {"batch": _batch_without_waiting}, scenarios.BATCHES, settle_every=32
     ),
+    "a batch begins where its query began": Mutant(
+        {"begins": lambda first, _: first}, scenarios.BESIDE, settle_every=32
+    ),
+    "the next batch of a query does not wait": Mutant(
+        {"batch": _batch_without_waiting}, scenarios.BESIDE, settle_every=32
+    ),
     "the newest batch is not read": Mutant({"oldest_batch": lambda _, newest: newest.seq + 1 if newest else 0}, CRASH),
     "a plan counts as done": Mutant({"done_cycle": max}, CRASH),
     "an open plan is not repeated": Mutant({"History.open_plan": property(lambda _: None)}, CRASH),

@@ -16,6 +16,7 @@ PLAIN: Final = Pipeline(("a", "b"), ("silver",))
 EMPTY: Final = Pipeline(("a", "b"), ("silver",), fingerprint="e")
 PIECES: Final = Pipeline(("a", "b"), ("silver",), most=1)
 KEEPS: Final = Pipeline(("a", "b"), ("silver",), remembers=True)
+QUERY: Final = Pipeline(("a", "b"), ("silver",), most=1, beside=True)
 
 TWO_DRIVERS: Final = Scenario(
     "two drivers, of which one crashes; an answer is lost; records come",
@@ -38,6 +39,19 @@ BATCHES: Final = Scenario(
     topics={"a": "rr", "b": "r"},
     ends=(2, 1),
     left={"starts": 3, "crashes": 1},
+)
+BESIDE: Final = Scenario(
+    "the query of a driver reads on while its cycles run; one of two drivers crashes",
+    (QUERY, QUERY),
+    topics={"a": "rr", "b": ""},
+    ends=(2, 0),
+    left={"starts": 2, "crashes": 1, "lost": 1, "failures": 1},
+)
+BESIDE_AND_TRIM: Final = replace(
+    BESIDE,
+    name="the same of drivers that remember, and maintenance",
+    drivers=(replace(QUERY, remembers=True),) * 2,
+    left={"starts": 2, "crashes": 1, "trims": 1},
 )
 MARKERS: Final = Scenario(
     "a batch of transaction markers alone, then records behind it",
@@ -132,8 +146,10 @@ FAILS: Final = replace(DUEL, name="a rule fails", left={"starts": 1, "failures":
 ASKED_AGAIN: Final = replace(
     ASKED, name="a driver crashes while it ingests what was asked for", left={**ASKED.left, "crashes": 1}, alone=True
 )
-ALL: Final = (TWO_DRIVERS, ROUNDS, BATCHES, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES, FORGOTTEN)
+ALL: Final = (
+    TWO_DRIVERS, ROUNDS, BATCHES, BESIDE, BESIDE_AND_TRIM, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES, FORGOTTEN,
+)  # fmt: skip
 # Those of which there are so few states that all are tried.
-WHOLE: Final = (ROUNDS, BATCHES, MARKERS, FORGOTTEN)
+WHOLE: Final = (ROUNDS, BATCHES, BESIDE, MARKERS, FORGOTTEN)
 # As above, with more of everything: for `make soak`.
 LONG: Final = tuple(replace(one, left={**one.left, "starts": 3, "crashes": 2, "lost": 1, "failures": 1}) for one in ALL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tests.protocol.machines import IDLE
@@ -72,6 +72,47 @@ class Actor:
     again: bool = False
     others: tuple[Other, ...] = ()
     failed: bool = False
+
+
+class Thread(NamedTuple):
+    """Where another thread of a process stands; `others` are those that it waits for itself."""
+
+    place: int
+    phase: int = NEW
+    again: bool = False
+    others: tuple[Other, ...] = ()
+
+
+@dataclass(frozen=True)
+class Twofold(Actor):
+    """A process with a second thread: a driver that has begun a query.
+
+    Attributes:
+        beside: the other thread; None: the query has ended.
+        turned: whether that is the driver's own, as it is while a step of the query is tried.
+        handed: numbers of the batches that the query has handed over, and nobody has taken.
+        query_failed: whether it has ended with an error.
+    """
+
+    beside: Thread | None = None
+    turned: bool = False
+    handed: tuple[int, ...] = ()
+    query_failed: bool = False
+
+    def turn(self) -> Twofold:
+        """The same process, with the other thread in front; what goes on beside both stays there."""
+        assert self.beside is not None
+        own, shared = ([one for one in self.others if one.joined is joined] for joined in (True, False))
+        place, phase, again, others = self.beside
+        return replace(
+            self,
+            place=place,
+            phase=phase,
+            again=again,
+            others=tuple(sorted([*others, *shared])),
+            beside=Thread(self.place, self.phase, self.again, tuple(own)),
+            turned=not self.turned,
+        )
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,9 @@ def test_the_scenarios_have_a_million_states() -> None:
     assert sum(MOST.get(one.name, 200_000) for one in large) > 1_000_000
 
 
-@pytest.mark.parametrize("scenario", [scenarios.TWO_DRIVERS, scenarios.MAINTENANCE, scenarios.REPLAYS], ids=_named)
+@pytest.mark.parametrize(
+    "scenario", [scenarios.TWO_DRIVERS, scenarios.BESIDE, scenarios.MAINTENANCE, scenarios.REPLAYS], ids=_named
+)
 def test_deep_runs_hold(scenario: Scenario) -> None:
     found = wander(scenario, SEED, runs=200)
     print(f"seed {SEED}: {found}")  # noqa: T201 - what was tried

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.protocol.commits import Commits
 from tests.protocol.machines import Ended
 from tests.protocol.state import (
     ACTORS,
@@ -45,17 +44,20 @@ from tests.protocol.state import (
     State,
     Step,
     Table,
+    Twofold,
     epoch_of,
     is_fenced,
     is_older,
     put,
     raised,
 )
+from tests.protocol.threads import Threads
+from tests.protocol.words import said
 
-from lakestreams.engine.protocol import commands, decisions
+from lakestreams.engine.protocol import commands, decisions, machines
 
 
-class World(Commits):
+class World(Threads):
     """Every state of a scenario, and what can happen next."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -95,6 +97,7 @@ class World(Commits):
             else:
                 before = len(found)
                 self._act(state, who, found)
+                self._act_beside(state, who, found)
                 if len(found) == before:
                     raise Broken("a process can do nothing any more")
                 if state[LEFT] // DIGIT["crashes"] % 8:
@@ -112,8 +115,8 @@ class World(Commits):
         number = self._labels.get(key)
         if number is None:
             number = self._labels[key] = len(self.told)
-            said = _said(self.machines.commands[place]) if place else ""
-            self.told.append(" ".join(one for one in (f"{NAMES[who]}:" if who else "", what, said) if one))
+            words = said(self.machines.commands[place]) if place else ""
+            self.told.append(" ".join(one for one in (f"{NAMES[who]}:" if who else "", what, words) if one))
         return number
 
     @staticmethod
@@ -161,11 +164,25 @@ class World(Commits):
             label = self._label(0, "commits late:", one)
             found.append((label, self._committed(without, one, 0, label)))
 
+    def _act_beside(self, state: State, who: int, found: list[Step]) -> None:
+        """What the second thread of a process can do: the same, while it is in front."""
+        actor: Actor = self.actors.values[state[who]]
+        if not isinstance(actor, Twofold) or actor.beside is None:
+            return
+        own: list[Step] = []
+        self._act(put(state, who, self.actors.of(actor.turn())), who, own)
+        for label, after in own:
+            front = self.actors.values[after[who]]
+            is_turned = isinstance(front, Twofold) and front.turned
+            found.append((label, put(after, who, self.actors.of(front.turn())) if is_turned else after))
+
     def _act(self, state: State, who: int, found: list[Step]) -> None:
         actor: Actor = self.actors.values[state[who]]
         command = self.machines.commands[actor.place]
+        turned = isinstance(actor, Twofold) and actor.turned
         for one in actor.others:
-            self._append_beside(state, who, actor, one, found)
+            if one.joined or not turned:  # what goes on beside both threads is a step of the process, once
+                self._append_beside(state, who, actor, one, found)
         kind = type(command)
         if kind is commands.Append:
             self._append(state, who, actor, command, found)
@@ -196,6 +213,13 @@ class World(Commits):
                 label = self._label(who, "", actor.place)
                 answer = self._no if actor.failed else self._yes
                 found.append((label, self._answered(state, who, state[who], answer, label)))
+        elif kind is commands.Begin or kind is commands.Hand:
+            label = self._label(who, "", actor.place)
+            found.append((label, self._answered(state, who, state[who], self._none_told, label)))
+        elif kind is commands.Take:
+            if actor.handed or actor.beside is None:
+                label = self._label(who, "", actor.place)
+                found.append((label, self._answered(state, who, state[who], self._taken(actor), label)))
         elif kind is not commands.Together:
             self._replace(state, who, actor, command, found)
 
@@ -301,9 +325,13 @@ class World(Commits):
             command = self.machines.commands[place]
             parts = self.machines.parts.get(place, ())
             others = (*before.others, *(Other(part, NEW, joined=True) for part in parts))
-            after = Actor(place, NEW, False, others, before.failed and type(command) is not Ended)
-            if type(self.machines.commands[before.place]) is commands.Wait:
+            twofold = isinstance(before, Twofold)  # then both threads are to learn it
+            failed = before.failed and (twofold or type(command) is not Ended)
+            after = replace(before, place=place, phase=NEW, again=False, others=others, failed=failed)
+            answered = self.machines.commands[before.place]
+            if type(answered) is commands.Wait and not twofold:
                 after = replace(after, failed=False)
+            after = self._threads(after, answered)
             found = self._after[actor, answer] = (self.actors.of(after), command if type(command) is Ended else None)
         following, ended = found
         state = put(state, who, following)
@@ -311,25 +339,11 @@ class World(Commits):
             return state
         if ended.how == "broken":
             raise Broken(ended.value, label)
-        if ended.how == "ok" and who in (ONE, TWO):
+        if ended.how == "ok" and isinstance(ended.value, machines.At):
             self._require_published(state, ended.value, label)
         if ended.how != "ok" and self._settling and not self.scenario.empty:
             raise Broken(f"one more run ends with {ended.how}: {ended.value}", label)
-        return self._gone(state, who)
-
-    def _gone(self, state: State, who: int) -> State:
-        """A process is gone; what it has under way may commit later."""
-        actor: Actor = self.actors.values[state[who]]
-        late = [actor.place] if actor.phase == UNDER_WAY and self._commits(actor.place) else []
-        late += [one.place for one in actor.others if one.phase == UNDER_WAY]
-        state = put(state, who, self._idle)
-        if late:
-            state = put(state, LATE, self.late.of(tuple(sorted([*self.late.values[state[LATE]], *late]))))
-        key = ("forgotten", state[LEDGER], who)
-        ledger = self._cache.get(key)
-        if ledger is None:
-            ledger = self._cache[key] = self._renamed(state[LEDGER], {who: 0})
-        return put(state, LEDGER, ledger)
+        return self._gone(state, who, failed=ended.how != "ok")
 
     def canonical(self, state: State) -> State:
         """Of two states that differ in which driver is which, one."""
@@ -372,28 +386,3 @@ class World(Commits):
         )
         if published != wanted and not self.scenario.empty:
             raise Broken(f"one more run publishes {published}, not {wanted}", crashed)
-
-
-def _said(command: Any) -> str:
-    """A command in words."""
-    if isinstance(command, commands.Append):
-        row = command.row
-        what = (
-            f"{row[0]} {row[1]}"
-            if command.table == "ledger"
-            else f"cycle {row[0].cycle}"
-            if command.table == "silver"
-            else str(row)
-        )
-        application, version = command.transaction
-        shown = f"{version >> 32}|{version % 2**32}" if version >> 32 else version
-        return f"append {what} to {command.table} as {application} {shown} under epoch {command.turn.epoch}"
-    if isinstance(command, commands.Read):
-        return f"read {command.what}"
-    if isinstance(command, commands.Raise):
-        return f"raise {command.turn.role} to {command.turn.epoch}"
-    if isinstance(command, commands.Overwrite):
-        return f"overwrite {command.table} as of cycle {command.stored.cycle}"
-    if isinstance(command, commands.Evaluate):
-        return f"evaluate cycle {command.plan.cycle}"
-    return f"{type(command).__name__.lower()} {getattr(command, 'cycle', '')}"

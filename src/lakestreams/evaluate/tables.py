@@ -16,8 +16,8 @@ from lakestreams.evaluate.stateless import column, names, where
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
-from lakestreams.operators.aggregate.columns import Part
 from lakestreams.operators.aggregate.grouping import Grouping, validate
+from lakestreams.operators.aggregate.part import Part
 from lakestreams.operators.nullability import nullable
 from lakestreams.operators.records import KEY, OLD, ORDER, RECORD_COLUMNS, TASK, TIME, VALUE, is_new, is_tick
 from lakestreams.operators.suppress import frames as suppress

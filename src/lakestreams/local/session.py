@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from lakestreams.local import cds
+from lakestreams.local import class_archive
 from lakestreams.local.cache import Progress, log_dir, tail, temporary_dir
 from lakestreams.local.jars import pyspark_version, spark_jars
 from lakestreams.local.java import find_java
@@ -113,7 +113,7 @@ def spark_session(
         # Not spark.jars: that copies every jar through a file server at the start, and gives each Connect session a
         # class loader of its own. In one JVM the class path is the same thing, sooner.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        "spark.driver.extraJavaOptions": " ".join([*_JVM, *_QUICK * quick, *cds.flags(java, jars)]),
+        "spark.driver.extraJavaOptions": " ".join([*_JVM, *_QUICK * quick, *class_archive.flags(java, jars)]),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(warehouse or scratch / "warehouse"),
         **(extra_conf or {}),

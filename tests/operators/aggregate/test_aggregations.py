@@ -17,8 +17,8 @@ from lakestreams.evaluate.inputs import Inputs
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
-from lakestreams.operators.aggregate.columns import Part
 from lakestreams.operators.aggregate.grouping import Grouping, validate
+from lakestreams.operators.aggregate.part import Part
 from lakestreams.operators.records import KEY, OLD, TASK
 from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold

@@ -82,8 +82,7 @@ class BatchWriter:
         _set(spark, "parquet.enable.dictionary", "false")
         if self.shuffles is not None:
             _set(spark, SHUFFLES, self.shuffles)
-        newer = self.handed.behind(self.first.seq)
-        before = Standing.after(newer) if newer else self.first
+        before = decisions.begins(self.first, self.handed.behind(self.first.seq))
         ends = read_offsets(Path(self.checkpoint) / "offsets" / str(batch_id))
         touched = [source for source in self.sources if not ends or decisions.news_of(source.topic, before, ends)]
         if not touched:

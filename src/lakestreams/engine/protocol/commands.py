@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from lakestreams.engine.ledger.plans import Plan, StoredState
+from lakestreams.engine.ledger.plans import Ingest, Plan, StoredState
 
 Role = Literal["epoch", "maintain"]
 
@@ -127,6 +127,36 @@ class Wait:
     """Until what was appended beside is there. The answer: whether it is ours."""
 
 
+@dataclass(frozen=True)
+class Begin:
+    """A machine goes on beside this one, in a thread of the same process: of `machines` the one of this name.
+
+    Both end with the process, and what is appended beside by one is what `Wait` waits for in the other.
+    """
+
+    machine: str
+    of: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Hand:
+    """Hand a closed batch to the machine that has begun this one."""
+
+    batch: Ingest
+
+
+@dataclass(frozen=True)
+class Take:
+    """Until the machine beside has handed something over, or has ended. The answer: a `Taken`."""
+
+
+class Taken(NamedTuple):
+    """What the machine beside has handed over, and whether it goes on."""
+
+    batches: tuple[Ingest, ...]
+    beside: Literal["goes on", "has ended", "has failed"]
+
+
 class Stop(Exception):
     """The machine refuses to go on.
 
@@ -139,7 +169,7 @@ class Stop(Exception):
         self.code, self.message = code, message
 
 
-Command = Read | Append | Together | Raise | Seal | Overwrite | Evaluate | Delete | Wait
+Command = Read | Append | Together | Raise | Seal | Overwrite | Evaluate | Delete | Wait | Begin | Hand | Take
 _T = TypeVar("_T")
 Steps = Generator[Command, Any, _T]
 

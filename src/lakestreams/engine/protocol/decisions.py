@@ -203,6 +203,16 @@ def news_of(topic: str, before: Standing, ends: Mapping[TopicPartition, int]) ->
     return tuple(one for one in own if one[2] > one[1])
 
 
+def begins(first: Standing, handed: Sequence[Ingest]) -> Standing:
+    """Where a query's next batch begins: behind the last one that it has closed, however far cycles and the ledger are.
+
+    Args:
+        first: where bronze stood when the query was begun.
+        handed: what it has closed since, the newest last.
+    """
+    return Standing.after(handed) if handed else first
+
+
 def ranges_of(
     before: Standing, found: Mapping[TopicPartition, Tail], ends: Mapping[TopicPartition, int]
 ) -> tuple[Range, ...]:

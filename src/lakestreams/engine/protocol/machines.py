@@ -3,7 +3,8 @@
 A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`
 (`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `batch`
 (`engine.ingest.batches`, `engine.ingest.table_reader`), `taken` (`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and
-`close` (`engine.cycles`). The others only say which of these follows which; in the engine the next batch may go on beside a cycle.
+`close` (`engine.cycles`). The others only say which of these follows which. `query` is Spark's streaming query (`engine.ingest.query`),
+and `beside` is what a driver does meanwhile (`engine.ingest.kafka`).
 `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
 """
 
@@ -20,12 +21,16 @@ from lakestreams.engine.protocol import decisions, keeping
 from lakestreams.engine.protocol.commands import (
     LEDGER,
     Append,
+    Begin,
     Evaluate,
+    Hand,
     Raise,
     Read,
     Seal,
     Steps,
     Stop,
+    Take,
+    Taken,
     Together,
     Turn,
     Wait,
@@ -79,6 +84,7 @@ class Pipeline:
         most: how many offsets a partition has in a batch.
         remembers: whether nodes keep anything, so that a state is stored.
         meaning: the fingerprint of what decides what they keep.
+        beside: whether a query reads the topics beside the cycles. Delta tables are read before a cycle.
     """
 
     topics: tuple[str, ...]
@@ -87,6 +93,7 @@ class Pipeline:
     most: int = 1 << 40
     remembers: bool = False
     meaning: str = "f"
+    beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,6 +189,8 @@ def one_round(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
         return at
     at = yield from ingest_requests(turn, at)
     ends = yield Read("ends")
+    if own.beside:
+        return (yield from beside(own, turn, at, ends))
     seen = None
     while at.state != "planned" and at.ingests != seen:
         seen = at.ingests
@@ -194,13 +203,49 @@ def one_round(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
 
 def ingest(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]) -> Steps[At]:
     """Ingests the next batch of what is new in the topics, if anything is."""
-    before = Standing.after(at.ingests)
+    one = yield from next_batch(own, turn, Standing.after(at.ingests), ends)
+    return at if one is None else replace(at, ingests=(*at.ingests, one))
+
+
+def next_batch(own: Pipeline, turn: Turn, before: Standing, ends: Mapping[TopicPartition, int]) -> Steps[Ingest | None]:
+    """The next batch of what lies between where bronze stands and the ends; None if that is nothing."""
     upto = {one: min(end, before.offset(one) + own.most) for one, end in ends.items() if end}
     touched = tuple(topic for topic in own.topics if decisions.news_of(topic, before, upto))
-    if not touched:
-        return at
-    one = yield from batch(turn, before, touched, upto)
-    return replace(at, ingests=(*at.ingests, one))
+    return (yield from batch(turn, before, touched, upto)) if touched else None
+
+
+def beside(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]) -> Steps[At]:
+    """Runs a query up to the ends, and meanwhile a cycle over what it has closed, whenever there is something."""
+    yield Begin("query", (own, turn, Standing.after(at.ingests), ends))
+    goes_on = True
+    while goes_on:
+        news: Taken = yield Take()
+        if news.beside == "has failed":
+            message = "the query has failed"
+            raise Stop("LS503", message)
+        goes_on = news.beside == "goes on"
+        at = yield from cycle(own, turn, replace(at, ingests=(*at.ingests, *news.batches)))
+        if at.state == "planned":
+            code, message = "LS402", "a rule fails; the cycle stays open, and the query is stopped"
+            raise Stop(code, message)
+    if not (yield Wait()):
+        raise _another("ingest", at.ingests[-1].seq)
+    return at
+
+
+def query(own: Pipeline, turn: Turn, first: Standing, ends: Mapping[TopicPartition, int]) -> Steps[None]:
+    """Ingests up to the ends, a batch behind another, and hands each over when it is in bronze.
+
+    Args:
+        own: how large batches are.
+        turn: who writes.
+        first: where bronze stood when the query was begun.
+        ends: those of the round's start.
+    """
+    handed: list[Ingest] = []
+    while (one := (yield from next_batch(own, turn, decisions.begins(first, handed), ends))) is not None:
+        yield Hand(one)
+        handed = [one]
 
 
 def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]) -> Steps[Ingest]:

@@ -6,8 +6,7 @@ Of a stream extremes, last values and lists run on too; of a table they are what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
     from pyspark.sql.window import WindowSpec
 
-    from lakestreams.topology.aggregators import AggregatorKind
+    from lakestreams.operators.aggregate.part import Part
 
 ACC = "acc"  # what is added up
 ROWS: Final = "rows"  # of it: how many records the group has
@@ -39,23 +38,6 @@ FOLDS = "folds"
 _WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
 _MOST_DIGITS = 38
 _DIGITS = 27  # of a decimal that can be added up and taken off again in 38
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One column of an aggregate.
-
-    Attributes:
-        name: the column's.
-        kind: what is made of the values in the columns of this name in `into` and `out`; a count may have none.
-        initial, add, subtract: of a fold; without an initial one a group's first value is its result as it is.
-    """
-
-    name: str
-    kind: AggregatorKind
-    initial: Column | None = None
-    add: Callable[[Column, Column], Column] | None = None
-    subtract: Callable[[Column, Column], Column] | None = None
 
 
 def wrong(part: Part, types: StructType, *, of_table: bool) -> str | None:

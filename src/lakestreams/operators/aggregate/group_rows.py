@@ -28,7 +28,7 @@ from lakestreams.operators.versions import FROM, TO
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.operators.aggregate.columns import Part
+    from lakestreams.operators.aggregate.part import Part
 
 KINDS: Final = ("min", "max", "last", "collect")  # of parts that look at members
 MEMBERS = "members"

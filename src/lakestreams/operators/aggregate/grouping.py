@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakestreams.operators.aggregate import columns as parts
 from lakestreams.operators.aggregate import group_rows as of_members
-from lakestreams.operators.aggregate.columns import Part
+from lakestreams.operators.aggregate.part import Part
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
