@@ -206,16 +206,6 @@ def test_what_is_left_alone_lies_below(room: str, other: str) -> None:
     assert LAYER[other] < LAYER[room]
 
 
-def test_the_second_computation_of_verify_shares_no_code_with_the_first() -> None:
-    """What `sql_check` and its parts import, and what that imports: no kernel, and nothing that calls one."""
-    graph = arrows(only_loaded=False)
-    reached = {module for module in graph if module.startswith("verify/sql_")}
-    assert "verify/sql_check" in reached
-    while more := {one for module in reached for one in graph[module]} - reached:
-        reached |= more
-    assert {module.partition("/")[0] for module in reached} & {"operators", "evaluate", "engine"} == set()
-
-
 def test_the_tree_on_the_page_is_the_one_on_disk() -> None:
     """Every room and its rooms, each with the first sentence that it says of itself, from the bottom up."""
     page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
