@@ -27,7 +27,6 @@ class Setup:
 
     Attributes:
         spark: the session, classic or Connect.
-        topology: the pipeline.
         lake: where its tables live.
         settings: how the run is to go.
         configured: what the run is configured by, as the ledger knows it.

@@ -31,7 +31,6 @@ class ProbeCluster:
     """Asks with a streaming query that reads nothing: its progress lists every partition's first and end offset.
 
     Attributes:
-        spark: the session.
         options: of Spark's Kafka source.
         scratch: a folder that Spark can write to.
         unchecked: why no admin client is asked.

@@ -67,9 +67,7 @@ class Trimming:
     """One trimming of a pipeline.
 
     Attributes:
-        spark: the session.
         ledger: of the pipeline.
-        topology: the pipeline.
         fingerprint: of what decides what its nodes keep, as it is configured now (`fingerprint.of_state`).
     """
 

@@ -26,9 +26,7 @@ class Opened:
     """What a pipeline has read and made.
 
     Attributes:
-        spark: the session.
         lake: where the tables are.
-        topology: the pipeline.
         configuration: what its files say; None where they are not what it was opened by.
     """
 

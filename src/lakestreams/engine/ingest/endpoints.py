@@ -27,9 +27,7 @@ class Endpoints:
     """Looks at what a pipeline reads and writes outside of its lake.
 
     Attributes:
-        spark: the session.
         lake: where the pipeline's tables live.
-        topology: the pipeline.
         kafka: options of Spark's Kafka source.
         registry: where the schemas of topics that are written have their ids; None: there is none.
         target: where topics are written, as of the last look.

@@ -54,7 +54,6 @@ class TableReader:
     """Ingests what is new in Delta tables: one bronze batch, closed in the ledger as one of Kafka's is.
 
     Attributes:
-        spark: the session.
         ledger: of the running epoch.
         accept_data_loss: whether a stream goes on where commits are gone that were not read.
         rules: what is judged of single records.

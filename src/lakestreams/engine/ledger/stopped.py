@@ -25,9 +25,7 @@ class Topics:
     """What of a pipeline's topics is known while cycles are executed.
 
     Attributes:
-        spark: the session.
         ledger: of the running epoch.
-        topology: the pipeline.
         stopped: the cycle that the ledger knows to have written no topic; 0: none.
     """
 

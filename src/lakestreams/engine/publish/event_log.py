@@ -143,9 +143,7 @@ class EventLog:
     """Writes the events of one driver's life.
 
     Attributes:
-        spark: the session.
         ledger: of the running epoch.
-        topology: the pipeline.
         finished: the last cycle that was finished before, whose events may be missing.
     """
 

@@ -62,9 +62,7 @@ class Expecting:
     """Judges the expectations of one pipeline.
 
     Attributes:
-        spark: the session.
         ledger: of the running epoch.
-        topology: the pipeline.
         rules: what is judged of single records.
         rates: join to what its newest cycles had, ascending; as far back as its `MatchRate` looks.
     """

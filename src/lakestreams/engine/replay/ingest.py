@@ -51,9 +51,7 @@ class AttemptReader:
     """The hands of `machines.ingest_request`, and of what `machines.recover` asks about requests.
 
     Attributes:
-        spark: the session.
         ledger: of the running epoch.
-        topology: the pipeline.
         before: where bronze stands.
         rules: what is judged of single records.
         schemas: the writers' schemas of records.

@@ -26,7 +26,6 @@ class Claiming:
     """The hands of `machines.claim` and `machines.take_over`, and of the claim of `upkeep.trim`.
 
     Attributes:
-        spark: the session.
         ledger: of a run, under no epoch yet; that of the claimed epoch behind the claim.
         options: what the claim says besides.
         configuration: one that the ledger has not seen; None: it knows it.
