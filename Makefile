@@ -18,7 +18,7 @@ demo:  ## the whole story on this machine: a real broker, real Spark, joins, pro
 
 check:  ## the fast lane, under 5 minutes: lint, types, and the tests that need no broker
 	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy \
-	&& $$py -m pytest -q -m "$(FAST)" $(TWO)
+	&& LAKESTREAMS_TEST_MODE=fast $$py -m pytest -q -m "$(FAST)" $(TWO)
 
 test:  ## all that must hold for a change: lint, types, every test but the long ones
 	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy \

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lakestreams.local.broker import Broker
 
 CONNECT_MODE = os.environ.get("LAKESTREAMS_TEST_MODE") == "connect"
+FAST_LANE = os.environ.get("LAKESTREAMS_TEST_MODE") == "fast"
 
 
 @pytest.fixture(scope="session")
@@ -31,15 +33,15 @@ def connect_mode() -> bool:
 def spark() -> Iterator[SparkSession]:
     """The session of this run: two cores, classic or Connect.
 
-    Not `quick`: it runs for many minutes, and from the third cycle on the optimising compiler saves a third of the CPU that a
-    cycle takes, beside another worker, too.
+    `quick` in `make check` alone. Elsewhere it runs for many minutes: from the third cycle on the optimising compiler saves a third
+    of the CPU that a cycle takes, beside another worker, too.
 
     The unions of hundreds of histories that the properties run in one plan leave the usual heap all but full, and the
     JVM then collects garbage more than it works: hence twice as much.
     """
     from lakestreams.local.session import spark_session
 
-    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE)
+    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE, quick=FAST_LANE)
     yield session
     session.stop()
 
@@ -48,11 +50,14 @@ def spark() -> Iterator[SparkSession]:
 def _nothing_stays_held() -> Iterator[None]:
     """Frames that a module has kept in memory go with it: every later plan would be compared with each of them."""
     yield
-    gc.collect()  # what Python holds of Spark's objects
+    if "pyspark.sql" not in sys.modules:
+        return
     from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession()
-    if session is not None and not CONNECT_MODE:
+    session = None if CONNECT_MODE else SparkSession.getActiveSession()
+    if CONNECT_MODE or session is not None:
+        gc.collect()  # what Python holds of Spark's objects
+    if session is not None:
         session.catalog.clearCache()
 
 
@@ -63,6 +68,17 @@ def broker() -> Iterator[Broker]:
 
     with Broker() as running:
         yield running
+
+
+def pytest_collection_finish() -> None:
+    """What collecting has made stays for the whole run, and is looked at no more: each collection of garbage took a second."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """What was left out is looked at again: libraries tell of objects that outlive the process."""
+    gc.unfreeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

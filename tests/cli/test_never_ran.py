@@ -29,7 +29,7 @@ COMMANDS = {
 JOBS = {"verify": entry_points.verify, "maintain": entry_points.maintain}
 
 
-@pytest.fixture(params=["empty", "of others"])
+@pytest.fixture(params=["empty", pytest.param("of others", marks=pytest.mark.slow)])
 def root(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A lake that the pipeline has never run in."""
     monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))

@@ -192,6 +192,7 @@ def test_what_moves_stream_time_and_what_does_not(spark: SparkSession) -> None:
     }
 
 
+@pytest.mark.slow
 def test_partitions_are_read_where_they_lie_or_in_fewer_tasks_with_the_same_rows(spark: SparkSession) -> None:
     records = [Sent(partition, offset, 5, 40 - offset, "") for partition in range(4) for offset in range(6)]
     news = batch(spark, records).localCheckpoint()
@@ -256,7 +257,15 @@ def test_others_are_brought_to_fewer_tasks(news: dict[int, int], shuffles: str, 
 
 
 @pytest.mark.parametrize("kind", ["stream", "table"])
-@pytest.mark.parametrize("rule", [EventTime(), EventTime("ms"), EventTime("ms", fallback=False), EventTime("at")])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(EventTime(), marks=pytest.mark.slow),
+        pytest.param(EventTime("ms"), marks=pytest.mark.slow),
+        EventTime("ms", fallback=False),
+        EventTime("at"),
+    ],
+)
 def test_workers_and_sql_judge_alike(spark: SparkSession, kind: Any, rule: EventTime) -> None:
     """Records of topics are judged by workers, rows of Delta tables by SQL."""
     source = replace(SOURCE, kind=kind, value=Json("ms bigint, at timestamp_us"), event_time=rule)

@@ -76,7 +76,7 @@ def test_a_value_is_read_as_it_was_written_or_refused(spark: SparkSession, tmp_p
                 folders.require_exact(sink, rows(spark, kind, [*kept, value]), table)
 
 
-@pytest.mark.parametrize("kind", ["string", "double"])
+@pytest.mark.parametrize("kind", ["string", pytest.param("double", marks=pytest.mark.slow)])
 def test_a_merge_by_a_partition_column_keeps_one_row_a_key(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Or else an update of '' would leave two rows, of which neither has the key."""
     table = Lake(str(tmp_path)).output("silver.t")

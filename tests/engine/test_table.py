@@ -65,6 +65,7 @@ def test_names_inside_a_struct_keep_their_capitals_in_a_table(spark: SparkSessio
     assert table.read(spark).select("n.*").columns == ["userId"]
 
 
+@pytest.mark.slow
 def test_tables_are_laid_out_as_declared(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     columns = schema(spark, "id bigint, day string")
@@ -109,7 +110,9 @@ def test_a_fence_that_holds_lets_the_rows_through(spark: SparkSession, tmp_path:
     assert sorted(row["id"] for row in table.read(spark).collect()) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("empty", [False, True], ids=["rows", "known to be empty"])
+@pytest.mark.parametrize(
+    "empty", [pytest.param(False, id="rows", marks=pytest.mark.slow), pytest.param(True, id="known to be empty")]
+)
 def test_a_fence_that_fails_records_no_transaction(spark: SparkSession, tmp_path: Path, empty: bool) -> None:
     """An append without rows must fail too: recorded, its transaction would make the rightful one a repetition."""
     table = Lake(str(tmp_path)).output("silver.out")
@@ -147,6 +150,7 @@ def test_two_drivers_at_once_go_no_further_than_one(spark: SparkSession, tmp_pat
             newer.record_plan(spark, plan)
 
 
+@pytest.mark.slow
 def test_overwriting_replaces_content_and_columns(spark: SparkSession, tmp_path: Path) -> None:
     table = Lake(str(tmp_path)).snapshot("p", "users")
     table.overwrite(spark.range(3))
@@ -189,6 +193,7 @@ def test_statistics_are_kept_of_what_files_are_skipped_by(spark: SparkSession, t
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_merging_keeps_one_row_a_key_and_repeated_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     table = Lake(str(tmp_path)).output("silver.out")
     table.create(spark, schema(spark, "id string, name string, _lineage struct<cycle: bigint>"))

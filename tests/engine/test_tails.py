@@ -136,7 +136,10 @@ def test_rows_of_a_partition_that_was_not_expected_are_read_back(spark: SparkSes
     assert telling.tails() is None
 
 
-@pytest.mark.parametrize("partitions", [(0, 1, 2), tuple(range(65)), None])
+@pytest.mark.parametrize(
+    "partitions",
+    [(0, 1, 2), pytest.param(tuple(range(65)), marks=pytest.mark.slow), pytest.param(None, marks=pytest.mark.slow)],
+)
 def test_every_append_tells_what_its_records_weigh(
     spark: SparkSession, tmp_path: Path, partitions: tuple[int, ...] | None
 ) -> None:

@@ -331,7 +331,7 @@ PRICES = [
     ("topology", "kept"),
     [
         # the last of each key up to cycle 2, and what a later cycle has
-        (page_views("Orders", "Prices"), {9, 10}),
+        pytest.param(page_views("Orders", "Prices"), {9, 10}, marks=pytest.mark.slow),
         # beside that, what lies in the last second, and of each key what was valid when it began
         (versioned(), {1, 6, 7, 8, 9, 10}),
     ],

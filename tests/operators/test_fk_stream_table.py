@@ -109,6 +109,7 @@ def test_several_points_of_one_record_are_numbered_through(spark: SparkSession) 
 UPDATES = 30_000
 
 
+@pytest.mark.slow
 def test_a_row_that_keeps_changing_costs_its_results_only(spark: SparkSession) -> None:
     """Points and changes of the row they meet, in turns: of 225 million pairs 15,000 ever meet."""
     table, points = in_turns(spark, UPDATES)

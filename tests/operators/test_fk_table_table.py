@@ -197,6 +197,7 @@ def test_a_past_change_replaces_what_pruning_keeps(spark: SparkSession) -> None:
 UPDATES = 30_000
 
 
+@pytest.mark.slow
 def test_a_key_that_both_sides_keep_changing_costs_its_results_only(spark: SparkSession) -> None:
     """One left key names one right key, both change in turns: of 450 million pairs of versions 30,000 ever meet."""
     order = (

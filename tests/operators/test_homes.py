@@ -46,9 +46,9 @@ def texts() -> list[Any]:
     ("kind", "values"),
     [
         ("string", texts()[:-1]),
-        ("binary", [bytearray(one.encode()) for one in texts()[:-1]]),
+        pytest.param("binary", [bytearray(one.encode()) for one in texts()[:-1]], marks=pytest.mark.slow),
         ("bigint", [0, 1, -1, 2**63 - 1, -(2**63), 1234567890123]),
-        ("int", [0, 1, -1, 2**31 - 1, -(2**31)]),
+        pytest.param("int", [0, 1, -1, 2**31 - 1, -(2**31)], marks=pytest.mark.slow),
     ],
 )
 def test_homes_are_those_of_the_same_in_sql(spark: SparkSession, kind: str, values: list[Any]) -> None:
@@ -106,6 +106,7 @@ def test_null_keys_have_no_home_and_keys_of_other_kinds_none_that_is_known(spark
     assert not share_tasks(keyed(spark, "struct<x: double>", ((1.5,), 0)), 1)
 
 
+@pytest.mark.slow
 def test_one_key_elsewhere_among_many(spark: SparkSession) -> None:
     keys = spark.range(50_000).select(F.struct(F.col("id").cast("string").alias("x")).alias("k"))
     rows = keys.withColumn("task", partition_of(keys, "k", 4))

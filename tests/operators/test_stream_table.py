@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CASES, SEED = 400, 20260821
+HOWS = [pytest.param("inner", marks=pytest.mark.slow), "left"]  # `make check` has one of each pair
 CYCLE = 7  # of the changes; state and tail lie in earlier ones
 RECORD_TYPE = f"v struct<{{}}>, ts bigint, o {ORDER_TYPE}, n int, kind string, contributors array<{CONTRIBUTOR_TYPE}>"
 
@@ -246,7 +247,7 @@ def cases() -> list[Case]:
     return found
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", HOWS)
 def test_state_tail_and_cycle(bench: Bench, cases: list[Case], how: str) -> None:
     """State of earlier cycles as a snapshot would give it, a tail behind it, and the cycle's own changes."""
     table = TableSide(bench.versions(cases, (0,), live_only=True), bench.versions(cases, (1, 2)))
@@ -254,14 +255,14 @@ def test_state_tail_and_cycle(bench: Bench, cases: list[Case], how: str) -> None
     compare(produced(how, ["user"], points, table), expected(cases, how, (0, 1, 2)), cases)
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", HOWS)
 def test_changes_only(bench: Bench, cases: list[Case], how: str) -> None:
     """No snapshot yet: everything of the table lies in the tail and in the cycle."""
     table = TableSide(None, bench.versions(cases, (0, 1, 2)))
     compare(produced(how, ["user"], bench.points(cases, (2,)), table), expected(cases, how, (0, 1, 2)), cases)
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", HOWS)
 def test_state_only(bench: Bench, cases: list[Case], how: str) -> None:
     """A cycle without table records: the table as it was."""
     quiet = [
@@ -288,7 +289,7 @@ def test_a_row_that_a_filter_has_taken_away_is_not_there(spark: SparkSession, ho
     assert all(len(row["_lineage"].contributors) == 1 for row in found)
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", HOWS)
 def test_filtering_the_table_by_the_points_changes_nothing(bench: Bench, cases: list[Case], how: str) -> None:
     table = TableSide(bench.versions(cases, (0,), live_only=True), bench.versions(cases, (1, 2)))
     few = {"views": 1, "users": 1_000}  # what the walk decides by
@@ -306,8 +307,8 @@ def test_filtering_really_filters(bench: Bench, cases: list[Case]) -> None:
     assert {row["user"] for row in kept.changes.select("k.user").distinct().collect()} <= wanted
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("few", [0, 1])
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("few", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_keys_with_many_versions_go_another_way_and_meet_the_same(
     bench: Bench, cases: list[Case], how: str, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +320,7 @@ def test_keys_with_many_versions_go_another_way_and_meet_the_same(
 
 
 @pytest.mark.parametrize(("overlap", "seen"), [("left_first", [None, "1"]), ("right_first", ["1", "2"])])
-@pytest.mark.parametrize("few", [0, lookup.FEW])
+@pytest.mark.parametrize("few", [0, pytest.param(lookup.FEW, marks=pytest.mark.slow)])
 def test_a_record_that_is_a_point_and_a_row(
     spark: SparkSession, overlap: Any, seen: list[Any], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +334,7 @@ def test_a_record_that_is_a_point_and_a_row(
 UPDATES = 30_000
 
 
+@pytest.mark.slow
 def test_a_row_that_keeps_changing_costs_its_results_only(spark: SparkSession) -> None:
     """Points and versions of one key in turns: of 225 million pairs 15,000 ever meet."""
     table, points = in_turns(spark, UPDATES)
@@ -356,8 +358,15 @@ def pair_bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     return Bench(spark, tmp_path_factory.mktemp("pairs"), PAIR)
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize(("few", "changes"), [(False, 0), (True, 0), (False, 10_000)], ids=["all", "filtered", "busy"])
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize(
+    ("few", "changes"),
+    [
+        pytest.param(False, 0, id="all"),
+        pytest.param(True, 0, id="filtered", marks=pytest.mark.slow),
+        pytest.param(False, 10_000, id="busy", marks=pytest.mark.slow),
+    ],
+)
 def test_keys_of_several_columns_with_nulls_inside(
     pair_bench: Bench, how: str, few: bool, changes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -423,13 +432,13 @@ def stored(bench: Bench, cases: list[Case]) -> dict[str, DataFrame]:
     return found
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", HOWS)
 def test_with_state_only_nothing_is_sorted_or_exchanged(stored: dict[str, DataFrame], how: str) -> None:
     joined = stream_table.execute(stored["points"], TableSide(stored["state"], None), how, CYCLE)
     assert plans.cost(joined) == {"BroadcastHashJoin": 1, "BroadcastExchange": 1}
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("with_state", [False, True], ids=["changes", "state and changes"])
 def test_with_changes_the_table_side_alone_is_exchanged_and_sorted(
     stored: dict[str, DataFrame], how: str, with_state: bool
@@ -443,7 +452,7 @@ def test_with_changes_the_table_side_alone_is_exchanged_and_sorted(
         assert re.search(r"BroadcastHashJoin .*LeftOuter, BuildRight", plan), "the table is what is broadcast"
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", HOWS)
 def test_points_of_keys_with_many_versions_alone_are_exchanged_and_sorted(
     stored: dict[str, DataFrame], how: str
 ) -> None:

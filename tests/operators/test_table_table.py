@@ -72,7 +72,15 @@ def joined_values(rows: DataFrame) -> DataFrame:
     ).select(*RECORD_COLUMNS, "old", "seen_ts")
 
 
-@pytest.mark.parametrize(("how", "plural"), [("inner", False), ("left", False), ("outer", False), ("outer", True)])
+@pytest.mark.parametrize(
+    ("how", "plural"),
+    [
+        pytest.param("inner", False, marks=pytest.mark.slow),
+        pytest.param("left", False, marks=pytest.mark.slow),
+        pytest.param("outer", False, marks=pytest.mark.slow),
+        ("outer", True),
+    ],
+)
 def test_chains_that_come_back_to_the_right_table(spark: SparkSession, how: Any, plural: bool) -> None:
     """Each join hears the right table by itself: repeated and out-of-date results, in Kafka's order."""
     chains = recorded.cases_of("table-table", how, chains=True)

@@ -58,6 +58,7 @@ def test_rows_of_fixed_size_are_sent_as_they_are(spark: SparkSession) -> None:
     assert weighed(rows, small=("name",)).columns == rows.columns
 
 
+@pytest.mark.slow
 def test_no_batch_is_many_bytes_and_every_row_arrives_in_its_place(spark: SparkSession) -> None:
     """Records of 1 MB among many of a few bytes, as Kafka allows them."""
     size = F.when((F.col("id") > 30_000) & (F.col("id") <= 30_300), 1 << 20).otherwise(5)

@@ -28,12 +28,12 @@ def test_the_protocol_needs_no_spark() -> None:
     subprocess.run([sys.executable, "-c", text], check=True)
 
 
-# `make check` tries the small scenarios, and every mutant; `make test` tries all.
-LARGE: Final = [one for one in scenarios.ALL if one not in scenarios.WHOLE or one.name in MOST]
+# `make check` tries these, and every mutant; `make test` tries all.
+SMALL: Final = (scenarios.ROUNDS, scenarios.FORGOTTEN)
 
 
 @pytest.mark.parametrize(
-    "scenario", [pytest.param(one, marks=pytest.mark.slow if one in LARGE else []) for one in scenarios.ALL], ids=_named
+    "scenario", [pytest.param(one, marks=[] if one in SMALL else pytest.mark.slow) for one in scenarios.ALL], ids=_named
 )
 def test_a_million_states_hold(scenario: Scenario) -> None:
     most = MOST.get(scenario.name, 200_000)

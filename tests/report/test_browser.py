@@ -52,7 +52,12 @@ _STICKING_OUT = """
 
 @pytest.mark.parametrize(
     ("width", "scheme", "long_names"),
-    [(390, "light", False), (390, "dark", True), (768, "light", True), (1280, "dark", False), (1280, "light", True)],
+    [
+        (390, "light", False),
+        (390, "dark", True),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((768, "light", True), (1280, "dark", False))),
+        pytest.param(1280, "light", True, marks=pytest.mark.slow),
+    ],
 )
 def test_the_page_fits_and_says_nothing(browser, tmp_path, width, scheme, long_names):
     browser.told.clear()

@@ -250,6 +250,7 @@ def test_each_partition_has_a_clock_of_its_own(topology_test_driver):
     assert (pair.cause, pair.contributors) == (3, (("Views", 1, 0), ("Clicks", 1, 0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_a_pair_by_a_re_keyed_record_is_in_the_task_of_its_key(topology_test_driver, partitions):
     """Not in the partition that this record came from: the pair would follow another task's clock."""
@@ -343,7 +344,7 @@ def counted_per_minute():
     [
         pytest.param([9], id="at once"),
         pytest.param([2, 9], id="in two", marks=pytest.mark.soak),
-        pytest.param([1, 3, 5, 7, 9], id="bit by bit"),
+        pytest.param([1, 3, 5, 7, 9], id="bit by bit", marks=pytest.mark.slow),
     ],
 )
 def test_what_a_join_holds_is_not_late_behind_it_however_time_goes_on(topology_test_driver, minutes):
@@ -358,6 +359,7 @@ def test_what_a_join_holds_is_not_late_behind_it_however_time_goes_on(topology_t
     assert driver.refused() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["time", pytest.param("a record", marks=pytest.mark.soak)])
 def test_what_comes_out_too_late_is_refused_by_the_record_that_it_is_made_of(topology_test_driver, by):
     driver = topology_test_driver(counted_per_minute())
@@ -371,6 +373,7 @@ def test_what_comes_out_too_late_is_refused_by_the_record_that_it_is_made_of(top
     assert driver.refused() == [Refused(0, "counted", "LATE")], "its pair has moved the clock of the windows to 5:00"
 
 
+@pytest.mark.slow
 def test_a_join_of_what_waits_with_what_does_not_goes_by_the_slower_side(topology_test_driver):
     builder = StreamsBuilder("p")
     views, clicks, sales = (
