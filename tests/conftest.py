@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,18 +46,20 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+SPARK_FILES = pytest.StashKey[set[Path]]()
+
+
 @pytest.fixture(autouse=True, scope="module")
-def _nothing_stays_held() -> Iterator[None]:
+def _nothing_stays_held(request: pytest.FixtureRequest) -> Iterator[None]:
     """Frames that a module has kept in memory go with it: every later plan would be compared with each of them."""
     yield
-    if "pyspark.sql" not in sys.modules:
+    if request.path not in request.session.stash[SPARK_FILES]:
         return
+    gc.collect()  # what Python holds of Spark's objects
     from pyspark.sql import SparkSession
 
-    session = None if CONNECT_MODE else SparkSession.getActiveSession()
-    if CONNECT_MODE or session is not None:
-        gc.collect()  # what Python holds of Spark's objects
-    if session is not None:
+    session = SparkSession.getActiveSession()
+    if session is not None and not CONNECT_MODE:
         session.catalog.clearCache()
 
 
@@ -70,8 +72,11 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What collecting has made stays for the whole run, and is looked at no more: each collection of garbage took a second."""
+    of_spark = {"spark", "lakestreams_spark", "topology_test_driver"}
+    items = (item for item in session.items if isinstance(item, pytest.Function))
+    session.stash[SPARK_FILES] = {item.path for item in items if of_spark.intersection(item.fixturenames)}
     gc.collect()
     gc.freeze()
 

@@ -180,6 +180,7 @@ def test_any_name_of_a_column_is_refused_or_sound(tmp_path_factory: pytest.TempP
 # --- in Spark --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_names_in_spark_are_what_was_written(spark: SparkSession, tmp_path: Path) -> None:
     """Through creation, appends and merges, in a folder whose name is hostile; nothing stands anywhere else."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention

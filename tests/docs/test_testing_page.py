@@ -33,6 +33,7 @@ def names_of(code: str) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.slow
 def test_the_python_runs(spark: SparkSession) -> None:
     from lakestreams.testing import TopologyTestDriver
 
@@ -50,6 +51,7 @@ def test_the_difference_looks_as_it_is_shown() -> None:
     assert difference(HEAD, wanted, got) == shown.rstrip("\n")
 
 
+@pytest.mark.slow
 def test_the_cases_run_and_fail_as_it_is_shown(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

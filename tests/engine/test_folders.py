@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
+from tests.sampling import sampled
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine.runtime import folders
@@ -60,7 +61,7 @@ def rows(spark: SparkSession, kind: str, values: list[Any], told: str = "upserte
     return frame.withColumn("_lineage", F.expr(LINEAGE.format(kind=told))).coalesce(1)
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", sampled(VALUES, 3))
 def test_a_value_is_read_as_it_was_written_or_refused(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     sink, table = sink_of("changes"), Lake(str(tmp_path)).output("silver.t")
     kept, lost = VALUES[kind]

@@ -100,6 +100,7 @@ def test_an_append_counts_once_for_each_application_and_version(spark: SparkSess
     assert table.read(spark).count() == 6
 
 
+@pytest.mark.slow
 def test_a_fence_that_holds_lets_the_rows_through(spark: SparkSession, tmp_path: Path) -> None:
     table = Lake(str(tmp_path)).output("silver.out")
     table.create(spark, schema(spark, "id bigint, n struct<x: int>"))

@@ -120,6 +120,7 @@ def test_an_append_that_is_skipped_tells_nothing(
     assert place.bronze.read(spark).count() == 60
 
 
+@pytest.mark.slow
 def test_what_was_counted_twice_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
     """As by a stage that Spark has run again: an offset is there once."""
     place = Place(spark, tmp_path)
@@ -129,6 +130,7 @@ def test_what_was_counted_twice_is_read_back(spark: SparkSession, tmp_path: Path
     assert telling.tails() is None
 
 
+@pytest.mark.slow
 def test_rows_of_a_partition_that_was_not_expected_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, tmp_path)
     telling = place.telling(partitions=(0, 1))

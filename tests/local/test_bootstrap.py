@@ -65,6 +65,7 @@ def test_prints_a_python_that_runs_and_the_second_time_at_once(tree):
     assert (second.stdout, second.stderr) == (first.stdout, "")
 
 
+@pytest.mark.slow
 def test_an_interrupted_set_up_is_done_again(tree):
     venv = Path(bootstrap(tree).stdout.strip()).parents[1]
     (venv / "complete").unlink()
@@ -84,6 +85,7 @@ def test_failed_installation_leaves_nothing_that_counts(tree):
     assert not list((tree.parent / "cache").glob("venv-*/complete"))
 
 
+@pytest.mark.slow
 def test_other_pins_are_another_environment(tree):
     first = bootstrap(tree).stdout
     (tree / "requirements" / "dev.txt").write_text("# still nothing\n")
