@@ -73,6 +73,7 @@ def test_keys_of_librdkafkas_producers_are_at_home_too(spark: SparkSession) -> N
     assert not share_tasks(rows.unionByName(other), 5), "one of each: neither law has all"
 
 
+@pytest.mark.slow
 def test_a_few_keys_may_be_elsewhere_if_each_lies_in_one_task(spark: SparkSession) -> None:
     """Heartbeats that a producer sends to every partition by its number."""
     keys = spark.range(50_000).select(F.struct(F.col("id").cast("string").alias("x")).alias("k"))
