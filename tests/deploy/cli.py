@@ -85,9 +85,9 @@ class Cli:
 def objections(printed: str, newcomer: str = "") -> list[str]:
     """First lines of the errors and warnings of `validate --strict` that are about the bundle.
 
-    Two warnings are not. A development build of the CLI says that it compares no versions. And since 1.13.1 the CLI names
-    rights at the workspace folder that the bundle does not give. Before the first deployment those are the rights of the
-    newcomer, for whom `validate` itself has just made the folder; the deployment takes them away.
+    Two warnings are not. A development build of the CLI says that it compares no versions. And the CLI names rights at the
+    workspace folder that the bundle does not give. Before the first deployment those are the rights of the newcomer, for
+    whom `validate` itself has just made the folder; the deployment takes them away.
     """
     told = re.split(r"^(?=(?:Warning|Error|Recommendation|Name): )", printed, flags=re.MULTILINE)
     found = [one.partition(": ") for one in told if one.startswith(("Warning: ", "Error: "))]

@@ -199,7 +199,7 @@ def test_who_may_see_and_manage_it(deployed: Deployed) -> None:
     wanted |= {(me, "IS_OWNER", "jobs"), (me, "CAN_MANAGE", "dashboards")}
     if deployed.target == "prod":
         wanted |= {("data-readers", "CAN_VIEW", "jobs"), ("data-readers", "CAN_READ", "dashboards")}
-    asked -= {(me, "CAN_MANAGE", "directories")}  # 1.13.0 names whoever deploys at the folder, 1.13.1 does not
+    asked -= {(me, "CAN_MANAGE", "directories")}  # whom the bundle does not name there
     assert asked == (set() if deployed.target == "dev" else wanted)
 
 
