@@ -89,7 +89,11 @@ def test_commands_and_jobs_say_that_it_has_never_run(root: str, capsys: pytest.C
 
 def test_status_show_and_report_say_so_in_their_own_words(root: str, tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["status", FILE, "--root", root])
-    assert (told.exit_code, " ".join(told.stdout.split())) == (0, "page_views has never run here")
+    said = " ".join(told.stdout.split())
+    assert (told.exit_code, said.startswith("page_views has never run here")) == (
+        0,
+        True,
+    )  # and whether a broker answers
     told = CliRunner().invoke(app, ["report", FILE, "--root", root, "--out", str(tmp_path / "report.html")])
     assert (told.exit_code, "no cycle in the log yet" in told.stdout) == (0, True)
     told = CliRunner().invoke(app, ["show", "enriched_page_views", "--root", root])

@@ -111,8 +111,7 @@ def test_the_command_line_says_what_it_needs(tmp_path: Path) -> None:
     ("said", "told"),
     [
         (
-            "default auth: azure-cli: HTTPSConnectionPool(host='adb-1.net', port=443): Max retries exceeded (Caused by "
-            'NameResolutionError("HTTPSConnection(host=\'adb-1.net\', port=443): Failed to resolve \'adb-1.net\'")). Config: a=b',
+            """default auth: azure-cli: HTTPSConnectionPool(host='adb-1.net', port=443): Max retries exceeded (Caused by NameResolutionError("HTTPSConnection(host='adb-1.net', port=443): Failed to resolve 'adb-1.net'")). Config: a=b""",
             "Failed to resolve 'adb-1.net'",
         ),
         ("Timed out after 0:00:03", "Timed out after 0:00:03"),

@@ -159,7 +159,7 @@ def test_a_delta_tables_only_key_column_may_stand_alone(write, source, key, writ
 )
 def test_a_time_is_ms_a_duration_or_iso(write, written):
     (suite,) = load([write(("at: 0", f"at: {written}"))])
-    assert suite.cases[0].given[0].at == 1_000
+    assert suite.cases[0].given[0].timestamp_ms == 1_000
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------

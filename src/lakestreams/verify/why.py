@@ -96,9 +96,7 @@ def why(
     for fate in told:
         _planned(fate, plans, history.done_cycle)
     _quarantined(spark, ledger, told)
-    for sink in topology.sinks:
-        if (output := ledger.lake.output(sink.name)).exists(spark):
-            _results(sink.name, output.read(spark), told)
+    _stored(spark, ledger, topology, told)
     if reached and topology.kafka_sinks:
         _sent(topology, again(), told)
     for fate, sentences in made:
@@ -212,6 +210,13 @@ def _quarantined(spark: SparkSession, ledger: Ledger, fates: Sequence[Fate]) -> 
         if row["state"] != replays.OPEN:
             why_so = f": {row['reason']}" if row["reason"] else ""
             fate.told.append(f"{_DECIDED[row['state']]} by request {row['request']}{why_so}")
+
+
+def _stored(spark: SparkSession, ledger: Ledger, topology: Topology, fates: Sequence[Fate]) -> None:
+    """What is in tables; an output that no run has written yet has nothing."""
+    for sink in topology.sinks:
+        if (output := ledger.lake.output(sink.name)).exists(spark):
+            _results(sink.name, output.read(spark), fates)
 
 
 def _results(output: str, rows: DataFrame, fates: Sequence[Fate]) -> None:
