@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,4 +165,10 @@ def test_what_no_run_has_read_or_written_yet_is_said_as_such(
         with pytest.raises(LakestreamsError) as caught:
             opened.why(key=key, at=at)
         assert caught.value.code == "LS509"
-    assert not [one for one in opened.verify().findings if one.differs]
+    with pytest.raises(LakestreamsError) as caught:
+        opened.verify()
+    assert (caught.value.code, "under another configuration" in caught.value.message) == ("LS508", True)
+    shutil.rmtree(Path(str(bench.lake.output("silver.views").path)))
+    with pytest.raises(LakestreamsError) as caught:
+        Opened(spark, bench.lake, pipeline(is_grown=False)).verify()
+    assert (caught.value.code, caught.value.message) == ("LS513", "silver.views no longer exists")
