@@ -84,8 +84,7 @@ def verify(
 
     Raises:
         NothingToVerify: if the pipeline has never run here, or no cycle asked for is finished and can be evaluated.
-        BronzeTrimmed: if bronze is trimmed up to a later cycle than the first one asked for.
-        TableDeleted: if an output is gone.
+        BronzeTrimmed, TableDeleted: if bronze is trimmed up to a later cycle than asked for, or an output is gone.
     """
     lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
