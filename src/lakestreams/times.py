@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 # Milliseconds from 2001 to 2286 inside a sentence; in quotes they are part of a key or value.
 _MOMENT: Final = re.compile(r"(?<![\w.'\"-])[1-9]\d{12}(?![\w.'\"])")
 _DURATION: Final = re.compile(r"(?<![\w.'\"])(\d{4,}) ms\b")
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)")
 _LATEST_MS: Final = 253_402_300_799_999  # the end of the year 9999
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
@@ -16,6 +17,17 @@ _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_0
 def iso(ms: int) -> str:
     """A time as ISO 8601 in UTC: `2026-01-31T12:00:00.000Z`."""
     return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment(text: str) -> int | None:
+    """The milliseconds of a time as ISO 8601 with its zone, such as `2026-01-31T12:00:00Z`; None of another text."""
+    if _ISO.fullmatch(text) is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (found - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def alone(ms: int) -> str:

@@ -490,7 +490,7 @@ def test_show_lists_the_tables_of_a_folder_without_spark(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["page_view"], "did you mean page_views? there are: silver.page_views"),
+        (["page_view"], "did you mean silver.page_views? there are: silver.page_views"),
         (["page_views", "--where", "reflect(page)"], "LS204 EXPRESSION_REFUSED   --where"),
         (["page_views", "--as-of", "yesterday"], "--as-of 'yesterday' is no version and no time"),
         (["page_views", "--as-of", "1; DROP"], "is no version and no time"),

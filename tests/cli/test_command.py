@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,8 @@ import typer
 from typer.testing import CliRunner
 
 import lakestreams
-from lakestreams.cli.command import command
+from lakestreams.cli.app import app
+from lakestreams.cli.command import ELSEWHERE, command
 from lakestreams.cli.screen import Screen
 
 SOURCE = Path(lakestreams.__file__).parent
@@ -91,3 +93,24 @@ def test_no_function_has_more_than_eight_parameters(room):
         if isinstance(node, ast.FunctionDef)
     }
     assert {name: count for name, count in counted.items() if count > 8} == {}
+
+
+# --- commands that there are not -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_command_of_another_tool_is_answered_with_what_it_is_here(name: str) -> None:
+    told = runner.invoke(app, [name, "-t", "dev"], env={"COLUMNS": "400"})
+    assert told.exit_code == 2
+    assert ELSEWHERE[name].split(", ")[0] in " ".join(told.output.replace("│", "").split())
+    commands = typer.main.get_command(app).commands
+    assert name not in commands
+    assert {*re.findall(r"lakestreams (\w+)", ELSEWHERE[name])} <= commands.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("chek", "Did you mean 'check'?"), ("validat", "Use: lakestreams check FILE"), ("zzz", "")]
+)
+def test_an_unknown_command_is_answered_with_the_nearest(name: str, told: str) -> None:
+    done = runner.invoke(app, [name], env={"COLUMNS": "400"})
+    assert (done.exit_code, f"No such command '{name}'. {told}".rstrip() in done.output) == (2, True), done.output

@@ -11,6 +11,8 @@ from tests.cli.test_mistakes import PIPELINE, SOURCES
 from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
+from lakestreams.cli.show import _missing, _whole
+from lakestreams.engine.runtime.lake import Lake
 
 runner = CliRunner()
 
@@ -65,6 +67,25 @@ def test_what_cannot_be_asked_is_told_without_a_trace(root, capfd, arguments, to
     result = runner.invoke(app, ["show", "views", "--root", root, *arguments])
     assert (result.exit_code, told in result.stderr) == (1, True), result.stderr
     assert "Traceback" not in result.stderr + "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant", "hint"),
+    [
+        ("views", "silver.views", ""),
+        ("ledger", "_lakestreams.ledger", ""),
+        ("quarantine", "_lakestreams.quarantine", ""),
+        ("hours", "silver.hours", "did you mean gold.hours? there are: _lake"),  # it is in two schemas
+        ("ledgr", "silver.ledgr", "did you mean _lakestreams.ledger? "),
+        ("silver.ledger", "silver.ledger", "did you mean silver.views? "),
+    ],
+)
+def test_a_bare_name_is_an_outputs_or_the_only_table_of_its_name(tmp_path, asked, meant, hint):
+    lake = Lake(str(tmp_path))
+    known = ["_lakestreams.ledger", "_lakestreams.quarantine", "bronze.hours", "gold.hours", "silver.views"]
+    whole = _whole(lake, asked, known)
+    assert lake.output(whole).name == meant if whole == asked else whole == meant
+    assert whole in known or _missing(lake, whole, known).hint.startswith(hint)
 
 
 def test_the_analyser_is_told_in_our_words_at_the_line_of_the_expression(spark, tmp_path, monkeypatch, capfd):

@@ -82,6 +82,25 @@ class Cli:
         return done.returncode, done.stdout
 
 
+def objections(printed: str, newcomer: str = "") -> list[str]:
+    """First lines of the errors and warnings of `validate --strict` that are about the bundle.
+
+    Two warnings are not. A development build of the CLI says that it compares no versions. And the CLI names rights at the
+    workspace folder that the bundle does not give. Before the first deployment those are the rights of the newcomer, for
+    whom `validate` itself has just made the folder; the deployment takes them away.
+    """
+    told = re.split(r"^(?=(?:Warning|Error|Recommendation|Name): )", printed, flags=re.MULTILINE)
+    found = [one.partition(": ") for one in told if one.startswith(("Warning: ", "Error: "))]
+    return [text.partition("\n")[0] for _, _, text in found if not _is_no_objection(text, newcomer)]
+
+
+def _is_no_objection(text: str, newcomer: str) -> bool:
+    if "development build" in text or "Warnings are not allowed in strict mode" in text:
+        return True
+    held = re.findall(r"^- level: (.*)$", text, re.MULTILINE)
+    return text.startswith("workspace folder has permissions") and held == [f"CAN_MANAGE, user_name: {newcomer}"]
+
+
 class _Report(Protocol):
     nodeid: str
     user_properties: list[tuple[str, Any]]

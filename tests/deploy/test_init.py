@@ -60,9 +60,16 @@ def test_a_further_pipeline_has_a_job_without_fault(
     monkeypatch.chdir(tmp_path / "mine")
     done = runner.invoke(app, ["init", "pipeline", "big_views"])
     assert "${workspace.file_path}/conf/big_views.yml" in done.stdout, done.stderr
+    (seen,) = re.findall(r"^  (big_views: .*)$", done.stdout, re.MULTILINE)
+    file = Path("databricks.yml")
+    text = file.read_text(encoding="utf-8")
+    file.write_text(
+        text.replace("        verify: *seen\n", f"        verify: *seen\n        {seen}\n"), encoding="utf-8"
+    )
     for target in targets(Path()):
         bundle = load(Path(), target)
         assert [str(fault) for fault in faults(bundle)] == []
+        assert bundle.jobs["big_views"].get("permissions") == bundle.jobs["enrichment"].get("permissions")
         (task,) = bundle.jobs["big_views"]["tasks"]
         assert task["python_wheel_task"]["named_parameters"]["bootstrap-servers"] == bundle.variables["kafka_bootstrap"]
         found, unusable = files.pipelines(bundle)

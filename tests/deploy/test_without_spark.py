@@ -9,7 +9,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from tests.deploy.fake_workspace import Workspace, serving
+
+from lakestreams.deploy.workspace import reason
 
 ROOT = Path(__file__).parents[2]
 ABSENT = ("pyspark", "py4j", "delta", "confluent_kafka")
@@ -102,3 +105,19 @@ def test_the_command_line_says_what_it_needs(tmp_path: Path) -> None:
         1,
         "the command line needs the package typer: pip install 'lakestreams[cli]'\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            """default auth: azure-cli: HTTPSConnectionPool(host='adb-1.net', port=443): Max retries exceeded (Caused by NameResolutionError("HTTPSConnection(host='adb-1.net', port=443): Failed to resolve 'adb-1.net'")). Config: a=b""",
+            "Failed to resolve 'adb-1.net'",
+        ),
+        ("Timed out after 0:00:03", "Timed out after 0:00:03"),
+        ("default auth: cannot configure default credentials. Config: host=http://a\nmore", "default auth: cannot configure default credentials"),
+        ("", "ValueError"),
+    ],
+)  # fmt: skip
+def test_a_workspace_that_is_not_reached_is_told_without_the_sdks_classes(said: str, told: str) -> None:
+    assert reason(ValueError(said)) == told

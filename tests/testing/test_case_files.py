@@ -154,6 +154,14 @@ def test_a_delta_tables_only_key_column_may_stand_alone(write, source, key, writ
     assert suite.cases[0].given[0].key == written
 
 
+@pytest.mark.parametrize(
+    "written", ['"1970-01-01T00:00:01Z"', "1970-01-01T00:00:01Z", "1970-01-01T01:00:01.000+01:00", "1000", "1 s"]
+)
+def test_a_time_is_ms_a_duration_or_iso(write, written):
+    (suite,) = load([write(("at: 0", f"at: {written}"))])
+    assert suite.cases[0].given[0].timestamp_ms == 1_000
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 _CASE = f'{F}:{{}}  case "a view"'
@@ -169,6 +177,8 @@ _CASE = f'{F}:{{}}  case "a view"'
         ("to: PageViews", "to: PageView", UnknownReference, "did you mean 'PageViews'?", 7),
         ("silver.enriched:", "silver.enrich:", UnknownReference, "did you mean 'silver.enriched'?", 9),
         ("at: 0", "at: soon", InvalidDuration, "'soon' is not a duration", 6),
+        ("at: 0", "at: 2026-02-30T00:00:00Z", InvalidDuration, "is not a duration", 6),
+        ("at: 0", "at: 2026-02-03T00:00:00", InvalidDuration, "is not a duration", 6),  # of which zone?
         ("at: 0", "at: [1]", ConfigInvalid, "given.1.at is a list", 6),
         (", at: 0", "", ConfigInvalid, "'given.1.at' is missing see what the key takes: lakestreams explain cases", 6),
         ("key: alice, value: us-east", "key: 5, value: us-east", ConfigInvalid, "numbers of a text in quotes", 6),

@@ -60,7 +60,7 @@ class _GroupedRecords(_Grouped):
         return self._table("reduce", name, add=add, emit=emit)
 
     def aggregate(self, aggregators: Aggregators, *, name: str | None = None, emit: Changes = "every_change") -> KTable:
-        """A table of several aggregates of each group.
+        """A table of several aggregates of each group, by a function: `lambda row: {"total": agg.sum(row.amount)}`.
 
         Args:
             aggregators: from a record's fields to a dict of column name to aggregator, such as
@@ -152,7 +152,7 @@ class KGroupedTable(_Grouped):
         emit: Changes = "every_change",
         empty: EmptyGroup = "keep",
     ) -> KTable:
-        """A table of several aggregates of each group.
+        """A table of several aggregates of each group, by a function: `lambda row: {"total": agg.sum(row.amount)}`.
 
         Args:
             aggregators: from the fields of a row, as `group_by` made it, to a dict of column name to aggregator. What

@@ -1,4 +1,4 @@
-"""Says what to write instead of a method that a handle lacks: Kafka Streams' names, and misspelt ones."""
+"""Says what to write instead of a method that a handle lacks: Kafka Streams' names, Spark's, and misspelt ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 import re
 from typing import Final
 
+from lakestreams.api import spark_names
 from lakestreams.errors import UnknownMethod
 
 _OUTPUT: Final = 'to_delta("silver.name") writes a table, to_kafka("topic") a topic'
@@ -35,9 +36,9 @@ def unknown_method(of: object, called: str, name: str) -> UnknownMethod:
         called: how the message names it.
         name: the method.
     """
-    methods = [one for one in dir(of) if not one.startswith("_") and one not in ("name", "node")]
-    if name in INSTEAD:
-        hint = INSTEAD[name]
+    methods = [one for one in dir(of) if not one.startswith("_") and one not in ("name", "node", "add")]
+    if name in INSTEAD or name in spark_names.INSTEAD:
+        hint = INSTEAD.get(name) or spark_names.INSTEAD[name]
     else:
         near = difflib.get_close_matches(re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(), methods, n=1)
         hint = f"did you mean {near[0]}(...)?" if near else f"it has: {', '.join(methods)}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lakestreams.cli.command import command
+from lakestreams.cli.command import Commands, command
 from lakestreams.cli.infer_app import infer
 from lakestreams.cli.local_app import app as local
 from lakestreams.cli.options import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="lakestreams",
+    cls=Commands,
     help="Kafka Streams' joins for the lakehouse.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

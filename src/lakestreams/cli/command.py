@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from lakestreams.cli.ending import exit_code
 
@@ -18,6 +20,40 @@ _JSON = inspect.Parameter(
     default=False,
     annotation=Annotated[bool, typer.Option("--json", help="One JSON value on stdout instead of text.")],
 )
+
+
+_CHECK: Final = "lakestreams check FILE for pipelines, lakestreams check --target dev for a bundle"
+ELSEWHERE: Final = {
+    "bundle": "databricks bundle deploys it, lakestreams check --target dev checks it, lakestreams init writes one",
+    **dict.fromkeys(("build", "compile", "lint", "plan", "validate"), _CHECK),
+    **dict.fromkeys(("deploy", "destroy"), "databricks bundle deploy -t dev, databricks bundle destroy -t dev"),
+    **dict.fromkeys(("create", "new"), "lakestreams init FOLDER, or lakestreams init pipeline NAME in a project"),
+    **dict.fromkeys(
+        ("describe", "explore", "topology"), "lakestreams check FILE --explain prints the plan and a drawing"
+    ),
+    **dict.fromkeys(("dashboard", "ui"), "lakestreams report FILE"),
+    **dict.fromkeys(("lag", "logs"), "lakestreams status FILE, or lakestreams status --target dev"),
+    **dict.fromkeys(("query", "select", "table"), "lakestreams show TABLE"),
+    **dict.fromkeys(("down", "up"), "lakestreams local up, lakestreams local down"),
+    **dict.fromkeys(("consume", "produce", "topic"), "lakestreams local topic | produce | consume"),
+    **dict.fromkeys(("discard", "replay"), "lakestreams quarantine replay | discard FILE"),
+}
+"""Commands of other tools, and what they are here."""
+
+
+class Commands(TyperGroup):
+    """Commands; of another tool's it says what it is here."""
+
+    def resolve_command(
+        self, ctx: Any, args: list[str]
+    ) -> Any:  # the library of its types is inside of Typer or beside it
+        """As Typer does it, but an unknown one is answered with what to type."""
+        if args and self.get_command(ctx, args[0]) is None:
+            known = {name: f"Did you mean {name!r}?" for name in self.list_commands(ctx)}
+            known |= {name: f"Use: {instead}" for name, instead in ELSEWHERE.items()}
+            near = difflib.get_close_matches(args[0], known, n=1)
+            ctx.fail(f"No such command {args[0]!r}. {known[near[0]] if near else ''}".rstrip())
+        return super().resolve_command(ctx, args)
 
 
 def command(function: Callable[..., int]) -> Callable[..., None]:

@@ -59,6 +59,8 @@ def add_pipeline(screen: Screen, name: str, *, python: bool) -> int:
     if f"resources/{name}.job.yml" in files:
         screen.say("  a job runs it; for maintenance and verify, add this to `pipeline` of both jobs, after a comma:")
         screen.say(f"  ${{workspace.file_path}}/conf/{name}.yml")
+        screen.say("  for prod's viewers, add this to databricks.yml, under targets.prod.resources.jobs:")
+        screen.say(f"  {name}: *seen")
     for step in ("lakestreams watch", f"lakestreams test tests/cases/{name}.yml", f"lakestreams run conf/{name}.yml"):
         screen.say(f"  {step}")
     screen.result({"ok": True, "pipeline": name, "files": files})

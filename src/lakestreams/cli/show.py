@@ -59,7 +59,9 @@ def run(screen: Screen, options: LakeOptions, name: str | None, wanted: Wanted) 
     condition = None if wanted.condition is None else compile_expression(wanted.condition, "--where")
     version = {} if wanted.as_of is None else _version(wanted.as_of)
     if name is not None and lake.catalog is None:  # known before a session is started
-        _require(lake, name, list(_folders(lake)))
+        known = list(_folders(lake))
+        name = _whole(lake, name, known)
+        _require(lake, name, known)
     if name is None and lake.catalog is None:
         return _list(screen, lake, list(_folders(lake)))
     with screen.working("starting Spark"):
@@ -68,7 +70,10 @@ def run(screen: Screen, options: LakeOptions, name: str | None, wanted: Wanted) 
         return _list(screen, lake, _of_catalog(spark, lake))
     found = _table(lake, name)
     if not found.exists(spark):
-        raise _missing(lake, name, _of_catalog(spark, lake))
+        known = _of_catalog(spark, lake)
+        found = _table(lake, _whole(lake, name, known))
+        if not found.exists(spark):
+            raise _missing(lake, name, known)
     with screen.working(f"reading {found.name}"):
         rows, more = _rows(spark, found, wanted, condition, version)
     _show(screen, found.name, rows, more=more)
@@ -97,6 +102,12 @@ def _of_catalog(spark: SparkSession, lake: Lake) -> list[str]:
     return sorted(found)
 
 
+def _whole(lake: Lake, name: str, known: list[str]) -> str:
+    """A name with its schema if it has none, no output is called so, and one table of another schema is."""
+    others = [one for one in known if one.rpartition(".")[2] == name]
+    return others[0] if len(others) == 1 and f"{lake.silver_schema}.{name}" not in known else name
+
+
 def _table(lake: Lake, name: str) -> Table:
     """A table by its name; one that names no schema is an output."""
     schema, _, own = name.rpartition(".")
@@ -110,8 +121,9 @@ def _require(lake: Lake, name: str, known: list[str]) -> None:
 
 
 def _missing(lake: Lake, name: str, known: list[str]) -> DeltaTableMissing:
-    near = difflib.get_close_matches(name, [*known, *(one.rpartition(".")[2] for one in known)], n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    called = {one.rpartition(".")[2]: one for one in known} | {one: one for one in known}
+    near = difflib.get_close_matches(name, called, n=1)
+    hint = f"did you mean {called[near[0]]}? " if near else ""
     hint += f"there are: {', '.join(known)}" if known else "run a pipeline first, or name another lake: --root FOLDER"
     return DeltaTableMissing(f"there is no table {name} in {lake.catalog or lake.root}", hint=hint)
 

@@ -19,7 +19,9 @@ class GivenSpec(Model):
     to: Name = Field(description="The name of the source.")
     key: Raw
     value: Raw
-    at: At = Field(description="The record's timestamp: ms, or a duration such as 2 s.")
+    at: At = Field(
+        description="The record's timestamp: ms, a duration such as 2 s, or a time such as 2026-01-31T12:00:00Z."
+    )
     partition: int = Field(default=0, ge=0, description="The partition of the source's topic.")
 
 
@@ -28,7 +30,7 @@ class ExpectedSpec(Model):
 
     key: Any = Field(description="The key's only column, or a mapping of its columns; null is a null key.")
     value: dict[str, Any] | None = Field(description="All columns of the value; null is a tombstone.")
-    at: At = Field(description="Its time: ms, or a duration such as 2 s.")
+    at: At = Field(description="Its time: ms, a duration such as 2 s, or a time such as 2026-01-31T12:00:00Z.")
     kind: Kind | None = Field(default=None, description="Compared where it is given.")
     after: int | None = Field(
         default=None, ge=1, description="The number of the given record that caused it, from 1; compared where given."

@@ -6,6 +6,7 @@ Nothing here changes anything. What is lacking comes with the command that bring
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,6 +68,7 @@ def connect(host: str | None = None, profile: str | None = None) -> WorkspaceCli
     except ModuleNotFoundError as error:
         msg = f"the package {error.name} is not installed"
         raise LocalPartsMissing(msg, hint="pip install 'lakestreams[databricks]'") from error
+    logging.getLogger("databricks.sdk").addHandler(logging.NullHandler())  # what it tries in vain is in the error
     try:
         config = Config(
             host=host,
@@ -86,10 +88,17 @@ def connect(host: str | None = None, profile: str | None = None) -> WorkspaceCli
                 raise  # nobody answers
             client.current_user.me()  # it is busy
     except Exception as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        msg = f"the workspace {host or ''} cannot be reached: {lines[0]}".replace("  ", " ")
+        msg = f"the workspace {host or ''} cannot be reached: {reason(error)}".replace("  ", " ")
         raise WorkspaceUnreachable(msg) from error
     return client
+
+
+def reason(error: Exception) -> str:
+    """What the SDK says, without its classes and settings."""
+    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    text = re.sub(r"\. Config: .*", "", text)
+    caused = re.search(r"\(Caused by \w+\(.*?: (.*?)[\"']?\)\)$", text)
+    return caused[1] if caused else text
 
 
 # --- what a target needs ---------------------------------------------------------------------------------------------

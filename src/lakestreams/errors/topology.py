@@ -207,7 +207,7 @@ class UnknownMethod(LakestreamsError, AttributeError):
     """A stream, table or builder has no method of this name.
 
     Methods have the names of Kafka Streams' DSL in Python's spelling: `leftJoin` is `left_join`. The fix says what to
-    write instead. docs/from-kafka-streams.md lists all of them.
+    write instead, also of a method of Spark's DataFrames. docs/from-kafka-streams.md and docs/from-lakeflow.md list them.
     """
 
     code = "LS116"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakestreams.errors import UnknownReference
+from lakestreams.errors import DeltaTableMissing, LakestreamsError, NoSuchRecord, NothingToVerify, UnknownReference
 from lakestreams.run.failure import Secrets
 from lakestreams.run.options import FileOptions, LakeOptions
 from lakestreams.run.runner import find_pipeline, load, open_lake, open_session
@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.engine.ledger.fingerprint import Configuration
+    from lakestreams.engine.ledger.ledger import Ledger
     from lakestreams.engine.runtime.lake import Lake
+    from lakestreams.engine.runtime.table import Table
     from lakestreams.topology.topology import Topology
     from lakestreams.verify.verify import Verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Opened:
     """What a pipeline has read and made.
+
+    A method for a table that no run has written yet raises DeltaTableMissing.
 
     Attributes:
         lake: where the tables are.
@@ -35,6 +39,13 @@ class Opened:
     topology: Topology
     configuration: Configuration | None = None
 
+    def __repr__(self) -> str:
+        """As a notebook shows it: which pipeline, where its tables are, and what may be asked for."""
+        sources = ", ".join(source.name for source in self.topology.sources)
+        outputs = ", ".join(sink.name for sink in self.topology.outputs)
+        place = self.lake.catalog or self.lake.root
+        return f"pipeline {self.topology.name} in {place}: sources {sources}; outputs {outputs}"
+
     def bronze(self, source: str | None = None) -> DataFrame:
         """All records of a source; its name may be left out if there is only one.
 
@@ -43,7 +54,7 @@ class Opened:
         """
         topics = {one.name: one.topic for one in self.topology.sources}
         lake = self.lake.naming(self.topology)
-        return lake.bronze(self.topology.name, topics[_one_of("source", source, topics)]).read(self.spark)
+        return self._read(lake.bronze(self.topology.name, topics[_one_of("source", source, topics)]))
 
     def silver(self, output: str | None = None) -> DataFrame:
         """The rows of an output table; its name may be left out if there is only one.
@@ -56,16 +67,16 @@ class Opened:
             message = f"{output or ', '.join(topics)} is a topic, not a table"
             raise UnknownReference(message, hint="read it from Kafka, or write the same to a table, too: to_delta(...)")
         outputs = {sink.name: sink for sink in self.topology.sinks}
-        return self.lake.output(_one_of("output", output, outputs)).read(self.spark)
+        return self._read(self.lake.output(_one_of("output", output, outputs)))
 
     def quarantine(self) -> DataFrame:
         """The records that gave no result and are kept: reason, node, raw bytes, place, cycle."""
-        rows = self.lake.control("quarantine").read(self.spark)
+        rows = self._read(self.lake.control("quarantine"))
         return rows.where(rows["pipeline"] == self.topology.name)
 
     def events(self) -> DataFrame:
         """The event log: one `flow_progress` per node and cycle, one `cycle_progress` per cycle; `details` is a JSON text."""
-        rows = self.lake.control("events").read(self.spark)
+        rows = self._read(self.lake.control("events"))
         return rows.where(rows["pipeline"] == self.topology.name)
 
     def expectations(self) -> DataFrame:
@@ -93,7 +104,7 @@ class Opened:
         Returns:
             Columns `node, key, foreign_key` (JSON texts), `event_time_ms, _lineage`.
         """
-        rows = self.lake.control("orphans").read(self.spark)
+        rows = self._read(self.lake.control("orphans"), "give a foreign-key join the invariant foreign_key_exists")
         return rows.where(rows["pipeline"] == self.topology.name).drop("pipeline")
 
     def lag(self) -> DataFrame:
@@ -107,9 +118,7 @@ class Opened:
         from pyspark.sql import Window  # noqa: PLC0415 - the package imports without pyspark
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-        from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415
-
-        plans = Ledger(self.lake, self.topology.name).rows(self.spark).where("kind = 'plan'")
+        plans = self._ledger(DeltaTableMissing).rows(self.spark).where("kind = 'plan'")
         newest = plans.orderBy(F.desc("cycle")).limit(1).select(F.explode("ranges").alias("part")).select("part.*")
         newest = newest.where(F.col("partition") >= 0)  # the others are of replayed records
         furthest = F.max("stream_time_ms").over(Window.partitionBy())
@@ -137,6 +146,7 @@ class Opened:
         """
         from lakestreams.verify import fate, why  # noqa: PLC0415 - needs pyspark
 
+        self._ledger(NoSuchRecord)
         place = fate.at(at) if at is not None else None
         fates = why.why(self.spark, self.lake, self.topology, key=key, place=place)
         rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.told) for f in fates]
@@ -150,7 +160,24 @@ class Opened:
         """Recomputes all finished cycles from bronze, and compares them with the tables (see `verify.verify`)."""
         from lakestreams.verify.verify import verify  # noqa: PLC0415 - needs pyspark
 
+        self._ledger(NothingToVerify)
         return verify(self.spark, self.lake, self.topology, configuration=self.configuration)
+
+    def _ledger(self, refusal: type[LakestreamsError]) -> Ledger:
+        """The pipeline's ledger, if it has ever run here."""
+        from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
+
+        ledger = Ledger(self.lake, self.topology.name)
+        ledger.require_run(self.spark, refusal, "root= or catalog=")
+        return ledger
+
+    def _read(
+        self, table: Table, hint: str = "run the pipeline again: a run creates the tables that it lacks"
+    ) -> DataFrame:
+        self._ledger(DeltaTableMissing)
+        if not table.exists(self.spark):
+            raise DeltaTableMissing(f"no run of {self.topology.name} has written {table.name} yet", hint=hint)
+        return table.read(self.spark)
 
 
 def open_pipeline(

@@ -22,6 +22,7 @@ from lakestreams.testing.cases import Case, Expected, Suite
 from lakestreams.testing.driver import unknown
 from lakestreams.testing.encode import encode
 from lakestreams.testing.histories import Piped
+from lakestreams.times import moment
 from lakestreams.topology.durations import to_ms
 
 if TYPE_CHECKING:
@@ -113,8 +114,9 @@ class Checker:
             return None
 
     def _ms(self, at: At, path: KeyPath) -> int:
-        if isinstance(at, int):
-            return at
+        known = at if isinstance(at, int) else moment(at)
+        if known is not None:
+            return known
         try:
             return to_ms(at, "at", signed=True)
         except LakestreamsError as error:

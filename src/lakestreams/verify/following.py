@@ -11,12 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.evaluate.inputs import Results
-from lakestreams.operators.records import CONTRIBUTORS, COORDINATES
+from lakestreams.evaluate.outputs import LINEAGE
+from lakestreams.operators.records import CONTRIBUTORS, COORDINATES, UNMATCHED
 from lakestreams.operators.versions import TableSide
-from lakestreams.topology.graph import key_source, sources_of
+from lakestreams.topology.graph import key_source, sources_of, upstream
 from lakestreams.topology.joins import Join, WindowedJoin
 from lakestreams.topology.lookups import StreamGlobalJoin, StreamTableJoin
-from lakestreams.verify.fate import Fate
+from lakestreams.verify.fate import Fate, named
 from lakestreams.verify.identity import any_of, places
 from lakestreams.verify.origins import gathers
 
@@ -54,6 +55,26 @@ def followed(topology: Topology, results: Results, done: Sequence[Plan], fates: 
                 fate.told += [f"not in {sink.name}: {text}" for text in dict.fromkeys(why_not)]
         if not fate.told and not fate.results:
             fate.told.append("gave nothing, and no node says why: a later record of its key has taken its place")
+
+
+def missed(topology: Topology, fates: Sequence[Fate]) -> None:
+    """Says of a record that met no row of a table which row of its key is dated later: told only where its key is known.
+
+    That is what happens to old events beside a table that was loaded today.
+    """
+    joins = [node for node in topology.nodes if isinstance(node, StreamTableJoin)]
+    for fate in fates:
+        without = {row["output"] for row in fate.results if row[LINEAGE]["kind"] == UNMATCHED}
+        reached = [node for sink in topology.outputs if sink.name in without for node in upstream(sink)]
+        for node in joins:
+            left, right = key_source(node.left), key_source(node.right)
+            if node not in reached or left is None or right is None or left.topic != fate.topic:
+                continue
+            rows = [one for one in fates if one.topic == right.topic and one.key == fate.key and one.event_time_ms]
+            rows.sort(key=lambda one: (one.event_time_ms, one.identity))
+            if rows and (rows[0].event_time_ms or 0) > (fate.event_time_ms or 0):
+                first = f"{named(*rows[0].identity)} is the first of its key, at {rows[0].event_time_ms}"
+                fate.told.append(f"met no row of {node.right.name}: {first}, later than this record")
 
 
 def _stopped_at(node: Node, reached: Sequence[Node]) -> list[Node]:

@@ -119,7 +119,9 @@ def _made(
     """The contributors of the rows of a key, and when they made them: columns `place`, `at`."""
     if isinstance(sink, KafkaSink):
         return None if again is None else _of_records(again().records[sink.name], key)
-    rows = lake.output(sink.name).read(spark)
+    if not (output := lake.output(sink.name)).exists(spark):
+        return None  # it is new: no run has written it
+    rows = output.read(spark)
     of_key = rows.where(has_key(rows, {name: F.col(name) for name in columns}, key))
     if not of_key.take(1):
         return None

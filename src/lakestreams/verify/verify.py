@@ -18,7 +18,7 @@ from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.tuning import in_utc
-from lakestreams.errors import BronzeTrimmed, NothingToVerify
+from lakestreams.errors import BronzeTrimmed, NothingToVerify, TableDeleted
 from lakestreams.operators.versions import TableSide
 from lakestreams.verify import bronze, configurations, outputs, sql_check
 from lakestreams.verify.comparison import Finding
@@ -84,7 +84,7 @@ def verify(
 
     Raises:
         NothingToVerify: if the pipeline has never run here, or no cycle asked for is finished and can be evaluated.
-        BronzeTrimmed: if bronze is trimmed up to a later cycle than the first one asked for.
+        BronzeTrimmed, TableDeleted: if bronze is trimmed up to a later cycle than asked for, or an output is gone.
     """
     lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
@@ -209,6 +209,8 @@ def _output(
     ]
     table = lake.output(name)
     of_first = any(sink.name == name for sink in evaluated[0].group.topology.sinks)
+    if of_first and not table.exists(spark):
+        raise TableDeleted(f"{name} no longer exists")
     if not of_first and not table.exists(spark):
         found.notes.append(f"{name}: there is no such table any more; not compared")
         return

@@ -30,7 +30,7 @@ from lakestreams.evaluate.stateless import names
 from lakestreams.formats import Int, Long, Short, Uuid
 from lakestreams.operators.records import COORDINATES
 from lakestreams.verify.fate import Fate, Place, named, written
-from lakestreams.verify.following import followed, lacking
+from lakestreams.verify.following import followed, lacking, missed
 from lakestreams.verify.identity import Identity, any_of, places
 from lakestreams.verify.keys import has_key
 from lakestreams.verify.origins import origins
@@ -96,8 +96,7 @@ def why(
     for fate in told:
         _planned(fate, plans, history.done_cycle)
     _quarantined(spark, ledger, told)
-    for sink in topology.sinks:
-        _results(sink.name, ledger.lake.output(sink.name).read(spark), told)
+    _stored(spark, ledger, topology, told)
     if reached and topology.kafka_sinks:
         _sent(topology, again(), told)
     for fate, sentences in made:
@@ -113,6 +112,7 @@ def why(
     for fate in told:
         if fate.results:
             fate.told.append(_made(fate.results))
+    missed(topology, told)
     return told
 
 
@@ -135,7 +135,9 @@ def _records(
     for source in topology.sources:
         if place is not None and place[0] != source.topic:
             continue
-        rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
+        if not (bronze := ledger.lake.bronze(ledger.pipeline, source.topic)).exists(spark):
+            continue  # the source is new: no run has read it
+        rows = bronze.read(spark)
         if place is not None:
             wanted = (F.col("partition") == place[1]) & (F.col("offset") == place[2])
         else:
@@ -179,9 +181,9 @@ def _made_by_others(
                 told.setdefault(place, []).append(one.told(key))
     records: dict[Identity, Fate] = {}
     for source in topology.sources if told else ():
-        rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
-        of_these = rows.where(any_of(told, F.col("topic")))
-        records |= {fate.identity: fate for fate in _fates(source, of_these)}
+        if (bronze := ledger.lake.bronze(ledger.pipeline, source.topic)).exists(spark):
+            of_these = bronze.read(spark).where(any_of(told, F.col("topic")))
+            records |= {fate.identity: fate for fate in _fates(source, of_these)}
     return [(records[place], sentences) for place, sentences in told.items() if place in records]
 
 
@@ -208,6 +210,13 @@ def _quarantined(spark: SparkSession, ledger: Ledger, fates: Sequence[Fate]) -> 
         if row["state"] != replays.OPEN:
             why_so = f": {row['reason']}" if row["reason"] else ""
             fate.told.append(f"{_DECIDED[row['state']]} by request {row['request']}{why_so}")
+
+
+def _stored(spark: SparkSession, ledger: Ledger, topology: Topology, fates: Sequence[Fate]) -> None:
+    """What is in tables; an output that no run has written yet has nothing."""
+    for sink in topology.sinks:
+        if (output := ledger.lake.output(sink.name)).exists(spark):
+            _results(sink.name, output.read(spark), fates)
 
 
 def _results(output: str, rows: DataFrame, fates: Sequence[Fate]) -> None:

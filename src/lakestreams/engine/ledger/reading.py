@@ -106,15 +106,22 @@ class LedgerReader:
         found = own.orderBy(F.desc("epoch")).limit(1).collect()
         return claim_in(found[0], found[0]["written_at_ms"]) if found else None
 
-    def require_run(self, spark: SparkSession, refusal: type[LakestreamsError]) -> None:
+    def require_run(
+        self, spark: SparkSession, refusal: type[LakestreamsError], named_by: str = "--root or --catalog"
+    ) -> None:
         """Refuses a pipeline that has never run in the lake, so that no table is looked for in vain.
+
+        Args:
+            spark: the session.
+            refusal: how it is refused.
+            named_by: how whoever asks names a lake.
 
         Raises:
             LakestreamsError: of the given kind.
         """
         if not self.table.exists(spark) or self.claimed(spark) is None:
             message = f"pipeline {self.pipeline} has never run in {self.lake.catalog or self.lake.root}"
-            raise refusal(message, "run the pipeline first, or name its lake with --root or --catalog")
+            raise refusal(message, f"run the pipeline first, or name its lake with {named_by}")
 
     def ingests(self, spark: SparkSession, seq_from: int) -> list[Ingest]:
         """Ingest batches from one on, ascending; rows at the growing end only."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine.ingest.bronze_rows import bronze_columns
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import ATTEMPTS, LATENESS_MS, Plan, Range
 from lakestreams.expectations.rules import BEHIND
@@ -37,7 +38,10 @@ def planned_rows(
         for part in plan.of(source.topic):
             start = stretches.get(part.partition, (part.from_offset, 0))[0]
             stretches[part.partition] = (start, part.to_offset)
-    rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark)
+    bronze = ledger.lake.bronze(ledger.pipeline, source.topic)
+    if not stretches and not bronze.exists(spark):
+        return spark.createDataFrame([], bronze_columns(source))  # no run has read the source yet
+    rows = bronze.read(spark)
     if not stretches:
         return rows.where(F.lit(False))
     # the batch bounds let Delta skip files that the offsets of several partitions alone would not
