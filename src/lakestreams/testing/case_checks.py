@@ -114,7 +114,9 @@ class Checker:
             return None
 
     def _ms(self, at: At, path: KeyPath) -> int:
-        known = at if isinstance(at, int) else moment(at)
+        if isinstance(at, int):
+            return at
+        known = moment(at)
         if known is not None:
             return known
         try:
