@@ -73,7 +73,7 @@ def ledger(spark: SparkSession, tmp_path: Path) -> Ledger:
 
 def states(spark: SparkSession, ledger: Ledger) -> dict[tuple[str, int, int], set[str]]:
     found: dict[tuple[str, int, int], set[str]] = {}
-    for row in quarantined.standing(spark, ledger).collect():
+    for row in quarantined.with_decisions(spark, ledger).collect():
         found.setdefault((row["topic"], row["offset"], row["attempt"]), set()).add(row["state"])
     return found
 
@@ -123,14 +123,14 @@ def test_what_is_discarded_or_superseded_is_done_with_unless_it_is_asked_for_aga
     assert deciding.discard(spark, ledger, only("a", 1), "a test's record") == [Request(1, "a", 1)]
     assert deciding.request(spark, ledger, only("a", 2)) == [Request(2, "a", 1)]
     assert replays.oldest(spark, ledger, 0) == Request(2, "a"), "a discard is nothing to ingest"
-    gone = quarantined.standing(spark, ledger).where("topic = 'a' and offset = 2")
+    gone = quarantined.with_decisions(spark, ledger).where("topic = 'a' and offset = 2")
     for _ in range(2):  # a repetition after a crash
         later = gone.select(*replays.RECORD, F.lit("later").alias("reason"))
         replays.supersede(spark, ledger, Request(2, "a"), later)
     assert replays.superseded(spark, ledger, Request(2, "a")).count() == 1
     assert states(spark, ledger)["a", 2, 0] == {"requested"}, "until its batch is closed"
     ledger.record_ingest(spark, Ingest(1, 1, (), request=2))
-    found = {row["offset"]: row for row in quarantined.standing(spark, ledger).where("topic = 'a'").collect()}
+    found = {row["offset"]: row for row in quarantined.with_decisions(spark, ledger).where("topic = 'a'").collect()}
     assert {offset: (row["state"], row["reason"]) for offset, row in found.items()} == {
         1: ("discarded", "a test's record"), 2: ("superseded", "later"), 3: ("open", None),
     }  # fmt: skip
@@ -174,7 +174,7 @@ def test_two_operators_at_once_decide_on_each_record_once(spark: SparkSession, l
 
 
 def test_filters_choose_what_they_say(spark: SparkSession, ledger: Ledger) -> None:
-    rows = quarantined.standing(spark, ledger)
+    rows = quarantined.with_decisions(spark, ledger)
     rules = F.when(F.col("offset") == 2, F.array(F.lit("r1"), F.lit("r2"))).otherwise(F.col("rules"))
     rows = rows.withColumn("rules", rules).localCheckpoint()
 

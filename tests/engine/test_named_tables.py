@@ -82,4 +82,4 @@ def test_a_pipeline_with_named_tables_runs_and_is_explained(
         assert [named.bronze("shop", topic).read(spark).count() for topic in (DOT, DASH)] == [2, 2]
         assert sorted(path.name for path in (tmp_path / "bronze").iterdir()) == ["shop__dotted", "shop__shop_orders"]
         assert verify(spark, bench.lake, bench.topology).equal
-        assert {fate.topic for fate in why(spark, bench.lake, bench.topology, key="o1")} == {DOT, DASH}
+        assert {trace.topic for trace in why(spark, bench.lake, bench.topology, key="o1")} == {DOT, DASH}

@@ -143,8 +143,8 @@ def test_views_wait_for_profiles_and_profiles_amend(spark: SparkSession, broker:
         ("NO_PARTNER", "waited", "/3", f"waited 100 ms for a row of its key, until {ZERO + 130}")
     ]
     assert_equal(bench)
-    (fate,) = why(spark, bench.lake, bench.topology, place=(views, 0, 2))
-    assert "is in quarantine by waited: NO_PARTNER" in " ".join(fate.told)
+    (trace,) = why(spark, bench.lake, bench.topology, place=(views, 0, 2))
+    assert "is in quarantine by waited: NO_PARTNER" in " ".join(trace.told)
 
 
 @pytest.mark.soak

@@ -28,7 +28,7 @@ from tests.protocol.state import (
 )
 
 from lakestreams.engine.ledger.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, StoredState, Tail
-from lakestreams.engine.protocol import commands, decisions, machines, upkeep
+from lakestreams.engine.protocol import commands, decisions, machines, maintenance
 
 
 class Reads:
@@ -41,8 +41,8 @@ class Reads:
             {
                 "one": lambda: machines.drive(one, scenario.rounds),
                 **({} if scenario.symmetric else {"two": lambda: machines.drive(two, scenario.rounds)}),
-                "trim": lambda: upkeep.trim(one),
-                "ask": upkeep.request,
+                "trim": lambda: maintenance.trim(one),
+                "ask": maintenance.request,
             }
         )
         self.rows, self.tables, self.actors, self.late = Numbers(), Numbers(), Numbers(), Numbers()

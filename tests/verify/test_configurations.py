@@ -21,7 +21,7 @@ from lakestreams.cli.screen import Screen
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.errors import NothingToVerify
 from lakestreams.testing.small import small
-from lakestreams.verify.comparison import Finding
+from lakestreams.verify.comparison import Comparison
 from lakestreams.verify.verify import Verdict, verify
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def test_cycles_of_another_configuration_are_counted_and_not_called_equal(
     assert found.equal
     assert (found.cycles, found.left_out) == (2, 1)
     assert [one for one in found.findings if one.what in (VIEWS, ROWS)] == [
-        Finding(VIEWS, 1, left_out=1),
-        Finding(ROWS, 2, left_out=1),
+        Comparison(VIEWS, 1, left_out=1),
+        Comparison(ROWS, 2, left_out=1),
     ]
     first = fingerprint.of(bench.topology, "one").whole
     why = "their topology was declared in Python, of which no text is recorded"

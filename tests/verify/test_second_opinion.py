@@ -219,7 +219,7 @@ def test_tampering_is_noticed(spark: SparkSession, make: Callable[[], Topology])
         if node.name not in names:
             continue
         given_wrongly = tampered(evaluation, node.name)
-        found = sql_check._Opinion(spark, topology, given_wrongly).on(node)
+        found = sql_check._SqlCheck(spark, topology, given_wrongly).on(node)
         assert found.differs == 4, (node.name, found.examples)
         sides = sorted(one.rpartition(": ")[2] for one in found.examples)
         assert sides == ["by SQL only", "by SQL only", "by the kernel only", "by the kernel only"], node.name

@@ -106,15 +106,15 @@ def check(
     if not pipeline and wanted.data:
         msg = "--data looks at what pipelines have read: name their files"
         raise typer.BadParameter(msg)
-    found = None
+    target_report = None
     if deployed.target is not None:
         from lakestreams.cli import target  # noqa: PLC0415
 
         asked = target.Target.of(deployed.bundle, deployed.target, deployed.var)
-        found = target.check(screen, asked, ask=workspace, broker=kafka.broker)
+        target_report = target.check(screen, asked, ask=workspace, broker=kafka.broker)
         if not pipeline:
-            screen.result({"ok": found.ok, "target": found.as_dict()})
-            return 0 if found.ok else 1
+            screen.result({"ok": target_report.ok, "target": target_report.as_dict()})
+            return 0 if target_report.ok else 1
     from lakestreams.cli.check import run  # noqa: PLC0415
 
     files = where.files(*(pipeline or ()), bootstrap_servers=kafka.bootstrap_servers)
@@ -122,7 +122,7 @@ def check(
         msg = "--svg draws one pipeline into one file; check them one by one"
         raise typer.BadParameter(msg)
     options = RunOptions(files, where.lake, Timing(ms_of(interval, "--interval")))
-    return run(screen, options, wanted, broker=kafka.broker, beside=found)
+    return run(screen, options, wanted, broker=kafka.broker, target_report=target_report)
 
 
 @app.command(name="run")

@@ -113,8 +113,8 @@ def _show(screen: Screen, proposal: Proposal, count: int, partitions: int, misfi
     for note in proposal.notes:
         screen.say(Text.assemble(("note", "dim"), f"  {note}"))
     for one in misfits:
-        told = f"  {one.records} of {count} {one.side}s are not read: {one.reason}"
-        screen.say(Text.assemble(("warning", "yellow"), told))
+        text = f"  {one.records} of {count} {one.side}s are not read: {one.reason}"
+        screen.say(Text.assemble(("warning", "yellow"), text))
     screen.say("\nin the sources' file, under topics:\n")
     for line in proposal.lines:
         screen.say(line)

@@ -144,9 +144,9 @@ def compiled(
 def _settings(spec: models.SettingsSpec, document: Document) -> Settings:
     durations = {word: getattr(spec, word) for word in ("idle_timeout", "bronze_retention")}
     times: dict[str, int] = {}
-    for word, given in durations.items():
+    for word, text in durations.items():
         try:
-            times |= {} if given is None else {f"{word}_ms": to_ms(given, word)}
+            times |= {} if text is None else {f"{word}_ms": to_ms(text, word)}
         except LakestreamsError as fault:
             document.faults.append(placed(fault, document, ("settings",)))
     return Settings(**spec.model_dump(exclude=set(durations)) | times)

@@ -55,11 +55,11 @@ def _options(data: Mapping[str, Any]) -> dict[str, str]:
 def kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
     """The faults of the options, one by one, each with its line."""
     section = sources.data.get("kafka")
-    given = section if isinstance(section, Mapping) else {}
-    servers = given.get("bootstrap_servers")
+    kafka = section if isinstance(section, Mapping) else {}
+    servers = kafka.get("bootstrap_servers")
     if isinstance(servers, str) and "${" not in servers:
         yield from _placed(option_faults.server_faults(servers), sources, ("kafka", "bootstrap_servers"))
-    name, scope = (given.get(key) for key in ("service_credential", "service_credential_scope"))
+    name, scope = (kafka.get(key) for key in ("service_credential", "service_credential_scope"))
     # what is no text, or not in the environment, is a fault that is told already
     if all(one is None or (isinstance(one, str) and "${" not in one) for one in (name, scope)):
         for key, fault in option_faults.credential_faults(name, scope):

@@ -31,10 +31,10 @@ def load_registry(path: Path) -> RegistryOptions:
     """
     document = part_of(path, "registry", "the schema registry", "registry: {url: ...}")
     file, _ = validate(_RegistryPart, document)
-    found = registry_of(file.registry if file is not None else None, document)
-    if found is None or document.faults:
+    options = registry_of(file.registry if file is not None else None, document)
+    if options is None or document.faults:
         raise TopologyInvalid(document.faults)
-    return found
+    return options
 
 
 def part_of(path: Path, key: str, what: str, hint: str) -> Document:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from lakestreams.deploy.workspace import Finding
+from lakestreams.deploy.workspace import Requirement
 from lakestreams.errors import LakestreamsError, TopicMissing
 from lakestreams.kafka import cluster
 from lakestreams.kafka.admin_cluster import AdminCluster
@@ -31,13 +31,13 @@ class Topics:
     """What was found out.
 
     Attributes:
-        findings: each topic, by broker.
+        requirements: each topic, by broker.
         faults: topics that are missing, and joins whose sides have unequal partition counts.
         warnings: the same of joins that say `warn`.
         unchecked: what could not be looked at, and why.
     """
 
-    findings: list[Finding] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
     faults: list[LakestreamsError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ def examine(readings: Sequence[Reading]) -> Topics:
             found.unchecked.append(f"topics of {topology.name} at {kafka.bootstrap_servers}: {there}")
             continue
         _judge(found, reading, topics, there)
-    found.findings = list(dict.fromkeys(found.findings))
+    found.requirements = list(dict.fromkeys(found.requirements))
     found.unchecked = list(dict.fromkeys(found.unchecked))
     return found
 
@@ -78,15 +78,17 @@ def _judge(found: Topics, reading: Reading, topics: Sequence[str], there: Mappin
         what = f"topic {topic} at {servers}"
         if topic in counts:
             note = f"{counts[topic]} partition{'' if counts[topic] == 1 else 's'}"
-            found.findings.append(Finding(what, "there", note))
+            found.requirements.append(Requirement(what, "there", note))
             continue
         wanted = _fitting(topology, topic, counts)
         fix = f"kafka-topics --bootstrap-server {servers} --create --topic {topic}"
-        finding = Finding(what, "lacking", fix=fix + (f" --partitions {wanted}" if wanted else ""))
-        if finding not in found.findings:
-            fault = TopicMissing(f"topic {topic} does not exist on {servers}", hint=finding.fix, where=reading.where)
+        requirement = Requirement(what, "lacking", fix=fix + (f" --partitions {wanted}" if wanted else ""))
+        if requirement not in found.requirements:
+            fault = TopicMissing(
+                f"topic {topic} does not exist on {servers}", hint=requirement.fix, where=reading.where
+            )
             found.faults.append(fault)
-        found.findings.append(finding)
+        found.requirements.append(requirement)
     unequal, warnings = co_partitioning(topology.nodes, counts)
     found.faults += [locate(fault, reading.pipeline) for fault in unequal]
     found.warnings += warnings

@@ -136,7 +136,7 @@ class Cycles:
             except BaseException:
                 self.past.abandoned()
                 raise
-        self.last.executed(executed.tally)
+        self.last.executed(executed.cycle_metrics)
         self._warn_of(plan, executed)
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
@@ -162,7 +162,7 @@ class Cycles:
     def _warn_of(self, plan: Plan, executed: cycle.Executed) -> None:
         """Tells of event times that cannot be meant, and of declared fields that no record has."""
         run = self.run
-        for text in running.in_the_future(run.topology, executed.tally, wall_clock_ms()):
+        for text in running.in_the_future(run.topology, executed.cycle_metrics, wall_clock_ms()):
             run.reporter.warn(f"cycle {plan.cycle}: {text}")
         run.reporter.warn_once(*running.in_seconds(run.topology, plan))
         for source in [one for one in self.unseen if plan.records(one.topic) >= unseen.LEAST]:
@@ -199,7 +199,7 @@ class Cycles:
     def _closed(self, closing: Closing) -> None:
         """Goes on from a cycle of which the ledger says that it is done."""
         plan = self.last.closed()
-        self.expecting.closed(plan, closing.tally)
+        self.expecting.closed(plan, closing.cycle_metrics)
         self.events.closed(plan, closing)
         self.run.reporter.summary.cycles += 1
         self.past.finished(plan)

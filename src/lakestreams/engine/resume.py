@@ -80,7 +80,7 @@ def _expecting(run: Run, view: ClusterView) -> Expecting:
         topics = [source.topic for source in topology.sources]
         for plan in run.ledger.plans(run.spark, min(told, default=1), topics):
             if plan.cycle in told:
-                expecting.closed(plan, told[plan.cycle].tally)
+                expecting.closed(plan, told[plan.cycle].cycle_metrics)
     return expecting
 
 

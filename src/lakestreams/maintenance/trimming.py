@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ledger import fence, fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
-from lakestreams.engine.protocol import commands, decisions, machines, upkeep
+from lakestreams.engine.protocol import commands, decisions, machines, maintenance
 from lakestreams.engine.runtime.conflicts import lost_to_others
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.bronze import row_cycle
@@ -87,23 +87,23 @@ class Trimming:
         hands = _Hands(self, ingested_before_ms)
         own = machines.Pipeline((), (), remembers=self.remembers, meaning=self.fingerprint)
         try:
-            commands.carry_out(upkeep.trim(own, self.ledger.table), hands)
+            commands.carry_out(maintenance.trim(own, self.ledger.table), hands)
         except commands.Stop as stop:
             raise Fenced(hands.claiming.beaten()) from stop
-        return hands.found()
+        return hands.outcome()
 
     def planned(self, ingested_before_ms: int) -> Trimmed:
         """What `run` would do; changes nothing."""
         history = self.ledger.history(self.spark)
-        found = Trimmed(decisions.cycle_of(history.trim))
+        outcome = Trimmed(decisions.cycle_of(history.trim))
         plans = self.old(history, ingested_before_ms)
-        reached, found.notes = self.target(history, plans)
+        reached, outcome.notes = self.target(history, plans)
         target = up_to(plans[reached]) if reached else history.trim if decisions.unfinished(history) else None
         if target is not None:
-            found.cycle = target.cycle
-            for source in self._there():
-                found.rows[source.topic] = self._outdated(source, history, target).count()
-        return found
+            outcome.cycle = target.cycle
+            for source in self._existing():
+                outcome.rows[source.topic] = self._outdated(source, history, target).count()
+        return outcome
 
     # --- up to where -------------------------------------------------------------------------------------------------
 
@@ -144,14 +144,14 @@ class Trimming:
 
     # --- deleting ----------------------------------------------------------------------------------------------------
 
-    def _there(self) -> list[Source]:
+    def _existing(self) -> list[Source]:
         lake, name = self.ledger.lake, self.ledger.pipeline
         return [one for one in self.topology.sources if lake.bronze(name, one.topic).exists(self.spark)]
 
-    def delete(self, history: History, target: Plan, found: Trimmed) -> bool:
+    def delete(self, history: History, target: Plan, outcome: Trimmed) -> bool:
         """Deletes what is not needed any more; whether all of it."""
         whole = True
-        for source in self._there():
+        for source in self._existing():
             table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
             try:
                 if source.kind == "stream":
@@ -159,11 +159,11 @@ class Trimming:
                 else:
                     outdated = self._outdated(source, history, target)
                     deleted = table.delete_these(self.spark, outdated, _PLACE, _taken(source, target, of="t."))
-                found.rows[source.topic] = deleted
+                outcome.rows[source.topic] = deleted
             except Exception as error:
                 if not lost_to_others(error):
                     raise
-                found.notes.append(f"bronze of {source.topic} is too busy: the next maintenance continues there")
+                outcome.notes.append(f"bronze of {source.topic} is too busy: the next maintenance continues there")
                 whole = False
         return whole
 
@@ -212,21 +212,21 @@ class _Hands:
         self._behind: list[Plan] = []  # the last base
         self._target = 0
         self._notes: list[str] = []
-        self._made = False  # a base, or a `trim` row
+        self._wrote = False  # a base, or a `trim` row
         self._deleted: Trimmed | None = None
 
-    def found(self) -> Trimmed:
+    def outcome(self) -> Trimmed:
         """What was trimmed, and why no more was."""
-        found = self._deleted or Trimmed()
-        found.cycle = decisions.cycle_of(self._history.trim)
+        outcome = self._deleted or Trimmed()
+        outcome.cycle = decisions.cycle_of(self._history.trim)
         notes = [*self._notes]
-        if self._target and not self._made:
+        if self._target and not self._wrote:
             notes.append("no more is trimmed: the base is missing, and nothing was stored since")
         if self._deleted is None and decisions.unfinished(self._history):
             stands = decisions.cycle_of(self._history.state)
             notes.append(f"nothing is deleted yet: the running driver builds on cycle {stands}")
-        found.notes[:0] = notes
-        return found
+        outcome.notes[:0] = notes
+        return outcome
 
     def __call__(self, command: commands.Command) -> Any:
         """Does what a command says, and gives the answer."""
@@ -245,17 +245,17 @@ class _Hands:
                 topics = [source.topic for source in own.topology.sources]
                 plans = mine.plans(self._spark, since + 1, topics)
                 self._behind = [plan for plan in plans if plan.cycle <= target]
-                return _parts(self._behind)
+                return _portions(self._behind)
             case commands.Overwrite(stored, since):
                 return self._kept(mine, stored, since)
             case commands.Append(row=("base", *_)):
                 mine.append_stored(self._spark, command)
-                self._made = True
+                self._wrote = True
                 mine.failpoint("base.after")
             case commands.Append(row=("trim", target, _)):
                 mine.failpoint("trim.before")
                 mine.record_trim(self._spark, up_to(self._old[target]), done=False)
-                self._made = True
+                self._wrote = True
                 mine.failpoint("trim.after")
             case commands.Delete():
                 self._deleted = Trimmed()
@@ -283,9 +283,9 @@ class _Hands:
             inputs = over(self._spark, mine, own.topology, plans, kept, rows, keeps=True, hold=held)
             kept = walk.run(own.topology, inputs).kept
         mine.failpoint("base.before")
-        made = state.write(self._spark, mine, kept, stored)
+        written = state.write(self._spark, mine, kept, stored)
         held.release()
-        return made
+        return written
 
 
 def _said(history: History) -> Plan:
@@ -348,7 +348,7 @@ def _taken(source: Source, target: Plan, of: str = "") -> str:
     return " OR ".join(parts) or "false"
 
 
-def _parts(plans: Sequence[Plan]) -> list[int]:
+def _portions(plans: Sequence[Plan]) -> list[int]:
     """The last cycle of each stretch of plans of not too many records."""
     ends: list[int] = []
     records = 0

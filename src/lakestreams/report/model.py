@@ -187,14 +187,14 @@ class Report:
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages' names, in the order in which a cycle has them; those without a known place come last."""
-        found = dict.fromkeys(name for one in self.cycles for name in one.seconds)
-        return tuple(sorted(found, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES)))
+        known = dict.fromkeys(name for one in self.cycles for name in one.seconds)
+        return tuple(sorted(known, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES)))
 
     @property
     def codes(self) -> tuple[str, ...]:
         """The reasons for which records went to quarantine, most records first."""
-        found = summed(one.quarantined for one in self.cycles)
-        return tuple(sorted(found, key=lambda code: (-found[code], code)))
+        counts = summed(one.quarantined for one in self.cycles)
+        return tuple(sorted(counts, key=lambda code: (-counts[code], code)))
 
     @property
     def joins(self) -> tuple[str, ...]:
@@ -258,8 +258,8 @@ def total(numbers: Iterable[int | None]) -> int | None:
 
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Counts by name, added."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for one in counts:
         for name, count in one.items():
-            found[name] = found.get(name, 0) + count
-    return found
+            sums[name] = sums.get(name, 0) + count
+    return sums

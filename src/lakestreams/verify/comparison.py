@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class Comparison:
     """What was compared, and how it differs.
 
     Attributes:

@@ -140,13 +140,13 @@ def place_of(node: Join) -> str:
     return "null" if node.multiplies or node.waits else "at.n"
 
 
-def as_of(sides: Sides, node: StreamTableJoin, given: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
+def as_of(sides: Sides, node: StreamTableJoin, actual: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
     """What a lookup as of event time must give.
 
     Args:
         sides: of the topology.
         node: the join, with a versioned table.
-        given: what it gave, with `key`.
+        actual: what it gave, with `key`.
 
     Returns:
         What it must give, with `key`; what it gave; and what of both was left out, if anything.
@@ -163,11 +163,11 @@ def as_of(sides: Sides, node: StreamTableJoin, given: DataFrame) -> tuple[DataFr
     text = _AS_OF.format(how=node.how, place=place_of(node), history=node.right.history_ms)
     expected = sides.sql(text, asked=asked, puts=puts)
     odd = sides.sql(_ODD, puts=puts)
-    found = odd.count()
-    if not found:
-        return expected, given, None
-    expected, given = (sides.sql(_BUT_ODD, rows=rows, odd=odd) for rows in (expected, given))
-    return expected, given, f"{found} keys have a deletion of the very time of their row"
+    number = odd.count()
+    if not number:
+        return expected, actual, None
+    expected, actual = (sides.sql(_BUT_ODD, rows=rows, odd=odd) for rows in (expected, actual))
+    return expected, actual, f"{number} keys have a deletion of the very time of their row"
 
 
 def raced(sides: Sides, node: StreamTableJoin) -> DataFrame:

@@ -99,12 +99,12 @@ PLACE_AMONG_PAIRS = (
 )
 
 
-def windowed(sides: Sides, node: WindowedJoin, given: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
+def windowed(sides: Sides, node: WindowedJoin, actual: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
     """What a windowed join must give.
 
     Args:
         sides: of the topology.
-        given: what it gave, with `key`.
+        actual: what it gave, with `key`.
 
     Returns:
         What it must give, with `key`; what it gave; and what of both was left out, if anything. By the rules `strict`
@@ -141,8 +141,8 @@ def windowed(sides: Sides, node: WindowedJoin, given: DataFrame) -> tuple[DataFr
         candidates=sides.reached(candidates, sides.sql(_STEPS, stored=stored)),
     )
     strays = sides.sql(_STRAYS, arms=arms)
-    found = strays.count() if strict else 0
-    if not found:
-        return expected, given, None
-    expected, given = (sides.sql(_BUT_STRAYS, rows=rows, strays=strays) for rows in (expected, given))
-    return expected, given, f"{found} keys lie in several partitions"
+    number = strays.count() if strict else 0
+    if not number:
+        return expected, actual, None
+    expected, actual = (sides.sql(_BUT_STRAYS, rows=rows, strays=strays) for rows in (expected, actual))
+    return expected, actual, f"{number} keys lie in several partitions"

@@ -61,9 +61,9 @@ class Ingesting:
         """The ledger, as rows of batches are written: with what was last seen of the topics."""
         return replace(self.run.ledger, noted=self.bronze.noted)
 
-    def _replays(self, before: Standing) -> replay_ingest.AttemptReader:
+    def _replays(self, before: Standing) -> replay_ingest.ReplayReader:
         run = self.run
-        return replay_ingest.AttemptReader(run.spark, self.ledger, run.topology, before, self.rules, self.schemas)
+        return replay_ingest.ReplayReader(run.spark, self.ledger, run.topology, before, self.rules, self.schemas)
 
     # --- what is there ---------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Ingesting:
                 return
             self._complete(one)
 
-    def _timed(self, replays: replay_ingest.AttemptReader, command: commands.Command) -> Any:
+    def _timed(self, replays: replay_ingest.ReplayReader, command: commands.Command) -> Any:
         """What is asked in every round takes no time of ingest."""
         if command == commands.Read("requests"):
             return replays(command)

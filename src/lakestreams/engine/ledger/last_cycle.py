@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from lakestreams.engine.ledger.plans import History, Plan
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish.events import Closing
-from lakestreams.expectations.tally import Tally
+from lakestreams.expectations.cycle_metrics import CycleMetrics
 
 State = decisions.State
 
@@ -41,7 +41,7 @@ class LastCycle:
     _open: bool = False
     _planned_at_ms: int = 0  # 0: an earlier driver has planned it
     _before: Mapping[str, float] = field(default_factory=dict)  # seconds by stage when it was planned
-    _tally: Tally | None = None
+    _metrics: CycleMetrics | None = None
     _left: Closing | None = None
 
     @classmethod
@@ -58,7 +58,7 @@ class LastCycle:
             return "none"
         if not self._open:
             return "closed"
-        if self._tally is None:
+        if self._metrics is None:
             return "planned"
         return "executed" if self._left is None else "left"
 
@@ -84,10 +84,10 @@ class LastCycle:
         """
         if self._left is not None:
             return self._left
-        _, tally = self._done()
+        _, cycle_metrics = self._done()
         since = {stage: s - self._before.get(stage, 0.0) for stage, s in seconds.items()}
         spent = {stage: s for stage, s in since.items() if s > 0}
-        return Closing(self.number, tally, spent, run_id, self._planned_at_ms or now_ms, now_ms)
+        return Closing(self.number, cycle_metrics, spent, run_id, self._planned_at_ms or now_ms, now_ms)
 
     # --- what the driver has done ----------------------------------------------------------------------------------
 
@@ -107,10 +107,10 @@ class LastCycle:
         self._require("planned")
         self.plan = plan
 
-    def executed(self, tally: Tally) -> None:
+    def executed(self, cycle_metrics: CycleMetrics) -> None:
         """All of it is out, and this was counted of it."""
         self._require_may("executed")
-        self._tally = tally
+        self._metrics = cycle_metrics
 
     def left_open(self, closing: Closing) -> None:
         """Its round has ended, and a later one is to close it with this."""
@@ -124,15 +124,15 @@ class LastCycle:
             Its plan.
         """
         plan, _ = self._done()
-        self._open, self._tally, self._left = False, None, None
+        self._open, self._metrics, self._left = False, None, None
         return plan
 
-    def _done(self) -> tuple[Plan, Tally]:
+    def _done(self) -> tuple[Plan, CycleMetrics]:
         """Plan and counts of a cycle that may be closed."""
-        if self.plan is None or self._tally is None:
+        if self.plan is None or self._metrics is None:
             message = f"cycle {self.number} of {self.pipeline} has not been executed"
             raise RuntimeError(message)
-        return self.plan, self._tally
+        return self.plan, self._metrics
 
     def _require_may(self, following: State) -> None:
         if not decisions.may_become(self.state, following):

@@ -24,8 +24,8 @@ from lakestreams.evaluate.inputs import Inputs, Results
 from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.evaluate.sides import EXPECTATION
 from lakestreams.expectations import judging
+from lakestreams.expectations.cycle_metrics import CycleMetrics
 from lakestreams.expectations.judging import KINDS, ROWS
-from lakestreams.expectations.tally import Tally
 from lakestreams.topology.graph import triggers_of, upstream
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ class Executed:
 
     Attributes:
         results: what was evaluated.
-        tally: what was counted of it.
+        cycle_metrics: what was counted of it.
     """
 
     results: Results
-    tally: Tally
+    cycle_metrics: CycleMetrics
 
 
 def execute(
@@ -114,10 +114,10 @@ def execute(
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
-    tally = expecting.of_sources(plan)
+    cycle_metrics = expecting.of_sources(plan)
     passing = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
     results = walk.run(topology, replace(inputs, counted=passing))
-    publisher = _Publisher(spark, ledger, plan, results, inputs, tally, repeated=repeated)
+    publisher = _Publisher(spark, ledger, plan, results, inputs, cycle_metrics, repeated=repeated)
     publisher.merged(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
     judged = {node.name: results.judged[node.name] for node in topology.nodes
@@ -130,7 +130,7 @@ def execute(
         if isinstance(command, commands.Append):
             next(writing)(command.transaction)
         else:  # a rule that fails raises its own error
-            expecting.of_steps(judged, publisher.counting, plan, tally)
+            expecting.of_steps(judged, publisher.counting, plan, cycle_metrics)
             publisher.require_exact_partitions(topology)
         return True
 
@@ -144,17 +144,17 @@ def execute(
         before_topics()
     for topic in topics:  # whatever can be published exactly once is, before what a crash repeats
         publisher.topic(topic, target)
-    _count(topology, plan, passing, tally)
-    tally.complete(topology)
-    return Executed(results, tally)
+    _count(topology, plan, passing, cycle_metrics)
+    cycle_metrics.complete(topology)
+    return Executed(results, cycle_metrics)
 
 
-def _count(topology: Topology, plan: Plan, passing: Passing, tally: Tally) -> None:
+def _count(topology: Topology, plan: Plan, passing: Passing, cycle_metrics: CycleMetrics) -> None:
     """Notes what became of the records of joins that wait or amend."""
     written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
     for node in topology.nodes:
         if node.name in passing.nodes and causes(plan, node):
-            tally.raced(node.name, passing.counts(node.name, written=node.name in written))
+            cycle_metrics.wait_outcomes(node.name, passing.counts(node.name, written=node.name in written))
 
 
 def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> str | None:
@@ -187,7 +187,7 @@ class _Publisher:
     plan: Plan
     results: Results
     inputs: Inputs
-    tally: Tally
+    cycle_metrics: CycleMetrics
     repeated: bool
     counting: list[DataFrame] = field(default_factory=list)
     _newest: dict[str, DataFrame] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class _Publisher:
                 self._newest[sink.name] = newest
                 kind = F.col(LINEAGE)["kind"]
                 counts = [(name, column, F.lit(0)) for name, column in _kinds(kind).items()]
-                self.counting.append(judging.told(sink.name + WRITTEN, newest, counts))
+                self.counting.append(judging.as_rows(sink.name + WRITTEN, newest, counts))
 
     def require_exact_partitions(self, topology: Topology) -> None:
         """Refuses rows of which a partition column would come back with another value."""
@@ -215,7 +215,7 @@ class _Publisher:
         rows = self.results.outputs[sink.name]
         key = sinks.merged_by(sink, self.results.records[sink.name])
         if sink.mode == "merge":
-            count = self.tally.of(sink.name).rows or 0
+            count = self.cycle_metrics.of(sink.name).rows or 0
             sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
@@ -227,14 +227,14 @@ class _Publisher:
         def write(observed: DataFrame) -> None:
             sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan, known)
 
-        self.tally.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
+        self.cycle_metrics.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 
     def topic(self, sink: KafkaSink, target: kafka_sink.Target) -> None:
         """Writes an output's records to Kafka."""
         rows = self.results.outputs[sink.name]
         observed = self._observed(sink.name, _kinds(F.col(LINEAGE)["kind"]))
         kafka_sink.publish(self.spark, self.ledger, sink, observed.of(rows), target)
-        self.tally.rows(sink.name, observed.counts() or {})
+        self.cycle_metrics.rows(sink.name, observed.counts() or {})
 
     def quarantine(self, topology: Topology, known: commands.Transaction) -> None:
         """Writes what goes to quarantine in one commit."""
@@ -262,11 +262,11 @@ class _Publisher:
 
         found = self._counted("quarantine", refused, counts, write, afterwards)
         for place, (node, code) in enumerate(reasons):
-            self.tally.quarantined(node, code, found[f"r{place}"])
+            self.cycle_metrics.quarantined(node, code, found[f"r{place}"])
 
     def _drops(self, node: str) -> bool:
         """Whether a step's rules have dropped any row, as it was counted."""
-        return any(one.action == "drop" and one.failed for one in self.tally.of(node).expected)
+        return any(one.action == "drop" and one.failed for one in self.cycle_metrics.of(node).expected)
 
     def _counted(
         self,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.expectations import log_columns
-from lakestreams.expectations.tally import NodeTally, Tally
+from lakestreams.expectations.cycle_metrics import CycleMetrics, NodeCounts
 from lakestreams.operators.records import TOMBSTONE
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ class Closing:
 
     Attributes:
         cycle: its number.
-        tally: what was counted.
+        cycle_metrics: what was counted.
         seconds: wall time by stage.
         run_id: of the run that finished it.
         planned_at_ms, closed_at_ms: when.
     """
 
     cycle: int
-    tally: Tally
+    cycle_metrics: CycleMetrics
     seconds: Mapping[str, float]
     run_id: str
     planned_at_ms: int
@@ -51,7 +51,7 @@ class Closing:
         """For the ledger's JSON."""
         return {
             "cycle": self.cycle,
-            "nodes": self.tally.as_dict(),
+            "nodes": self.cycle_metrics.as_dict(),
             "seconds": {stage: round(s, 4) for stage, s in self.seconds.items()},
             "run_id": self.run_id,
             "planned_at_ms": self.planned_at_ms,
@@ -62,7 +62,8 @@ class Closing:
     def from_dict(cls, told: Mapping[str, Any]) -> Closing:
         """What `as_dict` gave."""
         return cls(
-            **{name: value for name, value in told.items() if name != "nodes"}, tally=Tally.from_dict(told["nodes"])
+            **{name: value for name, value in told.items() if name != "nodes"},
+            cycle_metrics=CycleMetrics.from_dict(told["nodes"]),
         )
 
 
@@ -90,7 +91,7 @@ def of_cycle(topology: Topology, plan: Plan, closing: Closing) -> list[dict[str,
 
 def _flows(topology: Topology, closing: Closing) -> Iterator[dict[str, Any]]:
     for node in topology.nodes:
-        own = closing.tally.nodes.get(node.name, NodeTally())
+        own = closing.cycle_metrics.nodes.get(node.name, NodeCounts())
         yield {
             "event_type": FLOW,
             "maturity_level": "STABLE",
@@ -100,7 +101,7 @@ def _flows(topology: Topology, closing: Closing) -> Iterator[dict[str, Any]]:
         }
 
 
-def _quality(node: Node, own: NodeTally) -> dict[str, Any]:
+def _quality(node: Node, own: NodeCounts) -> dict[str, Any]:
     metrics: dict[str, int] = {}
     if own.rows_in is not None:
         metrics["num_input_rows"] = own.rows_in
@@ -123,7 +124,7 @@ def _quality(node: Node, own: NodeTally) -> dict[str, Any]:
     return {"metrics": metrics, "data_quality": {"dropped_records": dropped, "expectations": expectations}}
 
 
-def _own(node: Node, own: NodeTally) -> dict[str, Any]:
+def _own(node: Node, own: NodeCounts) -> dict[str, Any]:
     told: dict[str, Any] = {
         "kind": node.word,
         "parents": [parent.name for parent in node.parents],

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology
 
 RAW: Final = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type")
-LATER_IS_THERE: Final = "a later record of its key is there"
+LATER_EXISTS: Final = "a later record of its key is there"
 TRIMMED: Final = "bronze is trimmed past it, so nothing can tell whether a later record of its key existed"
 NO_SOURCE: Final = "no source of the pipeline reads its topic any more"
 
 
 @dataclass
-class AttemptReader:
+class ReplayReader:
     """The hands of `machines.ingest_request`, and of what `machines.recover` asks about requests.
 
     Attributes:
@@ -80,7 +80,7 @@ class AttemptReader:
             case commands.Read("requested"):
                 return self._request.topic
             case commands.Read("attempts"):
-                return self._tail()
+                return self._in_bronze()
             case commands.Append(row=(_, _, Ingest() as batch)):
                 self.ledger.record_ingest(self.spark, batch)
             case commands.Append(transaction=known):
@@ -124,7 +124,7 @@ class AttemptReader:
                 append_once(self.spark, self.ledger, source.topic, held, known)
         self.ledger.failpoint("bronze.after", source.topic)
 
-    def _tail(self) -> Mapping[TopicPartition, Tail]:
+    def _in_bronze(self) -> Mapping[TopicPartition, Tail]:
         """What bronze has of the request. Requests are taken in their order: what lies there is of the oldest one."""
         source = source_of(self.topology, self._oldest.topic) if self._oldest is not None else None
         if source is None:
@@ -176,7 +176,7 @@ def superseded(
         & (F.col("offset") < F.col("_offset"))
         & F.col("k").eqNullSafe(F.col("_k"))
     )
-    refused = own.join(later, after_it, "left_semi").select(*RECORD, F.lit(LATER_IS_THERE).alias("reason"))
+    refused = own.join(later, after_it, "left_semi").select(*RECORD, F.lit(LATER_EXISTS).alias("reason"))
     trim = ledger.history(spark).trim
     gone = [part for part in (trim.of(source.topic) if trim is not None else ()) if not part.of_attempts]
     if not gone:
@@ -223,12 +223,12 @@ def outlook(
         registry: where writers' schemas are asked for that the ledger does not know.
     """
     now = time.time_ns() // 1_000_000
-    found = []
+    outlooks = []
     for row in chosen.groupBy("topic").count().orderBy("topic").collect():
         topic, records = row["topic"], row["count"]
         source = source_of(topology, topic)
         if source is None:
-            found.append(Outlook(topic, records, {}, records, is_read=False))
+            outlooks.append(Outlook(topic, records, {}, records, is_read=False))
             continue
         own = chosen.where(F.col("topic") == topic)
         source = WriterSchemas(registry).knowing(ledger, own, source, keep=False)
@@ -242,5 +242,5 @@ def outlook(
         codes = rows.groupBy(code.alias("code")).count().orderBy("code").collect()
         taken = sum(one["count"] for one in codes)
         bad = {one["code"]: one["count"] for one in codes if one["code"] is not None}
-        found.append(Outlook(topic, records, bad, records - taken))
-    return found
+        outlooks.append(Outlook(topic, records, bad, records - taken))
+    return outlooks

@@ -63,8 +63,8 @@ def oldest(spark: SparkSession, ledger: Ledger, after: int) -> Request | None:
     if not table(ledger).exists(spark):
         return None
     asked = decided(spark, ledger).where((F.col("action") == REPLAY) & (F.col("request") > after))
-    found = asked.orderBy("request").select("request", "topic").limit(1).collect()
-    return Request(found[0]["request"], found[0]["topic"]) if found else None
+    rows = asked.orderBy("request").select("request", "topic").limit(1).collect()
+    return Request(rows[0]["request"], rows[0]["topic"]) if rows else None
 
 
 def waiting(spark: SparkSession, ledger: Ledger, after: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakestreams.engine.ledger.plans import Claim, History, Plan
-    from lakestreams.expectations.tally import Tally
+    from lakestreams.expectations.cycle_metrics import CycleMetrics
     from lakestreams.topology.topology import Topology
 
 CLOCK_SLACK_MS: Final = 60_000
@@ -54,11 +54,11 @@ def clock_behind(history: History, now_ms: int) -> list[str]:
     return [text]
 
 
-def in_the_future(topology: Topology, tally: Tally, now_ms: int) -> list[str]:
+def in_the_future(topology: Topology, cycle_metrics: CycleMetrics, now_ms: int) -> list[str]:
     """Sources of which a cycle has quarantined many records as of the future, as warnings."""
     found = []
     for source in topology.sources:
-        own = tally.of(source.name)
+        own = cycle_metrics.of(source.name)
         future = own.quarantined.get(_FUTURE, 0)
         if future > FUTURE_SHARE * (own.rows_in or 0):
             found.append(

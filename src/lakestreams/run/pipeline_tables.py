@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Opened:
+class PipelineTables:
     """What a pipeline has read and made.
 
     Attributes:
@@ -82,8 +82,8 @@ class Opened:
             "flow_progress struct<data_quality: struct<expectations: array<struct<dataset: string, name: string, "
             "action: string, passed_records: bigint, failed_records: bigint>>>>"
         )
-        told = F.from_json("details", kind)["flow_progress"]["data_quality"]["expectations"]
-        flows = self.events().where("event_type = 'flow_progress'").select("cycle", "sequence", F.inline(told))
+        entries = F.from_json("details", kind)["flow_progress"]["data_quality"]["expectations"]
+        flows = self.events().where("event_type = 'flow_progress'").select("cycle", "sequence", F.inline(entries))
         return flows.orderBy("sequence", "dataset", "name").select(
             "cycle", "dataset", "name", "action",
             F.col("passed_records").alias("passed"), F.col("failed_records").alias("failed"),
@@ -137,11 +137,11 @@ class Opened:
         Raises:
             NoSuchRecord: if bronze holds none, and no output a row of the key.
         """
-        from lakestreams.verify import fate, why  # noqa: PLC0415 - needs pyspark
+        from lakestreams.verify import trace, why  # noqa: PLC0415 - needs pyspark
 
-        place = fate.at(at) if at is not None else None
-        fates = why.why(self.spark, self.lake, self.topology, key=key, place=place)
-        rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.told) for f in fates]
+        place = trace.at(at) if at is not None else None
+        traces = why.why(self.spark, self.lake, self.topology, key=key, place=place)
+        rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.sentences) for f in traces]
         columns = (
             "topic string, partition int, offset bigint, attempt int, key string, value string, "
             "event_time_ms bigint, cycle bigint, told array<string>"
@@ -162,7 +162,7 @@ def open_pipeline(
     catalog: str | None = None,
     schemas: str | None = None,
     sources: str | Path | None = None,
-) -> Opened:
+) -> PipelineTables:
     """A pipeline's tables, to look at.
 
     Args:
@@ -181,10 +181,10 @@ def open_pipeline(
 
     lake = LakeOptions(root, catalog, schemas)
     if isinstance(pipeline, Topology):
-        return Opened(open_session(), open_lake(lake), pipeline)
+        return PipelineTables(open_session(), open_lake(lake), pipeline)
     (loaded,) = load(FileOptions((_file(pipeline),), Path(sources) if sources else None), Secrets())
     configuration = fingerprint.of(loaded.topology, loaded.text, loaded.meaning)
-    return Opened(open_session(), open_lake(lake), loaded.topology, configuration)
+    return PipelineTables(open_session(), open_lake(lake), loaded.topology, configuration)
 
 
 def _file(pipeline: str | Path) -> Path:
