@@ -57,7 +57,7 @@ FORMATS: Final = (
     lakestreams.DebeziumAvro,
     lakestreams.EventTime,
 )
-LEFT_OUT: Final = {"name", "node", "add", "joins", "kafka_sinks", "meaning", "outputs", "sinks", "sources"}
+LEFT_OUT: Final = {"name", "node", "add", "joins", "kafka_sinks", "outputs", "semantics", "sinks", "sources"}
 """Attributes that lead into the topology."""
 
 

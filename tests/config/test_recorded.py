@@ -36,7 +36,7 @@ outputs:
 @pytest.mark.parametrize("path", READY, ids=lambda path: path.stem)
 def test_a_ready_pipeline_comes_back_from_its_text(path: Path) -> None:
     pipeline = load_pipeline(path)
-    text = fingerprint.of(pipeline.topology, pipeline.text, pipeline.meaning).text
+    text = fingerprint.of(pipeline.topology, pipeline.text, pipeline.semantics).text
     description, config_text = fingerprint.parts(text)
     assert recorded.topology(config_text, description).describe() == pipeline.topology.describe()
 
@@ -62,7 +62,7 @@ def test_it_needs_no_environment_and_keeps_the_order(environment: pytest.MonkeyP
     again = recorded.topology(pipeline.text, pipeline.topology.describe())
     assert [source.topic for source in again.sources] == ["views-place"]
     assert [sink.name for sink in again.sinks] == ["silver.z", "silver.a"]
-    assert again.meaning() == pipeline.topology.meaning()
+    assert again.semantics() == pipeline.topology.semantics()
 
 
 def test_what_is_in_the_text_is_not_resolved_once_more(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:

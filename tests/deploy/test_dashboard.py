@@ -21,7 +21,7 @@ from lakestreams.deploy import dashboards
 from lakestreams.deploy.dashboards import Dataset
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.publish import events
-from lakestreams.engine.publish.events import CYCLE, FLOW, Closing
+from lakestreams.engine.publish.events import CYCLE, FLOW, CycleSummary
 from lakestreams.expectations.cycle_metrics import CycleMetrics, Expected
 from lakestreams.report.model import LATENESS
 
@@ -106,8 +106,8 @@ def of_one_cycle() -> list[dict[str, Any]]:
     cycle_metrics.quarantined("left", "EXPECTATION", 2)
     cycle_metrics.rows("matched", {"rows": 8, "rows_matched": 5, "rows_unmatched": 3})
     part = Range("left", 0, 5, 15, 10, 0, 0, 0, 900, 30, end_offset=20, lateness=(9, 1, 0, 0, 0, 0, 0, 0))
-    closing = Closing(3, cycle_metrics, {"join": 1.5}, "run", 1_000, 2_000)
-    return events.of_cycle(topology, Plan(3, "f", (part,), {0: 900}, 1, 2), closing)
+    summary = CycleSummary(3, cycle_metrics, {"join": 1.5}, "run", 1_000, 2_000)
+    return events.of_cycle(topology, Plan(3, "f", (part,), {0: 900}, 1, 2), summary)
 
 
 ROWS = of_one_cycle()

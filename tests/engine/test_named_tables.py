@@ -60,7 +60,7 @@ def test_a_table_is_named_as_other_tables_are(name: str) -> None:
 
 def test_the_name_of_a_table_is_part_of_what_a_pipeline_is() -> None:
     assert f"(stream, topic: {DOT}, bronze: dotted)" in orders("dotted").describe()
-    assert len({orders(None).meaning(), orders("dotted").meaning(), orders("a").meaning()}) == 3
+    assert len({orders(None).semantics(), orders("dotted").semantics(), orders("a").semantics()}) == 3
 
 
 @pytest.mark.broker

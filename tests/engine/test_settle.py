@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestreams.engine.ledger.backlog import Backlog
+from lakestreams.engine.ledger.idle_policy import IdlePolicy, idle_plan
 from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
 from lakestreams.engine.ledger.settle import Frontier, holding, next_plan
-from lakestreams.engine.ledger.silence import Silence, idle_plan
 from lakestreams.engine.publish.cycle import RunCounts
 from lakestreams.kafka.noted import TopicPartition
 
@@ -69,7 +69,7 @@ def test_a_partition_below_its_end_holds_the_others_at_its_stream_time() -> None
 def test_a_partition_at_its_end_holds_nothing() -> None:
     log = {V: [1, 2, 3, 9], U: [0]}
     ingests = [batch(log, 1, {V: (0, 4), U: (0, 1)})]
-    assert holding(Backlog(None, tuple(ingests)).stretches()[0], {V: 4, U: 1}) == {}
+    assert holding(Backlog(None, tuple(ingests)).open_ranges()[0], {V: 4, U: 1}) == {}
     first = plan(log, None, ingests, {V: 4, U: 1})
     assert first is not None
     assert first.positions == {V: 4, U: 1}
@@ -317,8 +317,8 @@ def test_by_event_time_a_partition_at_its_end_holds_all_the_same() -> None:
 
 
 def quiet(plan: Plan | None, arrived: Mapping[TopicPartition, int], now: int, **more) -> Plan | None:
-    silence = Silence(STREAMS, more.pop("tasks", 0), more.pop("longest_ms", 100), more.pop("timeout_ms", 50))
-    return idle_plan((plan.cycle if plan else 0) + 1, "f", plan, silence, arrived, now, **more)
+    idle_policy = IdlePolicy(STREAMS, more.pop("tasks", 0), more.pop("longest_ms", 100), more.pop("timeout_ms", 50))
+    return idle_plan((plan.cycle if plan else 0) + 1, "f", plan, idle_policy, arrived, now, **more)
 
 
 def planned(times: Mapping[TopicPartition, int]) -> Plan:
@@ -379,13 +379,13 @@ def test_silence_moves_no_clock_past_what_a_partition_holds_back() -> None:
     first = next_plan(1, "f", Backlog(None, tuple(ingests)), {}, {}, cutter(log), always=active)
     assert first is not None
     assert first.positions[PAYMENTS] == 1, "the payment of 2500 is held"
-    silence = Silence(streams, 0, 5_000, 50)
+    idle_policy = IdlePolicy(streams, 0, 5_000, 50)
     arrived = {ORDERS: 0, PAYMENTS: 0, LATER: 9_990, OTHERS: 9_990}
-    assert idle_plan(2, "f", first, silence, arrived, 10_000, active) is None, "the order of 1000 would be given up"
+    assert idle_plan(2, "f", first, idle_policy, arrived, 10_000, active) is None, "the order of 1000 would be given up"
     all_silent = Frontier(frozenset(), streams)
     rest = next_plan(2, "f", Backlog(first, tuple(ingests)), {}, {}, cutter(log), always=all_silent)
     assert rest is not None
     assert rest.positions[PAYMENTS] == 2
-    moved = idle_plan(3, "f", rest, silence, dict.fromkeys(arrived, 0), 10_000, all_silent)
+    moved = idle_plan(3, "f", rest, idle_policy, dict.fromkeys(arrived, 0), 10_000, all_silent)
     assert moved is not None
     assert moved.ticks[PAYMENTS] == 7_501, "everything is planned: nothing waits in bronze any more"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakestreams import Json, StreamsBuilder, Text, invariants
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.publish import events
-from lakestreams.engine.publish.events import Closing
+from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.errors import UnknownColumn
 from lakestreams.evaluate.walk import check
 from lakestreams.expectations import judging, outcomes
@@ -163,8 +163,8 @@ def test_events_have_lakeflows_names() -> None:
     cycle_metrics.complete(topology)
     part = Range("topic", 0, 5, 15, 10, 0, 0, 0, 900, 30, end_offset=20, lateness=(9, 1, 0, 0, 0, 0, 0, 0))
     plan = Plan(3, "f", (part,), {0: 900}, 1, 2)
-    closing = Closing(3, cycle_metrics, {"join": 1.5}, "run", 1_000, 2_000)
-    rows = events.of_cycle(topology, plan, Closing.from_dict(json.loads(json.dumps(closing.as_dict()))))
+    summary = CycleSummary(3, cycle_metrics, {"join": 1.5}, "run", 1_000, 2_000)
+    rows = events.of_cycle(topology, plan, CycleSummary.from_dict(json.loads(json.dumps(summary.as_dict()))))
     assert [row["event_type"] for row in rows] == ["flow_progress"] * 4 + ["cycle_progress"]
     assert [row["sequence"] for row in rows] == sorted({row["sequence"] for row in rows})
     flow = json.loads(rows[0]["details"])["flow_progress"]

@@ -27,7 +27,7 @@ class Promises(Reads):
     def _answer(self, state: State, who: int, at: int, command: commands.Read, label: int) -> int:
         """The number of what is there."""
         if command.what == "bronze":
-            self._require_open(state, command.of[0], command.of[1], label)
+            self._require_kept(state, command.of[0], command.of[1], label)
         return self.answer(state, who, at, command)
 
     def _require_allowed(self, state: State, command: commands.Append, label: int) -> None:
@@ -114,7 +114,7 @@ class Promises(Reads):
         if wrong:
             raise Broken(wrong, label)
 
-    def _require_open(self, state: State, since: int, cycle: int, label: int) -> None:
+    def _require_kept(self, state: State, since: int, cycle: int, label: int) -> None:
         """Whether bronze has what the cycles behind one took."""
         if not self.scenario.drivers[0].remembers:
             return

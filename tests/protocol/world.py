@@ -242,7 +242,7 @@ class World(Commits):
             label = self._label(who, "begins beside:", one.place)
             if self._is_skipped(state, command):
                 there = one.joined or self._read_mine(state, who, command.row[:2])
-                own = one.joined or decisions.is_own(written=False, there=there, mine=True)
+                own = one.joined or decisions.is_own(written=False, existing=there, mine=True)
                 found.append((label, gone_on(state, label, None, failed=not own)))
             elif is_fenced(state, command):
                 found.append((label, gone_on(state, label, None, failed=True)))

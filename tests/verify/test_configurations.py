@@ -47,11 +47,11 @@ def ran(spark: SparkSession, broker: Broker, root: Path, *configurations: tuple[
     builder.stream(views, key=Text("user"), value=Text("page"), name="views").to_delta(VIEWS)
     builder.table(users, key=Text("user"), value=Text("region"), name="users").to_delta(ROWS, mode="merge")
     bench = Bench(spark, broker, root, builder.build())
-    for number, (text, meaning) in enumerate(configurations):
+    for number, (text, semantics) in enumerate(configurations):
         at = ZERO + 10 * number
         broker.produce(views, [(f"user{number}", f"/{number}", at + 1)])
         broker.produce(users, [(f"user{number}", "eu", at), ("everybody", f"region {number}", at)])
-        bench.run(config_text=text, meaning=meaning)
+        bench.run(config_text=text, semantics=semantics)
     return bench
 
 
@@ -85,7 +85,7 @@ def test_only_the_cycles_that_are_asked_for_are_compared(
     bench = ran(spark, broker, tmp_path, ("same", None), ("same", None))
     change(bench, VIEWS, "page", "user0")
     monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
-    given = SimpleNamespace(topology=bench.topology, text="same", meaning=None)
+    given = SimpleNamespace(topology=bench.topology, text="same", semantics=None)
     monkeypatch.setattr(command, "load", lambda _: [given])
 
     def of(*asked: str) -> tuple[int, dict[str, Any]]:

@@ -380,7 +380,7 @@ def _frontier_not_strict(patch: pytest.MonkeyPatch) -> None:
 
 def _skips_a_record(patch: pytest.MonkeyPatch) -> None:
     """Each plan begins one record past the end of the one before."""
-    real = Backlog.stretches
+    real = Backlog.open_ranges
 
     def short(backlog: Backlog) -> Any:
         found, cut = real(backlog)
@@ -391,7 +391,7 @@ def _skips_a_record(patch: pytest.MonkeyPatch) -> None:
         }
         return moved, cut
 
-    patch.setattr(Backlog, "stretches", short)
+    patch.setattr(Backlog, "open_ranges", short)
 
 
 @pytest.mark.parametrize(

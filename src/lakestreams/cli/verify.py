@@ -29,7 +29,7 @@ def run(screen: Screen, options: PipelineOptions, wanted: VerifyOptions) -> int:
             verdict = verify(
                 spark, lake, pipeline.topology,
                 from_cycle=wanted.from_cycle, to_cycle=wanted.to_cycle, ask_second=wanted.ask_second,
-                configuration=fingerprint.of(pipeline.topology, pipeline.text, pipeline.meaning),
+                configuration=fingerprint.of(pipeline.topology, pipeline.text, pipeline.semantics),
             )  # fmt: skip
             verdicts.append(verdict)
         _show(screen, verdicts[-1])

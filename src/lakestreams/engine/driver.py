@@ -61,7 +61,7 @@ class Driver:
             topology,
             lake,
             settings,
-            fingerprint.of(topology, settings.config_text, settings.meaning),
+            fingerprint.of(topology, settings.config_text, settings.semantics),
             Ledger(lake, topology.name),
             Endpoints(spark, lake, topology, settings.kafka, settings.registry),
             Tuning(spark),

@@ -12,7 +12,7 @@ from lakestreams.engine.ledger.last_cycle import LastCycle
 from lakestreams.engine.publish.event_log import EventLog
 from lakestreams.engine.publish.expectations import Expecting
 from lakestreams.engine.round import Round
-from lakestreams.engine.state import past
+from lakestreams.engine.state import retained
 from lakestreams.engine.takeover import tables
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.topology.expectations import MatchRate
@@ -41,7 +41,7 @@ def resume(run: Run, view: ClusterView) -> Round:
     last = LastCycle.of(topology.name, history)
     ingesting = Ingesting(run, BronzePosition(last, ledger.noted), expecting)
     ingesting.resume(ingesting.recover())
-    remembered = past.of(spark, ledger, topology, run.configured.meaning, run.settings.snapshot_every)
+    remembered = retained.of(spark, ledger, topology, run.configured.semantics, run.settings.snapshot_every)
     remembered.resume(history)
     cycles = Cycles(
         run,
@@ -76,11 +76,11 @@ def _expecting(run: Run, view: ClusterView) -> Expecting:
     rules = RecordRules(topology.expectations, run.endpoints.own(view).partitions)
     expecting = Expecting(run.spark, run.ledger, topology, rules)
     if any(isinstance(what, MatchRate) for _, what in topology.expectations.invariants):
-        told = {one.cycle: one for one in run.ledger.closings(run.spark, 0, _RATES)}
+        summaries = {one.cycle: one for one in run.ledger.summaries(run.spark, 0, _RATES)}
         topics = [source.topic for source in topology.sources]
-        for plan in run.ledger.plans(run.spark, min(told, default=1), topics):
-            if plan.cycle in told:
-                expecting.closed(plan, told[plan.cycle].cycle_metrics)
+        for plan in run.ledger.plans(run.spark, min(summaries, default=1), topics):
+            if plan.cycle in summaries:
+                expecting.closed(plan, summaries[plan.cycle].cycle_metrics)
     return expecting
 
 

@@ -45,14 +45,14 @@ class Options:
         outputs: whether the outputs' files are looked after as well.
         vacuum_hours: how long files of old versions are kept; None: as Delta does, seven days.
         dry_run: only tell.
-        meaning: the part of the configuration that results follow from, as the runs have it (`RunSettings`).
+        semantics: the part of the configuration that results follow from, as the runs have it (`RunSettings`).
     """
 
     retention_ms: int | None = None
     outputs: bool = False
     vacuum_hours: float | None = None
     dry_run: bool = False
-    meaning: str = ""
+    semantics: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _trim(
         done.trimmed_to_cycle = max((plan.cycle for plan in [ledger.history(spark).trim] if plan), default=0)
         done.notes.append("bronze is not trimmed: no retention is given (--retention, or bronze_retention)")
         return {}
-    trimming = Trimming(spark, ledger, topology, fingerprint.of_state(topology, options.meaning))
+    trimming = Trimming(spark, ledger, topology, fingerprint.of_state(topology, options.semantics))
     moment = time.time_ns() // 1_000_000 - options.retention_ms
     trimmed = trimming.planned(moment) if options.dry_run else trimming.run(moment)
     done.trimmed_to_cycle = trimmed.cycle

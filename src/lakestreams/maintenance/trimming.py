@@ -26,7 +26,7 @@ from lakestreams.engine.protocol import commands, decisions, machines, maintenan
 from lakestreams.engine.runtime.conflicts import lost_to_others
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.bronze import row_cycle
-from lakestreams.engine.state.held import Held
+from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.engine.state.inputs import over
 from lakestreams.engine.state.reach import tables_before
 from lakestreams.engine.takeover.claiming import Claiming
@@ -85,7 +85,7 @@ class Trimming:
             Fenced: if another maintenance of the pipeline came after this one.
         """
         hands = _Hands(self, ingested_before_ms)
-        own = machines.Pipeline((), (), remembers=self.remembers, meaning=self.fingerprint)
+        own = machines.Pipeline((), (), remembers=self.remembers, semantics=self.fingerprint)
         try:
             commands.carry_out(maintenance.trim(own, self.ledger.table), hands)
         except commands.Stop as stop:
@@ -240,7 +240,7 @@ class _Hands:
                 self._target, self._notes = own.target(self._history, self._old)
                 return [*self._old] if self._target else []
             case commands.Read("holds", stored):
-                return state.there(self._spark, mine, stored, own.fingerprint)
+                return state.is_usable(self._spark, mine, stored, own.fingerprint)
             case commands.Read("bronze", (since, target)):
                 topics = [source.topic for source in own.topology.sources]
                 plans = mine.plans(self._spark, since + 1, topics)
@@ -275,16 +275,16 @@ class _Hands:
 
     def _kept(self, mine: Ledger, stored: StoredState, since: StoredState | None) -> StoredState:
         """Writes what the nodes keep as of a cycle: what is stored before, or what the cycles behind that make of it."""
-        own, held = self._own, Held()
+        own, cached = self._own, CachedFrames()
         plans = [plan for plan in self._behind if decisions.cycle_of(since) < plan.cycle <= stored.cycle]
         kept = state.load(self._spark, mine, since) if since is not None else {}
         if plans:
             rows = since.rows if since is not None else 0
-            inputs = over(self._spark, mine, own.topology, plans, kept, rows, keeps=True, hold=held)
+            inputs = over(self._spark, mine, own.topology, plans, kept, rows, keeps=True, hold=cached)
             kept = walk.run(own.topology, inputs).kept
         mine.failpoint("base.before")
         written = state.write(self._spark, mine, kept, stored)
-        held.release()
+        cached.release()
         return written
 
 

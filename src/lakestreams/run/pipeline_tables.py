@@ -183,7 +183,7 @@ def open_pipeline(
     if isinstance(pipeline, Topology):
         return PipelineTables(open_session(), open_lake(lake), pipeline)
     (loaded,) = load(FileOptions((_file(pipeline),), Path(sources) if sources else None), Secrets())
-    configuration = fingerprint.of(loaded.topology, loaded.text, loaded.meaning)
+    configuration = fingerprint.of(loaded.topology, loaded.text, loaded.semantics)
     return PipelineTables(open_session(), open_lake(lake), loaded.topology, configuration)
 
 

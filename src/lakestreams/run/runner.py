@@ -288,7 +288,7 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
         accept_change=accepted.change,
         registry=pipeline.registry,
         config_text=pipeline.text,
-        meaning=pipeline.meaning,
+        semantics=pipeline.semantics,
     )
 
 

@@ -36,13 +36,13 @@ class Group:
 
     Attributes:
         topology: what evaluates them.
-        meaning: the fingerprint of what their results follow from; None: an older version has not written it.
+        semantics: the fingerprint of what their results follow from; None: an older version has not written it.
         plans: the cycles, ascending.
         is_current: whether it is the configuration that was given.
     """
 
     topology: Topology
-    meaning: str | None
+    semantics: str | None
     plans: tuple[Plan, ...]
     is_current: bool
 
@@ -84,25 +84,25 @@ def of(
     def is_current(own: Sequence[Plan]) -> bool:
         """Whether the same results follow from the given one; if only a topology is given, whether it is of that."""
         name = own[-1].fingerprint
-        meaning = history.meanings.get(name)
+        semantics = history.semantics_of.get(name)
         if configuration is not None:
-            return meaning == configuration.meaning or any(plan.fingerprint == configuration.whole for plan in own)
-        if meaning is not None:
-            return fingerprint.is_of(meaning, topology)
+            return semantics == configuration.semantics or any(plan.fingerprint == configuration.whole for plan in own)
+        if semantics is not None:
+            return fingerprint.is_of(semantics, topology)
         # older versions did not write its meaning
         return fingerprint.describes(ledger.configuration(spark, name), topology)
 
     same: dict[str, list[Plan]] = {}  # by what results follow from; where that is not known, by everything
     for plan in plans:
-        same.setdefault(history.meanings.get(plan.fingerprint) or plan.fingerprint, []).append(plan)
+        same.setdefault(history.semantics_of.get(plan.fingerprint) or plan.fingerprint, []).append(plan)
     newest_first = sorted(same.values(), key=lambda own: own[-1].cycle, reverse=True)
     current = next((own for own in newest_first if is_current(own)), None)
     configurations = Configurations()
     named = GivenNames() if configuration is None else GivenNames.by(fingerprint.parts(configuration.text)[1])
     for own in newest_first:
-        meaning = history.meanings.get(own[-1].fingerprint)
+        semantics = history.semantics_of.get(own[-1].fingerprint)
         if own is current:
-            configurations.groups.insert(0, Group(topology, meaning, tuple(own), is_current=True))
+            configurations.groups.insert(0, Group(topology, semantics, tuple(own), is_current=True))
             continue
         description, text = fingerprint.parts(ledger.configuration(spark, own[-1].fingerprint))
         try:
@@ -110,7 +110,7 @@ def of(
         except recorded.NotCompiled as error:
             configurations.why_not |= {plan.cycle: str(error) for plan in own}
         else:
-            configurations.groups.append(Group(compiled, meaning, tuple(own), is_current=False))
+            configurations.groups.append(Group(compiled, semantics, tuple(own), is_current=False))
     return configurations
 
 

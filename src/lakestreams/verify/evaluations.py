@@ -39,7 +39,7 @@ def evaluations(
     evaluated = []
     for group in ran.groups:
         try:
-            behind = reach(spark, ledger, group.topology, history, group.meaning)
+            behind = reach(spark, ledger, group.topology, history, group.semantics)
             ran.why_not |= dict.fromkeys(
                 (cycle for cycle in group.cycles if cycle <= behind), "bronze is trimmed there"
             )

@@ -177,7 +177,7 @@ def _which(asked: Sequence[Plan], ran: Configurations) -> list[str]:
 
 
 def _refuse_others(topology: Topology, history: History, plans: Sequence[Plan], ran: Configurations) -> NoReturn:
-    last = history.meanings.get(plans[-1].fingerprint)
+    last = history.semantics_of.get(plans[-1].fingerprint)
     same = last is not None and fingerprint.is_of(last, topology)
     what = "steps, columns or topics in the files" if same else "the topology"
     message = (

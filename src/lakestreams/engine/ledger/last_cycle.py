@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from lakestreams.engine.ledger.plans import History, Plan
 from lakestreams.engine.protocol import decisions
-from lakestreams.engine.publish.events import Closing
+from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.expectations.cycle_metrics import CycleMetrics
 
 State = decisions.State
@@ -42,7 +42,7 @@ class LastCycle:
     _planned_at_ms: int = 0  # 0: an earlier driver has planned it
     _before: Mapping[str, float] = field(default_factory=dict)  # seconds by stage when it was planned
     _metrics: CycleMetrics | None = None
-    _left: Closing | None = None
+    _left: CycleSummary | None = None
 
     @classmethod
     def of(cls, pipeline: str, history: History) -> LastCycle:
@@ -72,7 +72,7 @@ class LastCycle:
         """Its plan, if it is open."""
         return self.plan if self._open else None
 
-    def closing(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> Closing:
+    def summary(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> CycleSummary:
         """What is told of it if it is closed now; if it was left, what was told then.
 
         Args:
@@ -87,7 +87,7 @@ class LastCycle:
         _, cycle_metrics = self._done()
         since = {stage: s - self._before.get(stage, 0.0) for stage, s in seconds.items()}
         spent = {stage: s for stage, s in since.items() if s > 0}
-        return Closing(self.number, cycle_metrics, spent, run_id, self._planned_at_ms or now_ms, now_ms)
+        return CycleSummary(self.number, cycle_metrics, spent, run_id, self._planned_at_ms or now_ms, now_ms)
 
     # --- what the driver has done ----------------------------------------------------------------------------------
 
@@ -112,10 +112,10 @@ class LastCycle:
         self._require_may("executed")
         self._metrics = cycle_metrics
 
-    def left_open(self, closing: Closing) -> None:
+    def left_open(self, summary: CycleSummary) -> None:
         """Its round has ended, and a later one is to close it with this."""
         self._require_may("left")
-        self._left = closing
+        self._left = summary
 
     def closed(self) -> Plan:
         """The ledger says that it is done.

@@ -276,7 +276,7 @@ class History:
     ingest: Ingest | None = None
     plan: Plan | None = None
     done_cycle: int = 0
-    meanings: Mapping[str, str] = field(default_factory=dict)  # fingerprint to that of what results follow from
+    semantics_of: Mapping[str, str] = field(default_factory=dict)  # fingerprint to that of what results follow from
     state: StoredState | None = None
     base: StoredState | None = None
     trim: Plan | None = None  # everything that the cycles up to it took, as one plan

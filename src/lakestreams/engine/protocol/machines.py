@@ -43,8 +43,8 @@ def claim(turn: Turn, row: Any = None) -> Steps[None]:
     written = yield Append(
         LEDGER, (turn.role, turn.epoch, row), decisions.of_claim(turn), turn, decisions.fenced(turn.role)
     )
-    there = None if written else (yield Read("claim", turn))
-    if not decisions.is_own(written=written, there=there, mine=turn.epoch):
+    existing = None if written else (yield Read("claim", turn))
+    if not decisions.is_own(written=written, existing=existing, mine=turn.epoch):
         message = f"another one of this role claimed epoch {turn.epoch} at the same moment"
         raise Stop("LS503", message)
     yield Raise(turn)
@@ -78,7 +78,7 @@ class Pipeline:
         fingerprint: of the configuration.
         most: how many offsets a partition has in a batch.
         remembers: whether nodes keep anything, so that a state is stored.
-        meaning: the fingerprint of what decides what they keep.
+        semantics: the fingerprint of what decides what they keep.
     """
 
     topics: tuple[str, ...]
@@ -86,7 +86,7 @@ class Pipeline:
     fingerprint: str = "f"
     most: int = 1 << 40
     remembers: bool = False
-    meaning: str = "f"
+    semantics: str = "f"
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
     """Goes on from what is in the tables: closes an unclosed batch, executes an open plan."""
     newest = yield from recover(turn, history.ingest)
     batches = yield Read("ingests", decisions.oldest_batch(history.plan, newest))
-    stored = (yield from keeping.stand(turn, history, own.meaning)) if own.remembers else None
+    stored = (yield from keeping.stand(turn, history, own.semantics)) if own.remembers else None
     plan = history.open_plan
     if plan is None:
         return At(history.plan, "none" if history.plan is None else "closed", batches, stored)
@@ -143,8 +143,8 @@ def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
 def recover(turn: Turn, last: Ingest | None) -> Steps[Ingest | None]:
     """Closes a batch that is in bronze and not in the ledger: of new records, or of a replay."""
     before = Standing.after([last] if last else [])
-    found = yield Read("tail", before.seq)
-    one = decisions.recovered(before, found)
+    appended = yield Read("tail", before.seq)
+    one = decisions.recovered(before, appended)
     if one is None:
         requests = yield Read("requests")
         again = yield Read("attempts", before.seq)
@@ -227,8 +227,8 @@ def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[T
             for topic in topics
         )
     )
-    found = yield Read("tail", before.seq)
-    one = decisions.closed(before, found, ends)
+    appended = yield Read("tail", before.seq)
+    one = decisions.closed(before, appended, ends)
     if decisions.may_close_later(one):
         row = ("ingest", seq, one)
         yield Append(LEDGER, row, decisions.of_row("ingest", seq), turn, decisions.fenced("ingest"), beside=True)
@@ -255,8 +255,8 @@ def ingest_request(turn: Turn, before: Standing) -> Steps[Ingest | None]:
     yield Append(
         topic, (topic, number, seq), decisions.of_batch(topic, turn.epoch, seq), turn, decisions.fenced("bronze")
     )
-    found = yield Read("attempts", before.seq)
-    one = decisions.closed_request(before, number, found, seq)
+    appended = yield Read("attempts", before.seq)
+    one = decisions.closed_request(before, number, appended, seq)
     yield from record(turn, "ingest", seq, one)
     return one
 
@@ -304,7 +304,7 @@ def finish(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     if closed is at or not own.remembers:
         return closed
     assert at.plan is not None  # noqa: S101 - for mypy: it was closed
-    return replace(closed, stored=(yield from keeping.keep(turn, "state", at.plan.cycle, own.meaning, at.stored)))
+    return replace(closed, stored=(yield from keeping.keep(turn, "state", at.plan.cycle, own.semantics, at.stored)))
 
 
 def close(turn: Turn, at: At) -> Steps[At]:
@@ -324,8 +324,8 @@ def _never_cut(*_: object) -> Mapping[TopicPartition, Range]:
 def record(turn: Turn, kind: str, number: int, row: Any) -> Steps[None]:
     """Appends a ledger row of which there is one a number, and makes sure that it is ours: else a newer driver is there."""
     written = yield Append(LEDGER, (kind, number, row), decisions.of_row(kind, number), turn, decisions.fenced(kind))
-    there = None if written else (yield Read("mine", (kind, number)))
-    if not decisions.is_own(written=written, there=there, mine=True):
+    existing = None if written else (yield Read("mine", (kind, number)))
+    if not decisions.is_own(written=written, existing=existing, mine=True):
         raise _another(kind, number)
 
 

@@ -115,8 +115,8 @@ def execute(
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
     cycle_metrics = expecting.of_sources(plan)
-    passing = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
-    results = walk.run(topology, replace(inputs, counted=passing))
+    node_metrics = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
+    results = walk.run(topology, replace(inputs, counted=node_metrics))
     publisher = _Publisher(spark, ledger, plan, results, inputs, cycle_metrics, repeated=repeated)
     publisher.merged(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
@@ -136,25 +136,25 @@ def execute(
 
     own = machines.Pipeline((), (*(sink.name for sink in caused), "quarantine"), plan.fingerprint)
     commands.carry_out(machines.execute(own, ledger.turn, plan, None), hands)  # the inputs are made of what is stored
-    for name, found in judged.items():
-        if found.orphans is not None:
-            orphans.publish(spark, ledger, name, found.orphans)
+    for name, rows in judged.items():
+        if rows.orphans is not None:
+            orphans.publish(spark, ledger, name, rows.orphans)
     topics = [topic for topic in topology.kafka_sinks if causes(plan, topic)]
     if topics:
         before_topics()
     for topic in topics:  # whatever can be published exactly once is, before what a crash repeats
         publisher.topic(topic, target)
-    _count(topology, plan, passing, cycle_metrics)
+    _count(topology, plan, node_metrics, cycle_metrics)
     cycle_metrics.complete(topology)
     return Executed(results, cycle_metrics)
 
 
-def _count(topology: Topology, plan: Plan, passing: Passing, cycle_metrics: CycleMetrics) -> None:
+def _count(topology: Topology, plan: Plan, node_metrics: Passing, cycle_metrics: CycleMetrics) -> None:
     """Notes what became of the records of joins that wait or amend."""
     written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
     for node in topology.nodes:
-        if node.name in passing.nodes and causes(plan, node):
-            cycle_metrics.wait_outcomes(node.name, passing.counts(node.name, written=node.name in written))
+        if node.name in node_metrics.nodes and causes(plan, node):
+            cycle_metrics.wait_outcomes(node.name, node_metrics.counts(node.name, written=node.name in written))
 
 
 def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> str | None:
@@ -168,9 +168,9 @@ def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) 
     control = {"quarantine": (quarantine.table(ledger), own & (F.col("cycle") == plan.cycle))}
     if orphans.table(ledger).exists(spark):
         control["orphans"] = (orphans.table(ledger), own & (F.col(sinks.CYCLE) == plan.cycle))
-    found = (sink.name for sink in topology.sinks if sinks.holds(spark, ledger.lake, sink, plan.cycle))
-    beside = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
-    return next(chain(found, beside), None)
+    outputs = (sink.name for sink in topology.sinks if sinks.holds(spark, ledger.lake, sink, plan.cycle))
+    others = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
+    return next(chain(outputs, others), None)
 
 
 def causes(plan: Plan, node: Node) -> bool:
@@ -219,22 +219,22 @@ class _Publisher:
             sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
-        there = self.ledger.lake.output(sink.name)
+        output = self.ledger.lake.output(sink.name)
 
         def afterwards() -> DataFrame:
-            return there.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
+            return output.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
 
-        def write(observed: DataFrame) -> None:
-            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan, known)
+        def write(counted: DataFrame) -> None:
+            sinks.publish(self.spark, self.ledger, sink, counted, key, self.plan, known)
 
         self.cycle_metrics.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 
     def topic(self, sink: KafkaSink, target: kafka_sink.Target) -> None:
         """Writes an output's records to Kafka."""
         rows = self.results.outputs[sink.name]
-        observed = self._observed(sink.name, _kinds(F.col(LINEAGE)["kind"]))
-        kafka_sink.publish(self.spark, self.ledger, sink, observed.of(rows), target)
-        self.cycle_metrics.rows(sink.name, observed.counts() or {})
+        write_metrics = self._write_metrics(sink.name, _kinds(F.col(LINEAGE)["kind"]))
+        kafka_sink.publish(self.spark, self.ledger, sink, write_metrics.of(rows), target)
+        self.cycle_metrics.rows(sink.name, write_metrics.counts() or {})
 
     def quarantine(self, topology: Topology, known: commands.Transaction) -> None:
         """Writes what goes to quarantine in one commit."""
@@ -253,16 +253,16 @@ class _Publisher:
             own = (F.col("pipeline") == self.ledger.pipeline) & (F.col("cycle") == self.plan.cycle)
             return table.read(self.spark).where(own)
 
-        def write(observed: DataFrame) -> None:
+        def write(counted: DataFrame) -> None:
             self.ledger.failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
-                fenced = self.ledger.fence(self.spark, observed)
+                fenced = self.ledger.fence(self.spark, counted)
                 table.append(fenced, *known.of(self.ledger.pipeline))
             self.ledger.failpoint("quarantine.after")
 
-        found = self._counted("quarantine", refused, counts, write, afterwards)
+        by_reason = self._counted("quarantine", refused, counts, write, afterwards)
         for place, (node, code) in enumerate(reasons):
-            self.cycle_metrics.quarantined(node, code, found[f"r{place}"])
+            self.cycle_metrics.quarantined(node, code, by_reason[f"r{place}"])
 
     def _drops(self, node: str) -> bool:
         """Whether a step's rules have dropped any row, as it was counted."""
@@ -277,19 +277,19 @@ class _Publisher:
         afterwards: Callable[[], DataFrame],
     ) -> dict[str, int]:
         """Writes rows and tells their counts; where the write was skipped they are counted where they lie."""
-        found = None
+        numbers = None
         if self.repeated:
             write(rows)
         else:
-            observed = self._observed(what, counts)
-            write(observed.of(rows))
-            found = observed.counts()
-        if found is None:
+            write_metrics = self._write_metrics(what, counts)
+            write(write_metrics.of(rows))
+            numbers = write_metrics.counts()
+        if numbers is None:
             row = afterwards().agg(*(column.alias(name) for name, column in counts.items())).first()
-            found = {name: int(row[name] or 0) for name in counts} if row is not None else {}
-        return found
+            numbers = {name: int(row[name] or 0) for name in counts} if row is not None else {}
+        return numbers
 
-    def _observed(self, what: str, counts: Mapping[str, Any]) -> Observed:
+    def _write_metrics(self, what: str, counts: Mapping[str, Any]) -> Observed:
         return Observed(f"{self.ledger.pipeline} {self.ledger.epoch} {self.plan.cycle} {what}", counts)
 
 

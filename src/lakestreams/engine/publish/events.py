@@ -29,7 +29,7 @@ _A_CYCLE: Final = 10_000
 
 
 @dataclass(frozen=True)
-class Closing:
+class CycleSummary:
     """What the ledger says of a finished cycle.
 
     Attributes:
@@ -59,22 +59,22 @@ class Closing:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Closing:
+    def from_dict(cls, data: Mapping[str, Any]) -> CycleSummary:
         """What `as_dict` gave."""
         return cls(
-            **{name: value for name, value in told.items() if name != "nodes"},
-            cycle_metrics=CycleMetrics.from_dict(told["nodes"]),
+            **{name: value for name, value in data.items() if name != "nodes"},
+            cycle_metrics=CycleMetrics.from_dict(data["nodes"]),
         )
 
 
-def of_cycle(topology: Topology, plan: Plan, closing: Closing) -> list[dict[str, Any]]:
+def of_cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> list[dict[str, Any]]:
     """The events of a finished cycle: one a node, then one of the cycle; columns of `SCHEMA`, `timestamp` in ms."""
-    told = [*_flows(topology, closing), _cycle(topology, plan, closing)]
+    parts = [*_flows(topology, summary), _cycle(topology, plan, summary)]
     common = {
         "pipeline": topology.name,
         "cycle": plan.cycle,
         "level": "METRICS",
-        "timestamp": closing.closed_at_ms,
+        "timestamp": summary.closed_at_ms,
     }
     return [
         {
@@ -85,18 +85,18 @@ def of_cycle(topology: Topology, plan: Plan, closing: Closing) -> list[dict[str,
             "origin": json.dumps(one["origin"]),
             "details": json.dumps(one["details"]),
         }
-        for place, one in enumerate(told)
+        for place, one in enumerate(parts)
     ]
 
 
-def _flows(topology: Topology, closing: Closing) -> Iterator[dict[str, Any]]:
+def _flows(topology: Topology, summary: CycleSummary) -> Iterator[dict[str, Any]]:
     for node in topology.nodes:
-        own = closing.cycle_metrics.nodes.get(node.name, NodeCounts())
+        own = summary.cycle_metrics.nodes.get(node.name, NodeCounts())
         yield {
             "event_type": FLOW,
             "maturity_level": "STABLE",
-            "message": f"Completed cycle {closing.cycle} of {node.name}.",
-            "origin": _origin(topology, closing) | {"flow_name": node.name, "dataset_name": node.name},
+            "message": f"Completed cycle {summary.cycle} of {node.name}.",
+            "origin": _origin(topology, summary) | {"flow_name": node.name, "dataset_name": node.name},
             "details": {FLOW: {"status": "COMPLETED"} | _quality(node, own) | {"lakestreams": _own(node, own)}},
         }
 
@@ -125,18 +125,18 @@ def _quality(node: Node, own: NodeCounts) -> dict[str, Any]:
 
 
 def _own(node: Node, own: NodeCounts) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    details: dict[str, Any] = {
         "kind": node.word,
         "parents": [parent.name for parent in node.parents],
         "rows": own.kinds,
         "quarantined": own.quarantined,
     }
     if node.fate_bounds:
-        told |= {**node.fate_bounds, "fates": own.fates}
-    return told
+        details |= {**node.fate_bounds, "fates": own.fates}
+    return details
 
 
-def _cycle(topology: Topology, plan: Plan, closing: Closing) -> dict[str, Any]:
+def _cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> dict[str, Any]:
     names = {source.topic: source.name for source in topology.sources}
     sources = [
         {
@@ -161,16 +161,16 @@ def _cycle(topology: Topology, plan: Plan, closing: Closing) -> dict[str, Any]:
         "event_type": CYCLE,
         "maturity_level": "EVOLVING",
         "message": f"Finished cycle {plan.cycle} of {topology.name}.",
-        "origin": _origin(topology, closing),
+        "origin": _origin(topology, summary),
         "details": {
             CYCLE: {
                 "cycle": plan.cycle,
                 "records": sum(part.records for part in plan.ranges),
                 "bad": sum(part.bad for part in plan.ranges),
                 "replayed": sum(part.records for part in plan.ranges if part.of_attempts),
-                "planned_at_ms": closing.planned_at_ms,
-                "closed_at_ms": closing.closed_at_ms,
-                "seconds": dict(closing.seconds),
+                "planned_at_ms": summary.planned_at_ms,
+                "closed_at_ms": summary.closed_at_ms,
+                "seconds": dict(summary.seconds),
                 "clocks": {str(task): clock for task, clock in sorted(plan.clocks.items())},
                 "ticks": len(plan.ticks),
                 "sources": sources,
@@ -179,5 +179,5 @@ def _cycle(topology: Topology, plan: Plan, closing: Closing) -> dict[str, Any]:
     }
 
 
-def _origin(topology: Topology, closing: Closing) -> dict[str, Any]:
-    return {"pipeline_name": topology.name, "update_id": closing.run_id, "batch_id": closing.cycle}
+def _origin(topology: Topology, summary: CycleSummary) -> dict[str, Any]:
+    return {"pipeline_name": topology.name, "update_id": summary.run_id, "batch_id": summary.cycle}

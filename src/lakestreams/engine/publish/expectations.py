@@ -85,10 +85,10 @@ class Expecting:
         ]
         if not lacking:
             return plan
-        found = bronze.cut_below(
+        again = bronze.cut_below(
             self.spark, self.ledger, lacking, None, plan.seq_from, self.rules, self.topology.sources
         )
-        counted = {part.at: replace(part, failed=found[part.at].failed) for part in lacking}
+        counted = {part.at: replace(part, failed=again[part.at].failed) for part in lacking}
         return replace(plan, ranges=tuple(counted.get(part.at, part) for part in plan.ranges))
 
     def of_sources(self, plan: Plan) -> CycleMetrics:
@@ -141,19 +141,19 @@ class Expecting:
         """How many of the cycle's keys there are, how many lie in two partitions, and which."""
         rows = self.ledger.lake.bronze(self.ledger.pipeline, source.topic).read(self.spark)
         # of every partition, also those without a record in this cycle; a replayed record lies in its own one
-        stretches = {
+        ranges = {
             part.partition: (max(0, part.from_offset - invariant.look_back), part.from_offset)
             for part in plan.ranges
             if part.topic == source.topic and not part.of_attempts
         }
-        old = rows.where(bronze.within(stretches)).select("key", "partition", F.lit(False).alias("new"))
+        old = rows.where(bronze.within(ranges)).select("key", "partition", F.lit(False).alias("new"))
         new = planned_rows(self.spark, self.ledger, source, [plan], readable=False)
         both = new.select("key", "partition", F.lit(True).alias("new")).unionByName(old).where(F.col("key").isNotNull())
         keys = both.groupBy("key").agg(F.max("new").alias("new"), F.collect_set("partition").alias("partitions"))
-        told = keys.where("new").withColumn("wrong", F.size("partitions") > 1)
+        judged = keys.where("new").withColumn("wrong", F.size("partitions") > 1)
         text = F.concat(F.coalesce(F.try_validate_utf8(F.col("key").cast("string")), F.hex("key")), F.lit(" in partitions "),
                         F.array_join(F.array_sort("partitions"), ", "))  # fmt: skip
-        (row,) = told.agg(
+        (row,) = judged.agg(
             F.count("*").alias("checked"),
             F.count_if("wrong").alias("failed"),
             F.slice(F.array_sort(F.collect_set(F.when(F.col("wrong"), text))), 1, EXAMPLES).alias("shown"),
@@ -175,10 +175,10 @@ class Expecting:
     @staticmethod
     def _shown(source: Source, rows: DataFrame) -> list[str]:
         row = F.to_json(F.struct(F.col("k").alias("key"), F.col("v").alias("value")))
-        found = (
+        examples = (
             rows.orderBy("partition", "offset").select("partition", "offset", F.substring(row, 1, 300)).limit(EXAMPLES)
         )
-        return [f"{source.topic}-{one[0]}@{one[1]} {one[2]}" for one in found.collect()]
+        return [f"{source.topic}-{one[0]}@{one[1]} {one[2]}" for one in examples.collect()]
 
     # --- steps and outputs -------------------------------------------------------------------------------------------
 
@@ -198,19 +198,19 @@ class Expecting:
         datasets = {name: self._with_earlier(one, plan) for name, one in judged.items()}
         frames = [*(judging.counted(one) for one in datasets.values()), *counting]
         rows = reduce(DataFrame.unionByName, frames).collect() if frames else []
-        found = judging.as_dict(rows)
+        by_dataset = judging.as_dict(rows)
         faults: list[str] = []
-        for name, counts in found.items():
+        for name, counts in by_dataset.items():
             cycle_metrics.rows(name.removesuffix(WRITTEN), {key: checked for key, (checked, _) in counts.items()})
         for name, dataset in datasets.items():
             expected: list[Rule | Invariant] = [*dataset.rules, *dataset.invariants]
             for what in expected:
                 if isinstance(what, MatchRate):
-                    faults += self._match_rate(name, what, found[name], plan, cycle_metrics)
+                    faults += self._match_rate(name, what, by_dataset[name], plan, cycle_metrics)
                 elif isinstance(what, TimeSkew):
                     faults += self._time_skew(name, what, plan, cycle_metrics)
-                elif what.name in found[name]:
-                    checked, failed = found[name][what.name]
+                elif what.name in by_dataset[name]:
+                    checked, failed = by_dataset[name][what.name]
                     shown = judging.examples(dataset, what) if failed and what.action == "fail" else []
                     faults += self._note(name, what, checked, failed, shown, cycle_metrics)
         if faults:

@@ -73,16 +73,16 @@ def _leaves(kind: DataType) -> int:
 
 def laid_out_otherwise(spark: SparkSession, lake: Lake, sink: DeltaSink) -> str | None:
     """How an output's table differs from what is declared of its layout, in words; None: it does not."""
-    (detail,) = spark.sql(f"DESCRIBE DETAIL {lake.output(sink.name).reference}").collect()
-    there = detail.asDict()
+    (row,) = spark.sql(f"DESCRIBE DETAIL {lake.output(sink.name).reference}").collect()
+    detail = row.asDict()
     for words, declared, column in (
         ("clustered", sink.cluster_by, "clusteringColumns"),
         ("partitioned", sink.partition_by, "partitionColumns"),
     ):
-        found = tuple(there.get(column) or ())
-        if declared != found:
+        actual = tuple(detail.get(column) or ())
+        if declared != actual:
             wanted = f"by {', '.join(declared)}" if declared else "not at all"
-            return f"{sink.name} is {words} by {', '.join(found) or 'nothing'}; declared: {wanted}"
+            return f"{sink.name} is {words} by {', '.join(actual) or 'nothing'}; declared: {wanted}"
     return None
 
 

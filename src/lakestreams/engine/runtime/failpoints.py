@@ -54,12 +54,12 @@ class FailpointReached(RuntimeError):
 
 def _armed() -> dict[str, Iterator[str]]:
     """What the environment arms."""
-    found = {}
+    armed = {}
     for spec in filter(None, os.environ.get(VARIABLE, "").split(",")):
         point, _, rest = spec.strip().partition(":")
         nth, _, action = rest.partition(":")
-        found[point] = iter([*[""] * (int(nth or 1) - 1), action or "raise"])
-    return found
+        armed[point] = iter([*[""] * (int(nth or 1) - 1), action or "raise"])
+    return armed
 
 
 @dataclass(frozen=True)

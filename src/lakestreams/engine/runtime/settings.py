@@ -31,7 +31,7 @@ class RunSettings:
             table, writing down what was accepted.
         registry: where writers' schemas are asked for that the ledger does not know.
         config_text: the full text of the configuration, for the ledger; secrets not in it.
-        meaning: the part of it that results follow from; by default all of it.
+        semantics: the part of it that results follow from; by default all of it.
     """
 
     kafka: Mapping[str, str]
@@ -47,4 +47,4 @@ class RunSettings:
     accept_change: bool = False
     registry: RegistryOptions | None = None
     config_text: str = ""
-    meaning: str | None = None
+    semantics: str | None = None

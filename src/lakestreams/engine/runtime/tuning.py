@@ -60,7 +60,7 @@ _AT_ONCE: Final = (
 _USUAL: Final = 4096
 """How many these are by default; of records of 8 KiB they are what is held."""
 _ORDINARY: Final = 1024  # bytes of a record
-_HELD_BYTES: Final = 32 << 20  # at once by such an operator
+_IN_MEMORY_BYTES: Final = 32 << 20  # at once by such an operator
 _LARGE: Final = {
     # a column with more bytes than this is given back between two reads, and not made twice as large as it has to be
     "spark.sql.inMemoryColumnarStorage.hugeVectorThreshold": str(8 << 20),
@@ -165,7 +165,7 @@ class Tuning:
 
         A large one counts as many: interpreted, each step of a plan has a copy of it, where generated code has one.
         """
-        each = self._record_bytes // _ORDINARY if self._held < _USUAL else 1
+        each = self._record_bytes // _ORDINARY if self._rows_at_once < _USUAL else 1
         if count * each <= FEW or not self._few:
             yield
             return
@@ -183,26 +183,26 @@ class Tuning:
             self._bound()
 
     def _bound(self) -> None:
-        if self._depth and self._held < _USUAL:
-            self._heavy.change({**dict.fromkeys(_AT_ONCE, str(self._held)), **_LARGE})
+        if self._depth and self._rows_at_once < _USUAL:
+            self._heavy.change({**dict.fromkeys(_AT_ONCE, str(self._rows_at_once)), **_LARGE})
 
     @property
-    def _held(self) -> int:
+    def _rows_at_once(self) -> int:
         """How many rows of now an operator may hold at once."""
-        return max(1, _HELD_BYTES // max(1, self._record_bytes))
+        return max(1, _IN_MEMORY_BYTES // max(1, self._record_bytes))
 
 
 _Rest = ParamSpec("_Rest")
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 def in_utc(
-    function: Callable[Concatenate[SparkSession, _Rest], _Found],
-) -> Callable[Concatenate[SparkSession, _Rest], _Found]:
+    function: Callable[Concatenate[SparkSession, _Rest], _Result],
+) -> Callable[Concatenate[SparkSession, _Rest], _Result]:
     """A function of a session that runs while the session is in UTC (see `Tuning.utc`)."""
 
     @functools.wraps(function)
-    def set_so(spark: SparkSession, /, *args: _Rest.args, **options: _Rest.kwargs) -> _Found:
+    def set_so(spark: SparkSession, /, *args: _Rest.args, **options: _Rest.kwargs) -> _Result:
         with Tuning(spark).utc():
             return function(spark, *args, **options)
 

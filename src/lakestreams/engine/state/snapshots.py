@@ -130,8 +130,8 @@ def refresh(
     """Folds the tail into the snapshot, as of the last of the finished plans."""
     since = [plan for plan in plans if plan.cycle > snapshot.cycle and plan.records(source.topic)]
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
-    tail = kept(planned_rows(spark, ledger, source, since), source, expectations).where(F.col("k").isNotNull())
-    rows = tail.select(*_RAW, row_cycle(source.topic, since).alias(_ROW_CYCLE))
+    later = kept(planned_rows(spark, ledger, source, since), source, expectations).where(F.col("k").isNotNull())
+    rows = later.select(*_RAW, row_cycle(source.topic, since).alias(_ROW_CYCLE))
     if snapshot.cycle:
         rows = _live(spark, ledger, source).select(*_RAW, _ROW_CYCLE).unionByName(rows)
     newest_first = Window.partitionBy("k").orderBy(

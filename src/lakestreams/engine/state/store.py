@@ -35,7 +35,7 @@ Frames = Mapping[str, Mapping[str, "DataFrame"]]
 """Node to frame name to what it keeps (see `inputs.Results.kept`)."""
 
 
-def there(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:
+def is_usable(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:
     """Whether a stored state can be used: it is of this configuration, and its tables hold what was stored."""
     if stored is None or stored.fingerprint != fingerprint:
         return False
@@ -47,10 +47,10 @@ def there(spark: SparkSession, ledger: Ledger, stored: StoredState | None, finge
 
 def load(spark: SparkSession, ledger: Ledger, stored: StoredState) -> dict[str, dict[str, DataFrame]]:
     """What the nodes keep, as frames."""
-    found: dict[str, dict[str, DataFrame]] = {}
+    frames: dict[str, dict[str, DataFrame]] = {}
     for node, name in stored.frames:
-        found.setdefault(node, {})[name] = table(ledger, node, name, stored.slot).read(spark)
-    return found
+        frames.setdefault(node, {})[name] = table(ledger, node, name, stored.slot).read(spark)
+    return frames
 
 
 def write(spark: SparkSession, ledger: Ledger, kept: Frames, stored: StoredState) -> StoredState:

@@ -61,7 +61,7 @@ class Look:
     commits: Sequence[Commit] = ()
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the table is there."""
         return bool(self.table_id)
 
@@ -72,7 +72,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Found:
+class TablesBefore:
     """All tables of a pipeline, as they were before it was taken over."""
 
     pipeline: str
@@ -81,7 +81,7 @@ class Found:
     @property
     def has_ledger(self) -> bool:
         """Whether there is a ledger."""
-        return any(one.role == "ledger" and one.there for one in self.looks)
+        return any(one.role == "ledger" and one.exists for one in self.looks)
 
     def require_own(self) -> None:
         """Refuses tables that belong to another pipeline, or to another topic or output.
@@ -136,17 +136,17 @@ class Found:
         Raises:
             TableOwned: if another pipeline has created one of them first.
         """
-        new = [one for one in self.looks if not one.there and one.table.exists(spark)]
+        new = [one for one in self.looks if not one.exists and one.table.exists(spark)]
         created = replace(self, looks=side_by_side(spark, [partial(_looked, spark, one, self.pipeline) for one in new]))
         created.require_own()
-        there = [one for one in self.looks if one.there] + [
+        existing = [one for one in self.looks if one.exists] + [
             replace(one, commits=one.commits[:1]) for one in created.looks
         ]
-        return {**history.tables, **{one.key: KnownTable(one.table_id, one.version) for one in there}}
+        return {**history.tables, **{one.key: KnownTable(one.table_id, one.version) for one in existing}}
 
     def own(self, spark: SparkSession) -> None:
         """Writes the owner into tables that were made before there was such a property."""
-        lacking = [one for one in self.looks if one.owner and one.there and OWNER not in one.properties]
+        lacking = [one for one in self.looks if one.owner and one.exists and OWNER not in one.properties]
         side_by_side(spark, [partial(one.table.set_properties, spark, {OWNER: one.owner}) for one in lacking])
 
 
@@ -165,7 +165,7 @@ class Fault:
     @property
     def acceptable(self) -> bool:
         """Whether the operator may say that it is meant: without bronze nothing could be computed."""
-        return self.look.there or self.look.role in ("control", "output")
+        return self.look.exists or self.look.role in ("control", "output")
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Known:
         accepted: what others have done and the operator has accepted, in words.
     """
 
-    tables: Found
+    tables: TablesBefore
     history: History
     accepted: list[str]
 
@@ -221,7 +221,7 @@ def _beyond_epochs(spark: SparkSession, ledger: Ledger, history: History, *, has
 
 def look(
     spark: SparkSession, ledger: Ledger, topology: Topology, known: Mapping[str, KnownTable] | None = None
-) -> Found:
+) -> TablesBefore:
     """Looks at every table of a pipeline, side by side; writes nothing.
 
     Args:
@@ -246,7 +246,7 @@ def look(
         ),
     ]
     asked = [partial(_looked, spark, one, name, known.get(one.key)) for one in looks]
-    return Found(name, side_by_side(spark, asked))
+    return TablesBefore(name, side_by_side(spark, asked))
 
 
 def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
@@ -280,7 +280,7 @@ def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | N
 def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError | None:
     known = history.tables.get(one.key)
     where: dict[str, Any] = {"where": one.table.path or one.table.reference}
-    if not one.there:
+    if not one.exists:
         read = {f"topic {part.topic}" for part in (history.ingest.ranges if history.ingest else ()) if part.to_offset}
         if known is None and one.key not in read:
             return None
