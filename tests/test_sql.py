@@ -249,10 +249,10 @@ KNOWN = {
     "engine/ingest/table_reader.py": {"found.version"},  # a number
     "engine/ledger/fence.py": {"condition"},  # a statement of the fence or the ledger
     "engine/runtime/table.py": {
+        "bound",
         "layout",
         "newer",
         "same",
-        "told",
         "view",
         "where",
     },  # of the engine's own columns, keys quoted by sinks

@@ -144,7 +144,7 @@ def test_views_wait_for_profiles_and_profiles_amend(spark: SparkSession, broker:
     ]
     assert_equal(bench)
     (trace,) = why(spark, bench.lake, bench.topology, place=(views, 0, 2))
-    assert "is in quarantine by waited: NO_PARTNER" in " ".join(trace.told)
+    assert "is in quarantine by waited: NO_PARTNER" in " ".join(trace.sentences)
 
 
 @pytest.mark.soak

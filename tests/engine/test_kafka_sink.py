@@ -170,7 +170,7 @@ def test_results_are_written_in_order_with_their_ids_and_repeated_after_a_crash(
     assert verdict.equal
     assert [note.partition(":")[0] for note in verdict.notes] == [f"topic {enriched}", f"topic {changes}"]
     fates = why(bench.spark, bench.lake, bench.topology, place=(bench.topology.sources[1].topic, *_some_change(bench)))
-    (told,) = (sentence for sentence in fates[0].told if sentence.startswith("gave "))
+    (told,) = (sentence for sentence in fates[0].sentences if sentence.startswith("gave "))
     assert f"{changes}: " in told
     for table, topic in ((SILVER, enriched), ("silver.changes", changes)):
         assert (f" {table}: " in told) == (f" {topic}: " in told)

@@ -115,7 +115,7 @@ def test_a_mended_record_gives_its_row_once_and_a_table_keeps_what_is_newer(
     before = facts(bench)
     bench.run()
     assert facts(bench) == before, "a request is taken once"
-    told = {trace.attempt: trace.told for trace in why(spark, bench.lake, bench.topology, place=bad["cid"])}
+    told = {trace.attempt: trace.sentences for trace in why(spark, bench.lake, bench.topology, place=bad["cid"])}
     assert told[0][1].startswith("was replayed, as asked by request ")
     assert "matched of" in told[1][0]
     assert "#1" in told[1][0]

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakestreams.config import load_pipeline, recorded
-from lakestreams.config.recorded import Given, NotCompiled
+from lakestreams.config.recorded import ImportedNames, NotCompiled
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.errors import ExpressionRefused, LakestreamsError, TopologyInvalid
 from lakestreams.expressions.environment import References, Written, digest, references_in, resolved
@@ -199,7 +199,7 @@ def test_a_digest_tells_values_apart_and_is_of_its_place() -> None:
 
 def test_a_recorded_text_is_evaluated_with_the_value_that_it_had(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = load_pipeline(path)
-    described, own = pipeline.topology.describe(), Given.by(pipeline.text)
+    described, own = pipeline.topology.describe(), ImportedNames.by(pipeline.text)
     assert own.variables == {"PEPPER"}
     again = recorded.topology(pipeline.text, described, own)
     kept = {node.name: node for node in again.nodes}
@@ -222,7 +222,7 @@ def test_a_table_reads_nothing_from_the_environment_that_the_files_do_not(
     content = json.loads(pipeline.text.replace("PEPPER", "CLOUD_KEY"))
     content["references"] = {"${CLOUD_KEY}": digest("seasoned", "${CLOUD_KEY}", "topsecret-key")}
     with pytest.raises(NotCompiled, match="CLOUD_KEY: the given files do not refer to it"):
-        recorded.topology(json.dumps(content), pipeline.topology.describe(), Given.by(pipeline.text))
+        recorded.topology(json.dumps(content), pipeline.topology.describe(), ImportedNames.by(pipeline.text))
     del content["references"]  # then it is no reference
     made = recorded.topology(json.dumps(content), pipeline.topology.describe().replace("PEPPER", "CLOUD_KEY"))
     assert "topsecret" not in text_of([repr(node) for node in made.nodes])

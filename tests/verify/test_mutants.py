@@ -30,7 +30,7 @@ from lakestreams.operators import versions
 from lakestreams.operators.foreign_key import table_table
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table_as_of import grace
-from lakestreams.operators.stream_table_wait import traces as race
+from lakestreams.operators.stream_table_wait import outcomes as race
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:

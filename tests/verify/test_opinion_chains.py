@@ -22,7 +22,7 @@ from lakestreams.operators import lookup, records, versions
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
 from lakestreams.testing.small import small
-from lakestreams.topology.graph import is_made, upstream
+from lakestreams.topology.graph import is_derived, upstream
 from lakestreams.verify import sql_check
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def told(spark: SparkSession, story: Story) -> sql_check.Evaluation:
     return sql_check.Evaluation({name: rows.localCheckpoint() for name, rows in frames.items()}, {})
 
 
-CHAINS = [story for story in ALL if any(is_made(parent) for join in story.topology.joins for parent in join.parents)]
+CHAINS = [story for story in ALL if any(is_derived(parent) for join in story.topology.joins for parent in join.parents)]
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ def test_a_fault_of_the_engine_is_found(
 
 
 def told(traces: list[Trace]) -> str:
-    return "\n".join(sentence for trace in traces for sentence in trace.told)
+    return "\n".join(sentence for trace in traces for sentence in trace.sentences)
 
 
 @pytest.mark.soak
@@ -199,7 +199,9 @@ def test_why_tells_of_each_output_that_lacks_a_record(spark: SparkSession, broke
     bench = Bench(spark, broker, tmp_path, builder.build())
     bench.run()
     told_of = {
-        trace.value: trace.told for trace in why(spark, bench.lake, bench.topology, key="u") if trace.topic == views
+        trace.value: trace.sentences
+        for trace in why(spark, bench.lake, bench.topology, key="u")
+        if trace.topic == views
     }
     assert len(told_of["/a"]) == 1
     assert told_of["/b"][0] == "not in silver.some: was filtered out by wanted"
@@ -222,7 +224,7 @@ def test_why_says_of_an_open_window_that_a_partner_may_still_come(
 
     def of(key: str) -> list[str]:
         (trace,) = why(spark, bench.lake, bench.topology, key=key)
-        return trace.told
+        return trace.sentences
 
     broker.produce(orders, [("o1", "1", ZERO)])
     broker.produce(payments, [("o2", "2", ZERO + 10)])

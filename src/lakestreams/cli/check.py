@@ -133,8 +133,8 @@ def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
     from lakestreams.costs import spans  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415
 
-    apart = job.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))
-    return spans.warnings(topology, apart) if apart else []
+    interval_ms = job.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))
+    return spans.warnings(topology, interval_ms) if interval_ms else []
 
 
 def _judged(spark: SparkSession, job: Job, index: int, newest: int) -> Partitioning:

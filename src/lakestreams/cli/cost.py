@@ -72,13 +72,13 @@ def show(screen: Screen, one: Cost) -> None:
 def in_words(one: Cost) -> list[str]:
     """What is said below the table."""
     load, counts = one.load, one.counts
-    apart = f"runs every {to_text(load.every_ms)}" if load.scheduled else f"rounds {to_text(load.every_ms)} apart"
+    how_often = f"runs every {to_text(load.every_ms)}" if load.scheduled else f"rounds {to_text(load.every_ms)} apart"
     most = "" if load.scheduled else "at most "
     per_day = f"{counts.rounds_per_day:,.0f} a day, {counts.commits_per_day:,.0f} commits"
     files = f"at least {counts.files_per_day:,.0f} data files"
     at = f"{load.records_per_second:,.10g} records/s and {load.table_rows:,} rows a table"
     return [
-        f"{apart}: {most}{per_day}, {files}",
+        f"{how_often}: {most}{per_day}, {files}",
         f"at {at}: {counts.new:,.0f} new records each, and {counts.retained:,.0f} rows of the past",
     ]
 

@@ -60,10 +60,10 @@ def up(
         screen.result(asdict(broker))
         return 0
     with screen.working("starting the schema registry"):
-        beside = schema_registry.up(progress=screen.say)
-    screen.say(f"schema registry at {beside.url}")
-    screen.say(f"  export SCHEMA_REGISTRY_URL={beside.url}")
-    screen.result({**asdict(broker), "registry": asdict(beside)})
+        registry_info = schema_registry.up(progress=screen.say)
+    screen.say(f"schema registry at {registry_info.url}")
+    screen.say(f"  export SCHEMA_REGISTRY_URL={registry_info.url}")
+    screen.result({**asdict(broker), "registry": asdict(registry_info)})
     return 0
 
 

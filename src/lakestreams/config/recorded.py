@@ -31,7 +31,7 @@ class NotCompiled(Exception):
 
 
 @dataclass(frozen=True)
-class GivenNames:
+class ImportedNames:
     """What the given files name: nothing else is imported or read from the environment because a table names it.
 
     Attributes:
@@ -43,7 +43,7 @@ class GivenNames:
     variables: frozenset[str] = frozenset()
 
     @classmethod
-    def by(cls, text: str) -> GivenNames:
+    def by(cls, text: str) -> ImportedNames:
         """What the files of a text (`Pipeline.text`) name."""
         try:
             content = _content(text)
@@ -53,7 +53,7 @@ class GivenNames:
         return cls(named if isinstance(named, str) else None, frozenset(map(name_of, references)))
 
 
-def topology(text: str, description: str, named_now: GivenNames = GivenNames()) -> Topology:
+def topology(text: str, description: str, named_now: ImportedNames = ImportedNames()) -> Topology:
     """The topology of a recorded text.
 
     Args:
@@ -105,7 +105,7 @@ def _but_for_kafka(sources: Mapping[str, Any]) -> dict[str, Any]:
     return {key: part for key, part in sources.items() if key != "kafka"}
 
 
-def _references(content: Mapping[str, Any], named_now: GivenNames) -> References:
+def _references(content: Mapping[str, Any], named_now: ImportedNames) -> References:
     """What the references in the text's SQL stand for, which must be what they stood for then."""
     recorded = content.get("references") or {}
     values: dict[str, str] = {}

@@ -111,9 +111,9 @@ def render(project: Project) -> dict[str, str]:
     if not project.dbx:
         return texts
     with tempfile.TemporaryDirectory() as folder:  # the jobs for dbx are those of the bundle, so it is read
-        beside = [f"{part}/.keep" for part in project.exclude]
-        beside += [] if project.build else [f"wheels/{project.wheel_name}"]
-        _write(Path(folder), texts | dict.fromkeys(beside, ""))
+        extra = [f"{part}/.keep" for part in project.exclude]
+        extra += [] if project.build else [f"wheels/{project.wheel_name}"]
+        _write(Path(folder), texts | dict.fromkeys(extra, ""))
         texts["conf/deployment.yml"] = dbx.deployment_text(Path(folder), project.build)
     return texts
 

@@ -49,7 +49,7 @@ def examine(readings: Sequence[Reading]) -> Topics:
     Args:
         readings: the tasks that read Kafka.
     """
-    found, asked = Topics(), cache(_asked)  # each broker once, also one that does not answer
+    result, asked = Topics(), cache(_asked)  # each broker once, also one that does not answer
     for reading in readings:
         topology, kafka = reading.pipeline.topology, reading.pipeline.kafka
         topics = topics_of(topology)
@@ -57,12 +57,12 @@ def examine(readings: Sequence[Reading]) -> Topics:
             continue
         there = _why_not(kafka) or asked(kafka.bootstrap_servers)
         if isinstance(there, str):
-            found.unchecked.append(f"topics of {topology.name} at {kafka.bootstrap_servers}: {there}")
+            result.unchecked.append(f"topics of {topology.name} at {kafka.bootstrap_servers}: {there}")
             continue
-        _judge(found, reading, topics, there)
-    found.requirements = list(dict.fromkeys(found.requirements))
-    found.unchecked = list(dict.fromkeys(found.unchecked))
-    return found
+        _judge(result, reading, topics, there)
+    result.requirements = list(dict.fromkeys(result.requirements))
+    result.unchecked = list(dict.fromkeys(result.unchecked))
+    return result
 
 
 def topics_of(topology: Topology) -> list[str]:
@@ -71,27 +71,27 @@ def topics_of(topology: Topology) -> list[str]:
     return list(dict.fromkeys([*read, *(sink.name for sink in topology.kafka_sinks)]))
 
 
-def _judge(found: Topics, reading: Reading, topics: Sequence[str], there: Mapping[str, int]) -> None:
+def _judge(result: Topics, reading: Reading, topics: Sequence[str], there: Mapping[str, int]) -> None:
     topology, servers = reading.pipeline.topology, reading.pipeline.kafka.bootstrap_servers
     counts = {topic: there[topic] for topic in topics if topic in there}
     for topic in topics:
         what = f"topic {topic} at {servers}"
         if topic in counts:
             note = f"{counts[topic]} partition{'' if counts[topic] == 1 else 's'}"
-            found.requirements.append(Requirement(what, "there", note))
+            result.requirements.append(Requirement(what, "there", note))
             continue
         wanted = _fitting(topology, topic, counts)
         fix = f"kafka-topics --bootstrap-server {servers} --create --topic {topic}"
         requirement = Requirement(what, "lacking", fix=fix + (f" --partitions {wanted}" if wanted else ""))
-        if requirement not in found.requirements:
+        if requirement not in result.requirements:
             fault = TopicMissing(
                 f"topic {topic} does not exist on {servers}", hint=requirement.fix, where=reading.where
             )
-            found.faults.append(fault)
-        found.requirements.append(requirement)
+            result.faults.append(fault)
+        result.requirements.append(requirement)
     unequal, warnings = co_partitioning(topology.nodes, counts)
-    found.faults += [locate(fault, reading.pipeline) for fault in unequal]
-    found.warnings += warnings
+    result.faults += [locate(fault, reading.pipeline) for fault in unequal]
+    result.warnings += warnings
 
 
 def _fitting(topology: Topology, topic: str, counts: Mapping[str, int]) -> int | None:

@@ -141,7 +141,7 @@ class _Examination:
             return
         asked = self._ask(lambda: list(self.client.service_principals.list(filter=f'applicationId eq "{self.runner}"')))
         fix = f"databricks service-principals list; then --var runner=<application id>, or in {self.bundle.target}'s variables"
-        yield _requirement(f"service principal {self.runner}", asked, there=bool(asked.value), fix=fix)
+        yield _requirement(f"service principal {self.runner}", asked, exists=bool(asked.value), fix=fix)
 
     def _groups(self) -> Iterator[Requirement]:
         """The groups that the bundle gives permissions to."""
@@ -150,7 +150,7 @@ class _Examination:
         for name in dict.fromkeys(one["group_name"] for one in given if "group_name" in one):
             asked = self._ask(partial(_groups, self.client, name))
             fix = f"databricks groups create --display-name {name}; or name another one in databricks.yml"
-            yield _requirement(f"group {name}", asked, there=bool(asked.value), fix=fix)
+            yield _requirement(f"group {name}", asked, exists=bool(asked.value), fix=fix)
 
     def _catalogs(self) -> Iterator[Requirement]:
         items = [item for kind in ("schemas", "volumes") for item in self.bundle.resources.get(kind, {}).values()]
@@ -192,7 +192,7 @@ class _Examination:
         note = (
             f"{', '.join(missing)} not granted to it, nor to all; a group that it is in may have it" if missing else ""
         )
-        yield _requirement(what, asked, there=not missing, fix=fix, note=note)
+        yield _requirement(what, asked, exists=not missing, fix=fix, note=note)
 
     def _secrets(self, secrets: Sequence[Secret]) -> Iterator[Requirement]:
         if not secrets:
@@ -200,18 +200,18 @@ class _Examination:
         asked = self._ask(lambda: [one.name for one in self.client.secrets.list_scopes()])
         own = [one["name"] for one in self.bundle.resources.get("secret_scopes", {}).values()]
         for scope in dict.fromkeys(scope for scope, _ in secrets):
-            there = scope in (asked.value or [])
+            exists = scope in (asked.value or [])
             making = self.deploy if scope in own else f"databricks secrets create-scope {scope}"
-            yield _requirement(f"secret scope {scope}", asked, there=there, fix=making)
+            yield _requirement(f"secret scope {scope}", asked, exists=exists, fix=making)
             keys = self._ask(partial(_keys, self.client, scope))
             for key in dict.fromkeys(key for one, key in secrets if one == scope):
                 fix = f"databricks secrets put-secret {scope} {key}"
-                yield _requirement(f"secret {scope}/{key}", keys, there=key in (keys.value or []), fix=fix)
-            if there:
+                yield _requirement(f"secret {scope}/{key}", keys, exists=key in (keys.value or []), fix=fix)
+            if exists:
                 acls = self._ask(partial(_readers, self.client, scope))
                 readable = any(one in (self.runner, "users") for one in acls.value or [])
                 fix = self.deploy if scope in own else f"databricks secrets put-acl {scope} {self.runner} READ"
-                yield _requirement(f"{self.runner} on secret scope {scope}: READ", acls, there=readable, fix=fix)
+                yield _requirement(f"{self.runner} on secret scope {scope}: READ", acls, exists=readable, fix=fix)
 
     def _credentials(self, names: Sequence[str]) -> Iterator[Requirement]:
         for name in names:
@@ -240,10 +240,10 @@ class _Examination:
         # a policy may say the runtime, and an instance pool has its own machines
         for name in dict.fromkeys(one["spark_version"] for one in made if "spark_version" in one):
             fix = "databricks clusters spark-versions; then the variable runtime"
-            yield _requirement(f"runtime {name}", versions, there=name in (versions.value or []), fix=fix)
+            yield _requirement(f"runtime {name}", versions, exists=name in (versions.value or []), fix=fix)
         for name in dict.fromkeys(one["node_type_id"] for one in made if "node_type_id" in one):
             fix = "databricks clusters list-node-types; then the variable node_type"
-            yield _requirement(f"node type {name}", nodes, there=name in (nodes.value or []), fix=fix)
+            yield _requirement(f"node type {name}", nodes, exists=name in (nodes.value or []), fix=fix)
 
     def _warehouses(self) -> Iterator[Requirement]:
         for name in dict.fromkeys(one["warehouse_id"] for one in self.bundle.dashboards.values()):
@@ -251,11 +251,11 @@ class _Examination:
             fix = f"databricks warehouses list; then --var warehouse_id=<id>, or in {self.bundle.target}'s variables"
             yield _requirement(f"SQL warehouse {name}", asked, fix=fix)
 
-    def _noted(self, found: Requirement, name: str) -> Requirement:
-        if found.state != "there":
-            known = found.state == "lacking"
+    def _noted(self, requirement: Requirement, name: str) -> Requirement:
+        if requirement.state != "there":
+            known = requirement.state == "lacking"
             self.absent[name] = f"{name} is not there" if known else f"it is not known whether {name} is there"
-        return found
+        return requirement
 
     def _ask(self, call: Callable[[], Any]) -> _Asked:
         """The answer; None where there is no such thing; with a reason where we are not told."""
@@ -288,9 +288,9 @@ class _Asked:
     refused: str | None = None
 
 
-def _requirement(what: str, asked: _Asked, *, fix: str, there: bool | None = None, note: str = "") -> Requirement:
+def _requirement(what: str, asked: _Asked, *, fix: str, exists: bool | None = None, note: str = "") -> Requirement:
     if asked.refused is not None:
         return Requirement(what, "unknown", asked.refused, fix)
-    if asked.value is not None if there is None else there:
+    if asked.value is not None if exists is None else exists:
         return Requirement(what, "there")
     return Requirement(what, "lacking", note, fix)

@@ -23,7 +23,7 @@ from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.stream_table_as_of import grace
 from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
 from lakestreams.operators.stream_table_wait import kernel as race
-from lakestreams.operators.stream_table_wait.fates import Race
+from lakestreams.operators.stream_table_wait.outcomes import Race
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOSED, PerTask, Windowed

@@ -80,7 +80,7 @@ def _columns(rows: Iterable[Mapping[str, Any]], count: int) -> tuple[tuple[Colum
         taken.add(name.lower())
         kind = seen.type(name, notes)
         example = "" if seen.example is None else shown(seen.example)
-        found.append(Column(name, kind, seen.there / max(1, count), example, None if name == own else own))
+        found.append(Column(name, kind, seen.present / max(1, count), example, None if name == own else own))
     return tuple(found), tuple(notes)
 
 

@@ -157,15 +157,15 @@ class Registry:
         found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
         return None if found is None else int(found[what])
 
-    def _schema(self, found: Mapping[str, Any]) -> Schema:
+    def _schema(self, answer: Mapping[str, Any]) -> Schema:
         seen: dict[tuple[str, int], tuple[str, str]] = {}
-        self._collect(found, seen)
-        kind = str(found.get("schemaType") or "AVRO")
+        self._collect(answer, seen)
+        kind = str(answer.get("schemaType") or "AVRO")
         references = (part for one in seen.values() for part in (one if kind == "PROTOBUF" else one[1:]))
-        return Schema(str(found["schema"]), kind, tuple(references))
+        return Schema(str(answer["schema"]), kind, tuple(references))
 
-    def _collect(self, found: Mapping[str, Any], seen: dict[tuple[str, int], tuple[str, str]]) -> None:
-        for one in found.get("references") or ():
+    def _collect(self, answer: Mapping[str, Any], seen: dict[tuple[str, int], tuple[str, str]]) -> None:
+        for one in answer.get("references") or ():
             at = (str(one["subject"]), int(one["version"]))
             if at in seen:
                 continue

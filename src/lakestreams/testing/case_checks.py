@@ -105,9 +105,9 @@ class Checker:
         value = self._bytes(lambda: raw(spec.value, source.value), (*path, "value"))
         return Piped(spec.to, key, value, at, spec.partition)
 
-    def _bytes(self, made: Callable[[], bytes | None], path: KeyPath) -> bytes | None:
+    def _bytes(self, make: Callable[[], bytes | None], path: KeyPath) -> bytes | None:
         try:
-            return made()
+            return make()
         except InvalidOption as error:
             self._fault(ConfigInvalid, f"{path[-1]}: {error.message}", path, error.hint)
             return None
@@ -138,8 +138,8 @@ class Checker:
         self._document.faults.append(kind(message, hint=hint, where=self._document.where(path)))
 
 
-def _with_path(told: tuple[str, str], path: KeyPath) -> tuple[str, KeyPath, str]:
-    return told[0], path, told[1]
+def _with_path(text: tuple[str, str], path: KeyPath) -> tuple[str, KeyPath, str]:
+    return text[0], path, text[1]
 
 
 def _delta_key(value: Any, source: Source) -> Any:
@@ -170,14 +170,14 @@ def raw(value: Any, how: Format) -> bytes | None:
         raise InvalidOption(error.message, hint=hint) from None
 
 
-def _plain_bytes(word: str, given: object) -> bytes:
-    if not isinstance(given, str):
-        msg = f"{word} is {given!r}, not text"
+def _plain_bytes(word: str, value: object) -> bytes:
+    if not isinstance(value, str):
+        msg = f"{word} is {value!r}, not text"
         raise InvalidOption(msg, hint="put it in quotes")
     if word == "text":
-        return given.encode()
+        return value.encode()
     try:
-        return base64.b64decode(given, validate=True)
+        return base64.b64decode(value, validate=True)
     except binascii.Error:
-        msg = f"{given!r} is not base64"
+        msg = f"{value!r} is not base64"
         raise InvalidOption(msg, hint="such as {base64: /w==}") from None

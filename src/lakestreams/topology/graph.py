@@ -53,14 +53,14 @@ def is_plural(node: Node) -> bool:
     return len(reached) > len(set(reached))  # by more than one way
 
 
-def is_made(node: Node) -> bool:
+def is_derived(node: Node) -> bool:
     """Whether something that waits or gathers lies between the sources and a node: a join, an aggregation, a buffer."""
-    return node.gathers or any(is_made(parent) for parent in node.parents)
+    return node.gathers or any(is_derived(parent) for parent in node.parents)
 
 
 def follows_partitions(node: Node) -> bool:
     """Whether a node's rows come as their partitions do, so that the clocks they bring ascend with the order."""
-    return not is_made(node)
+    return not is_derived(node)
 
 
 def multiplies(node: Node) -> bool:
@@ -161,7 +161,7 @@ def spans_of(nodes: Sequence[Node]) -> Iterator[tuple[Node, str, int]]:
 
 def may_delete(node: Node) -> bool:
     """Whether a table's deletions, which are null values, come to a step as a stream."""
-    return node.tells_deletions or any(map(may_delete, node.parents))
+    return node.reports_deletions or any(map(may_delete, node.parents))
 
 
 def is_rekeyed(node: Node) -> bool:

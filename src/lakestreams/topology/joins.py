@@ -281,7 +281,7 @@ class TableTableJoin(Join):
         return self.parents
 
     @property
-    def tells_old_rows(self) -> bool:
+    def has_old_rows(self) -> bool:
         """It has the result before."""
         return True
 
@@ -316,7 +316,7 @@ class ForeignKeyJoin(Join):
     joiner: AnyJoiner | None = None
 
     @property
-    def tells_orphans(self) -> bool:
+    def knows_orphans(self) -> bool:
         """Those that come out unmatched."""
         return self.how == "left"
 
@@ -336,7 +336,7 @@ class ForeignKeyJoin(Join):
         return self.parents
 
     @property
-    def tells_old_rows(self) -> bool:
+    def has_old_rows(self) -> bool:
         """It has the result before."""
         return True
 

@@ -21,9 +21,9 @@ Point: TypeAlias = "tuple[float, float]"
 Curve: TypeAlias = "tuple[Point, Point, Point, Point]"
 
 _SWEEPS = 12
-_BETWEEN_BOXES, _BESIDE_LANE = 26.0, 14.0
+_BETWEEN_BOXES, _BY_DUMMY = 26.0, 14.0
 _NARROWEST_GAP, _WIDEST_GAP, _GAP_SHARE = 52.0, 120.0, 0.25
-_LANE_WEIGHT = 4.0  # a bend in a long edge is seen more than one in a short edge
+_DUMMY_WEIGHT = 4.0  # a bend in a long edge is seen more than one in a short edge
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ def _layers(sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]]) -> 
         for parent in inputs:
             for passed in range(level[parent] + 1, level[name]):
                 if (parent, passed) not in reached:
-                    lane = reached[parent, passed] = _Slot(None)
-                    layers[passed].append(lane)
-                    _join(reached[parent, passed - 1], lane)
+                    dummy = reached[parent, passed] = _Slot(None)
+                    layers[passed].append(dummy)
+                    _join(reached[parent, passed - 1], dummy)
             _join(reached[parent, level[name] - 1], slot)
     return layers
 
@@ -279,11 +279,11 @@ def _spread(layer: Sequence[_Slot], wanted: Sequence[float]) -> None:
     """
     offsets = [0.0]
     for above, below in pairwise(layer):
-        between = _BESIDE_LANE if above.name is None or below.name is None else _BETWEEN_BOXES
+        between = _BY_DUMMY if above.name is None or below.name is None else _BETWEEN_BOXES
         offsets.append(offsets[-1] + (above.height + below.height) / 2 + between)
     blocks: list[tuple[float, float, int]] = []  # where a block lies, its weight, how many slots it has
     for slot, want, offset in zip(layer, wanted, offsets, strict=False):
-        block = (want - offset, _LANE_WEIGHT if slot.name is None else 1.0, 1)
+        block = (want - offset, _DUMMY_WEIGHT if slot.name is None else 1.0, 1)
         while blocks and blocks[-1][0] > block[0]:
             at, weight, count = blocks.pop()
             both = weight + block[1]
@@ -328,10 +328,10 @@ def _edge(child: _Slot, side: int, columns: Mapping[_Slot, tuple[float, float]])
     up = child.ups[side]
     curves = [_curve((columns[up][1], up.y), (columns[child][0], child.y + child.port(side)))]
     while up.name is None:
-        lane, up = up, up.ups[0]
-        begin, end = columns[lane]
-        curves.append(_curve((begin, lane.y), (end, lane.y)))
-        curves.append(_curve((columns[up][1], up.y), (begin, lane.y)))
+        dummy, up = up, up.ups[0]
+        begin, end = columns[dummy]
+        curves.append(_curve((begin, dummy.y), (end, dummy.y)))
+        curves.append(_curve((columns[up][1], up.y), (begin, dummy.y)))
     return Edge(up.name, child.name or "", side, tuple(reversed(curves)))
 
 

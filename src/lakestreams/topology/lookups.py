@@ -59,7 +59,7 @@ class StreamTableJoin(Join):
         return self.wait_ms is not None
 
     @property
-    def fate_bounds(self) -> Mapping[str, int | None]:
+    def wait_bounds(self) -> Mapping[str, int | None]:
         """Until when it waits, and is put right."""
         return {"wait_ms": self.wait_ms, "amend_ms": self.amend_ms} if self.races else {}
 
@@ -135,7 +135,7 @@ class StreamTableJoin(Join):
         yield from super().faults()
         if not any(self.wrong_inputs()):
             yield from self._grace_faults()
-            yield from self._race_faults()
+            yield from self._wait_faults()
 
     def _grace_faults(self) -> Iterator[LakestreamsError]:
         """Source: Kafka Streams' KStreamImpl and KIP-923; semantics section 4.1."""
@@ -154,7 +154,7 @@ class StreamTableJoin(Join):
             longer = "keep a history of at least the grace"
             yield InvalidOption(text, hint=longer, where=self.where, option="grace", given=grace_ms)
 
-    def _race_faults(self) -> Iterator[LakestreamsError]:
+    def _wait_faults(self) -> Iterator[LakestreamsError]:
         """`wait` and `amend`: of joins with a table's newest row; what was given up can be put right in a left join only."""
         wait_ms, amend_ms, where = self.wait_ms, self.amend_ms, self.where
         for word, bound in (("wait", wait_ms), ("amend", amend_ms)):

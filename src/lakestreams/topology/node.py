@@ -41,7 +41,7 @@ class Node:
         multiplies: whether a row can become any number of rows.
         passes_nulls: whether a stream's null values go through as they are.
         null_deletes: whether a null value of the input is a deletion, as a stream becomes a table.
-        tells_deletions: whether a table's deletions come out as a stream's null values.
+        reports_deletions: whether a table's deletions come out as a stream's null values.
         begins_changes: whether a table's changes are made here, and not passed on.
         keeps_rows: whether a table's rows go through one by one, under their keys.
         passes_lookups: whether a lookup of a table's row is one in its input's store.
@@ -69,7 +69,7 @@ class Node:
     multiplies: ClassVar[bool] = False
     passes_nulls: ClassVar[bool] = False
     null_deletes: ClassVar[bool] = False
-    tells_deletions: ClassVar[bool] = False
+    reports_deletions: ClassVar[bool] = False
     begins_changes: ClassVar[bool] = False
     keeps_rows: ClassVar[bool] = False
     passes_lookups: ClassVar[bool] = False
@@ -166,7 +166,7 @@ class Node:
         return False
 
     @property
-    def tells_orphans(self) -> bool:
+    def knows_orphans(self) -> bool:
         """Whether it is known which rows name another one that is not there."""
         return False
 
@@ -186,7 +186,7 @@ class Node:
         return False
 
     @property
-    def fate_bounds(self) -> Mapping[str, int | None]:
+    def wait_bounds(self) -> Mapping[str, int | None]:
         """Of a node that counts what becomes of each record: the options that bound it, ms; else empty."""
         return {}
 
@@ -226,7 +226,7 @@ class Node:
         return ()
 
     @property
-    def tells_old_rows(self) -> bool:
+    def has_old_rows(self) -> bool:
         """Whether a table's changes say by themselves what the row before was."""
         return False
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.config import recorded
-from lakestreams.config.recorded import GivenNames
+from lakestreams.config.recorded import ImportedNames
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.evaluate.outputs import LINEAGE
@@ -98,7 +98,7 @@ def of(
     newest_first = sorted(same.values(), key=lambda own: own[-1].cycle, reverse=True)
     current = next((own for own in newest_first if is_current(own)), None)
     configurations = Configurations()
-    named = GivenNames() if configuration is None else GivenNames.by(fingerprint.parts(configuration.text)[1])
+    named = ImportedNames() if configuration is None else ImportedNames.by(fingerprint.parts(configuration.text)[1])
     for own in newest_first:
         semantics = history.semantics_of.get(own[-1].fingerprint)
         if own is current:

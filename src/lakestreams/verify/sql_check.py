@@ -108,7 +108,7 @@ class _SqlCheck:
         if isinstance(node, StreamTableJoin) and node.right.history_ms is not None:
             return self._but(node, *sql_lookups.as_of(self._sides, node, actual))
         if isinstance(node, StreamTableJoin) and node.races:
-            return self._comparable(sql_lookups.raced(self._sides, node)), self._comparable(actual)
+            return self._comparable(sql_lookups.waited(self._sides, node)), self._comparable(actual)
         return self._comparable(sql_lookups.latest(self._sides, node)), self._comparable(actual)
 
     def _but(

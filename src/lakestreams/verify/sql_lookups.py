@@ -102,7 +102,7 @@ group by p.key, p.at, p.ts, p.made_of, p.task
 _WITH_TIME = "select *, ts + {ms} + 1 as time from {{rows}}"
 _NAMED = "select * except (reached, time), if(reached is null, null, greatest(at, reached)) as {name} from {{rows}}"
 _NEVER = "select *, cast(null as {type}) as {name} from {{rows}}"
-_RACED = """
+_WAITED = """
 with looked as (
     select *, coalesce(before.there, false) as meets, if(key is null or not {waits}, at, waited) as given_up from {{rows}}
 ),
@@ -170,7 +170,7 @@ def as_of(sides: Sides, node: StreamTableJoin, actual: DataFrame) -> tuple[DataF
     return expected, actual, f"{number} keys have a deletion of the very time of their row"
 
 
-def raced(sides: Sides, node: StreamTableJoin) -> DataFrame:
+def waited(sides: Sides, node: StreamTableJoin) -> DataFrame:
     """What a join must give whose records wait for rows, or are amended by them."""
     points, table = sides.tasked(node, node.left), sides.tasked(node, node.right)
     and_ticks, ticks = _and_ticks(sides.ticks(node, node.left, node.right))
@@ -183,7 +183,7 @@ def raced(sides: Sides, node: StreamTableJoin) -> DataFrame:
             continue
         waiting = sides.sql(_WITH_TIME.format(ms=bound), rows=rows)
         rows = sides.sql(_NAMED.format(name=name), rows=sides.reached(waiting, moves))
-    text = _RACED.format(
+    text = _WAITED.format(
         how=node.how, waits=str(node.wait_ms is not None).lower(), amends=str(node.amend_ms is not None).lower()
     )
     return sides.sql(text, rows=rows)

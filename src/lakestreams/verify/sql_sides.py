@@ -32,7 +32,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.sql import literal, quoted
 from lakestreams.topology.fields import Fields
-from lakestreams.topology.graph import held_before_ms, is_made, key_source, sources_of
+from lakestreams.topology.graph import held_before_ms, is_derived, key_source, sources_of
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Sides:
             count = self._tasks(join)
             frame = self._hashed(frame)
             task = f"if(k is null, pmod(o.partition, {count}), pmod(hashed, {count}))"
-        own, moves = own_key(frame), "ts" if is_made(parent) else "greatest(ts, o.stream_time_ms)"
+        own, moves = own_key(frame), "ts" if is_derived(parent) else "greatest(ts, o.stream_time_ms)"
         text = _SIDE.format(own=own, key=own, at=self.at, seen=seen_time(frame), task=task, moves=moves)
         return self.sql(text, frame=frame)
 

@@ -131,8 +131,8 @@ def _own(node: Node, own: NodeCounts) -> dict[str, Any]:
         "rows": own.kinds,
         "quarantined": own.quarantined,
     }
-    if node.fate_bounds:
-        details |= {**node.fate_bounds, "fates": own.fates}
+    if node.wait_bounds:
+        details |= {**node.wait_bounds, "fates": own.fates}
     return details
 
 

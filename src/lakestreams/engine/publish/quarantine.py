@@ -17,7 +17,7 @@ from lakestreams.engine.state.bronze import planned_rows, with_offsets
 from lakestreams.evaluate.sides import DETAIL, EXPECTATION, ROW, RULES, Rejected
 from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.topology.graph import (
-    is_made,
+    is_derived,
     is_rekeyed,
     may_delete,
     passes_null_values,
@@ -106,7 +106,7 @@ def _possible(code: str, node: Node, taken: Sequence[Source], plan: Plan, topolo
     """Whether a step can have refused anything, as far as the plan's counts tell."""
     parts = [part for source in taken for part in plan.of(source.topic)]
     if code == LATE:
-        waits = any(is_made(parent) for parent in node.parents)  # what a join made may be of any age
+        waits = any(is_derived(parent) for parent in node.parents)  # what a join made may be of any age
         return waits or max((part.lag_ms for part in parts if part.records), default=0) > node.least_slack_ms
     if code == NULL_KEY:
         return any(part.null_keys for part in parts) or is_rekeyed(node)

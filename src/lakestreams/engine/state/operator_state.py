@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
 from lakestreams.engine.protocol import commands, decisions, keeping
-from lakestreams.engine.state import policy as pace
+from lakestreams.engine.state import policy
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.engine.state.inputs import over, records_of
@@ -145,7 +145,7 @@ class OperatorState:
     def _due(self, plan: Plan) -> bool:
         """Whether evaluating the cycles since has cost about as much as storing does."""
         rows = self.stored.rows if self.stored else 0
-        return pace.nodes_due(len(self.since_stored) + 1, self._again, records_of(plan), rows, self.every)
+        return policy.nodes_due(len(self.since_stored) + 1, self._again, records_of(plan), rows, self.every)
 
     def _since(self, plans: Sequence[Plan], *, results_from: int, keeps: bool) -> Inputs:
         retained = state.load(self.spark, self.ledger, self.stored) if self.stored else {}

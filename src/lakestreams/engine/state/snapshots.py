@@ -22,7 +22,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.table import MARK
-from lakestreams.engine.state import policy as pace
+from lakestreams.engine.state import policy
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
 from lakestreams.expectations.rules import kept
 from lakestreams.operators.records import TABLE_SIDE, records
@@ -116,7 +116,7 @@ def due(source: Source, snapshot: Snapshot, plans: Sequence[Plan], every: int) -
     """
     changed = [plan for plan in plans if plan.cycle > snapshot.cycle and plan.records(source.topic)]
     rows = sum(plan.records(source.topic) for plan in changed)
-    return pace.source_due(len(changed), rows, snapshot.rows, every)
+    return policy.source_due(len(changed), rows, snapshot.rows, every)
 
 
 def refresh(
