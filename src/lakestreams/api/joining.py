@@ -123,7 +123,7 @@ def key_mapper(on: On) -> Mapper:
 
 
 def options_of(shape: type[Join], how: OuterJoinKind) -> tuple[str, ...]:
-    """The options a join takes beside its name, sorted."""
+    """The options a join takes besides its name, sorted."""
     out = {"name", *_OF_UNMATCHED} if how == "inner" else {"name"}
     return tuple(sorted(_OPTIONS[shape].__annotations__.keys() - out))
 

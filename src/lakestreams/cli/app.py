@@ -1,6 +1,6 @@
 """The `lakestreams` command and its arguments.
 
-Exit codes of every command: 0 all is well, 1 a fault or error (told on stderr in its own form), 2 the arguments cannot
+Exit codes of every command: 0 all is well, 1 a fault or error (reported on stderr in its own form), 2 the arguments cannot
 be read, 130 interrupted. `run` adds 3: fenced by a newer driver; 2 of `test` is also a file of cases that cannot be
 read. Nothing heavy is imported before a command needs it.
 """

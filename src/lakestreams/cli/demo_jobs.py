@@ -1,4 +1,4 @@
-"""The demo's second half: the jobs `correlation` and `fk_join` on a few orders, and the fate of one of them."""
+"""The demo's second half: the jobs `correlation` and `fk_join` on a few orders, and what became of one of them."""
 
 from __future__ import annotations
 

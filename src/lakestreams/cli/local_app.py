@@ -134,7 +134,7 @@ def produce(
     from lakestreams.errors import ConfigUnreadable  # noqa: PLC0415 - not for --help
 
     topics = _topics(bootstrap_servers)
-    from lakestreams.local.topics import parsed  # noqa: PLC0415 - needs confluent-kafka, whose lack is told above
+    from lakestreams.local.topics import parsed  # noqa: PLC0415 - needs confluent-kafka, whose lack is reported above
 
     try:
         lines = sys.stdin.read() if file is None else file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`lakestreams maintain`: bronze trimmed, small files joined, files of old versions removed, beside running jobs."""
+"""`lakestreams maintain`: bronze trimmed, small files joined, files of old versions removed, while jobs run."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def _quarantined(spark: SparkSession, ledger: Ledger) -> dict[str, int]:
 
 
 def _counted(spark: SparkSession, ledger: Ledger, status: Status) -> None:
-    """What the event log says of races and expectations."""
+    """What the event log says of waiting joins and expectations."""
     from lakestreams.engine.publish import event_log  # noqa: PLC0415 - needs pyspark
 
     for one in event_log.totals(spark, ledger):

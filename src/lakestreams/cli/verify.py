@@ -1,4 +1,4 @@
-"""`lakestreams verify`: what is in the tables beside what bronze and the recorded cycles give."""
+"""`lakestreams verify`: what is in the tables, compared with what bronze and the recorded cycles give."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _times(watched: Iterable[Path]) -> Times:
 
 
 def _forget(watched: Iterable[Path]) -> None:
-    """Lets modules below the watched folders be imported anew."""
+    """Lets modules below the watched folders be imported again."""
     folders = [place.resolve() if place.is_dir() else place.resolve().parent for place in watched]
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

@@ -1,4 +1,4 @@
-"""`lakestreams why`: the fate of a record, and where the results of a key come from."""
+"""`lakestreams why`: what became of a record, and where the results of a key come from."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def is_sql(path: KeyPath) -> bool:
         return True
     if path[0] != "steps" or len(path) < 4:
         return False
-    if path[2] == "select":  # beside a join
+    if path[2] == "select":  # next to a join
         return len(path) == 4
     word, depth = path[3], len(path)
     if word in ("where", "each"):

@@ -24,7 +24,7 @@ _PACKAGE: Final = Path(__file__).parents[1]
 def topology_of(reference: str, document: Document, path: KeyPath, pipeline: str | None = None) -> Topology | None:
     """The topology that a function declares; None if a fault is in the way, which is noted in the document.
 
-    Its module is found beside the file that names it, in the working directory, and among what is installed.
+    Its module is found next to the file that names it, in the working directory, and among what is installed.
 
     Args:
         reference: `module:function`. The function returns a Topology or a StreamsBuilder, or takes a StreamsBuilder.

@@ -68,7 +68,7 @@ def registry_of(spec: models.RegistrySpec | None, sources: Document) -> Registry
 
 
 def without_registry(topology: Topology | None, sources: Document) -> Iterator[LakestreamsError]:
-    """The one fault of a pipeline with formats of a registry that is not told where that is."""
+    """The one fault of a pipeline with formats of a registry that does not know where that is."""
     if topology is None or "registry" in sources.data:
         return
     sides: list[tuple[str, object]] = [(one.name, how) for one in topology.sources for how in (one.key, one.value)]

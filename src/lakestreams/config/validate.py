@@ -98,7 +98,7 @@ def _faults(model: type[BaseModel], document: Document, details: list[ErrorDetai
 
 
 def _advice(model: type[BaseModel], path: KeyPath, detail: ErrorDetails) -> str | None:
-    """What to write instead, where that can be told."""
+    """What to write instead, where that is known."""
     kind, value = detail["type"], detail.get("input")
     if kind == "literal_error":
         choices = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))

@@ -116,7 +116,7 @@ def _shares(topology: Topology, load: Load) -> dict[str, float]:
 def _remembered(
     topology: Topology, load: Load, new: Mapping[str, float], per_ms: Mapping[str, float]
 ) -> tuple[int, float]:
-    """In which cycle what is remembered is stored anew (0: never), and how many rows a cycle looks at on average.
+    """In which cycle what is remembered is stored again (0: never), and how many rows a cycle looks at on average.
 
     Args:
         new: topic to records a cycle.

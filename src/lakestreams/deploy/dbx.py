@@ -2,10 +2,10 @@
 
 dbx knows no serverless compute and no schemas or volumes, and it uploads a file where a parameter begins with
 `file:fuse://`. So tasks get a job cluster, and parameters that name files stand alone. Nor does it know who deploys: in
-development, where the bundle tells that person of failures, nobody is told.
+development, where the bundle tells that person of failures, nobody is.
 
 A project has the file from `init`, and the bundle goes on changing: `drift` tells where the two differ, `write` makes the
-file anew. A file that does not say that it was made from databricks.yml is somebody's own, and left alone by both.
+file again. A file that does not say that it was made from databricks.yml is somebody's own, and left alone by both.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def deployment_text(root: Path, build: str | None) -> str:
 
 
 def write(root: Path) -> bool:
-    """Writes the file of the bundle in a folder anew; returns whether it was another one before.
+    """Writes the file of the bundle in a folder again; returns whether it was another one before.
 
     Raises:
         ConfigUnreadable: if there is no bundle.

@@ -29,7 +29,7 @@ _KEYED: Final = {
     "environments": "environment_key",
     "parameters": "name",
 }
-# What only the workspace, git or the Databricks CLI know: accepted, and told as not checked.
+# What only the workspace, git or the Databricks CLI know: accepted, and reported as not checked.
 _ELSEWHERE: Final = re.compile(
     r"bundle\.git\.(branch|actual_branch|commit|origin_url|bundle_root_path)|bundle\.(deployment|uuid)(\..+)?"
     r"|workspace\.(host|profile|workspace_id|account_id|auth_type|current_user\.\w+(\..+)?)"

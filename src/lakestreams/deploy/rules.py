@@ -49,7 +49,7 @@ Wheels: TypeAlias = "Mapping[str, Mapping[str, ArgumentParser | None]]"
 
 
 def known_wheels(root: Path) -> Wheels:
-    """Our own wheel, and the one that a pyproject.toml beside databricks.yml builds."""
+    """Our own wheel, and the one that a pyproject.toml next to databricks.yml builds."""
     found: dict[str, Mapping[str, ArgumentParser | None]] = {PACKAGE: {**parsers(), PACKAGE: None}}
     file = root / "pyproject.toml"
     if file.is_file():
@@ -311,7 +311,7 @@ class _Job:
         wheel = task["python_wheel_task"]
         package, entry = wheel.get("package_name"), wheel.get("entry_point")
         if package not in self.wheels and other_wheels(self.job, task):
-            return  # told as not checked
+            return  # reported as not checked
         if package not in self.wheels:
             known = ", ".join(self.wheels)
             yield self._fault(f"{name}: no wheel of the bundle is the package {package}", f"one of: {known}")

@@ -1,6 +1,6 @@
 """Whether the topics that a bundle's jobs read and write are there, with partition counts that fit, asked without Spark.
 
-Only where an admin client understands what the jobs' clients are told (`kafka.cluster`); else it is said why not.
+Only where an admin client understands which options the jobs' clients get (`kafka.cluster`); else it is said why not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Topics:
 
 
 def examine(readings: Sequence[Reading]) -> Topics:
-    """Looks at the topics of each task's pipeline, on the broker that the task is told of. Changes nothing.
+    """Looks at the topics of each task's pipeline, on the broker that the task names. Changes nothing.
 
     Args:
         readings: the tasks that read Kafka.

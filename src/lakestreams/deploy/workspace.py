@@ -43,7 +43,7 @@ class Requirement:
     Attributes:
         what: such as `schema prod.silver`.
         state: whether it is there; `unknown` where the workspace does not tell us.
-        note: what is known beside that.
+        note: what is known besides that.
         fix: the command that brings it, or what to do.
     """
 
@@ -258,7 +258,7 @@ class _Examination:
         return requirement
 
     def _ask(self, call: Callable[[], Any]) -> _Asked:
-        """The answer; None where there is no such thing; with a reason where we are not told."""
+        """The answer; None where there is no such thing; with a reason where we may not ask."""
         from databricks.sdk.errors import NotFound  # noqa: PLC0415 - an optional part
         from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - see above
 

@@ -67,7 +67,7 @@ class Cycles:
             view: the cluster at the round's start.
 
         Returns:
-            What the settling `event_time` went by, of which time may not ask anew: a partition may be silent by then.
+            What the settling `event_time` went by, of which time may not ask again: a partition may be silent by then.
         """
         bronze = self.ingesting.bronze
         with self.run.reporter.timed("settle"):
@@ -193,7 +193,7 @@ class Cycles:
             self.events.write()
 
     def _summary(self) -> CycleSummary:
-        """What is told of the open cycle, which is about to be closed."""
+        """What is reported of the open cycle, which is about to be closed."""
         return self.last.summary(self.run.ledger.run_id, self.run.reporter.summary.seconds, self.run.now_ms())
 
     def _closed(self, summary: CycleSummary) -> None:

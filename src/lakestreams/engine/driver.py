@@ -39,7 +39,7 @@ class Driver:
         spark: the session, classic or Connect.
         lake: where its tables live.
         settings: how the run is to go.
-        listener: told of everything that happens.
+        listener: hears of everything that happens.
         now_ms: the time, by which inputs are found silent; by default the machine's.
 
     Attributes:

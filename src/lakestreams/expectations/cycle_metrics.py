@@ -103,7 +103,7 @@ class CycleMetrics:
                 self._carry(node, child)
 
     def _carry(self, node: Node, child: Node) -> None:
-        """What a node passed on is what the next one got, if that is told."""
+        """What a node passed on is what the next one got, if that is reported."""
         below = self.nodes.get(child.name)
         one_of_one = child.one_of_one and not child.upserts
         if below is None or below.rows is None or not one_of_one or self.of(node.name).rows is not None:

@@ -212,7 +212,7 @@ def row_text() -> Column:
 
 
 def coordinates() -> Column:
-    """Of the record that a row is told of in quarantine: its first contributor, else its trigger."""
+    """Of the record by which a row is reported in quarantine: its first contributor, else its trigger."""
     first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
     trigger = F.struct(*(F.col(ORDER)[name].alias(name) for name in ("source", "partition", "offset", "attempt")))
     return F.coalesce(first, trigger)

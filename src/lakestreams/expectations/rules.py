@@ -98,7 +98,7 @@ class Judged:
 
     @property
     def name(self) -> str:
-        """As it is told."""
+        """As it is reported."""
         return self.what.name
 
     @property

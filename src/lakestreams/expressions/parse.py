@@ -1,4 +1,4 @@
-"""SQL expressions of configuration files: parsed, checked against an allow-list, written anew from the checked tree.
+"""SQL expressions of configuration files: parsed, checked against an allow-list, rewritten from the checked tree.
 
 An expression is code that somebody else's file brings into the driver, so nothing of its text reaches Spark. It is
 split into tokens, each of them of a known sort, and parsed by sqlglot with all of its function knowledge taken away, so
@@ -42,7 +42,7 @@ class Expression:
     Attributes:
         text: as the user wrote it, references to the environment included.
         where: where it was written.
-        sql: written anew from the checked tree, columns by the names the user gave; references have their values here.
+        sql: rewritten from the checked tree, columns by the names the user gave; references have their values here.
         columns: the column references in it, each split at its dots.
     """
 

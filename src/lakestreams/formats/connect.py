@@ -79,7 +79,7 @@ def _in_payload(event: dict[str, Any]) -> Located:
 
 
 def _after(change: dict[str, Any]) -> Located:
-    """The row of an event that stands bare, or wrapped with nothing of another event beside."""
+    """The row of an event that stands bare, or wrapped with nothing of another event next to it."""
     event = change.get(_PAYLOAD, change)
     if not isinstance(event, dict) or (event is not change and {_OP, _AFTER} & change.keys()):
         return Located(None)

@@ -35,7 +35,7 @@ _PROGRESS_EVERY_S: Final = 5.0
 _FAULT = re.compile(
     r"not found|UNRESOLVED|FAILED|SERVER ERROR|Exception|unresolved|Connection|timed out", re.IGNORECASE
 )
-# usepoms and checksums off: one request a jar instead of six. Our own SHA-256 pins are stricter than the sums beside the jar.
+# usepoms and checksums off: one request a jar instead of six. Our own SHA-256 pins are stricter than the sums next to the jar.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false" checksums=""/></resolvers>
@@ -96,7 +96,7 @@ def _complete(jars: list[Path]) -> bool:
 
 
 def _publish(label: str, pins: dict[str, str], folder: Path, say: Progress) -> None:
-    """Resolves into a folder beside, and renames it only when it is whole: nobody ever sees half a set."""
+    """Resolves into a temporary folder, and renames it only when it is whole: nobody ever sees half a set."""
     started = time.monotonic()
     java = find_java()
     say(f"{label} jars: resolving {len(pins)} (only once, kept in {folder})")

@@ -1,4 +1,4 @@
-"""Maintenance of a pipeline's tables beside its runs: bronze trimmed, small files joined, files of old versions removed.
+"""Maintenance of a pipeline's tables while it runs: bronze trimmed, small files joined, files of old versions removed.
 
 Nothing of it changes a result. Statements that a run's commit gets in the way of are tried again, on both sides.
 """
@@ -83,7 +83,7 @@ class Maintained:
 
     Attributes:
         pipeline: whose.
-        dry_run: whether it was only told.
+        dry_run: whether nothing was changed.
         trimmed_to_cycle: bronze is trimmed up to the end of this cycle; 0: it is not.
         tables: one for each table that was looked at.
         checkpoints: replaced checkpoints of the ingest query that were removed.

@@ -4,7 +4,7 @@ Of streams nothing, of tables the row of each key that is there after the last o
 remember of the records is stored first, as of the end of that cycle, exactly: the base. So nothing that a later cycle
 needs is lost, whatever caches are deleted.
 
-It runs beside a running driver. It takes no epoch: an order of its own keeps two maintenances apart. It trims up to what
+It runs at the same time as a driver. It takes no epoch: an order of its own keeps two maintenances apart. It trims up to what
 the driver builds on and no further, which the driver says in the ledger (`past_of_nodes`); up to where is said there before
 anything is deleted, so a trim that was begun is finished by the next one.
 """
@@ -349,7 +349,7 @@ def _taken(source: Source, target: Plan, of: str = "") -> str:
 
 
 def _portions(plans: Sequence[Plan]) -> list[int]:
-    """The last cycle of each stretch of plans of not too many records."""
+    """The last cycle of each range of plans of not too many records."""
     ends: list[int] = []
     records = 0
     for plan in plans:

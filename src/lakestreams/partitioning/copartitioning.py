@@ -28,7 +28,7 @@ class Pair:
 
     Attributes:
         left, right: the topics.
-        agree: whether a key has the same home in both; None if that cannot be told.
+        agree: whether a key has the same home in both; None if that is not known.
         message: the same in words.
     """
 

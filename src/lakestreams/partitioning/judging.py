@@ -68,7 +68,7 @@ class PartitionerReport:
         verdict: the partitioner whose share is at least 99 %; `mixed` if there is evidence for one or several, and none
             has that much; `custom` if there is for none of them; `undecided` if there are too few keys to tell.
         mix: who wrote which share of the places, as estimated (`expectations.writers`); of a verdict that is `mixed` all
-            from 1 % on, `others` standing for whoever is not told (there may be too few keys for it); else empty.
+            from 1 % on, `others` standing for whoever is not reported (there may be too few keys for it); else empty.
         judged_by: the partitioner whose home partitions the examples are held against: the verdict, the largest of a
             mix, murmur2 of a `custom` one; None if it is undecided.
         off_home: how many places are off their home under `judged_by`.

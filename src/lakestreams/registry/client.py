@@ -54,7 +54,7 @@ class Schema:
         kind: `AVRO`, `PROTOBUF` or `JSON`.
         references: the texts of the schemas that it refers to, each behind those that it refers to itself; of Protobuf
             each text behind the name by which it is imported.
-        refers_to: where the registry has those that it names itself, if it is to be told or asked so.
+        refers_to: where the registry has those that it names itself, if requests are to name them.
     """
 
     text: str

@@ -127,7 +127,7 @@ class Cycle:
 
     @property
     def took_s(self) -> float | None:
-        """Seconds of all stages; where they are not told, those between plan and end."""
+        """Seconds of all stages; where they are not reported, those between plan and end."""
         if self.seconds:
             return sum(self.seconds.values())
         if self.planned_at_ms is None or self.closed_at_ms is None:
@@ -161,7 +161,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Report:
-    """What is told of a pipeline.
+    """What is reported of a pipeline.
 
     Attributes:
         pipeline: its name.

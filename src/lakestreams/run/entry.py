@@ -50,7 +50,7 @@ def run_job(name: str, shape: Shape, argv: Sequence[str]) -> None:
     with contextlib.ExitStack() as ends:
         try:
             outcomes = _run(name, shape, run_options(name, argv), secrets, ends)
-        except Exception as error:  # noqa: BLE001 - told in one form, whatever it is
+        except Exception as error:  # noqa: BLE001 - reported in one form, whatever it is
             _fail([error], secrets)
         except KeyboardInterrupt:
             _print("interrupted; the next run goes on where this one stopped")
@@ -77,7 +77,7 @@ def _run(
     return outcomes
 
 
-# --- what is told --------------------------------------------------------------------------------------------------
+# --- what is reported --------------------------------------------------------------------------------------------------
 
 
 def _print(line: str) -> None:

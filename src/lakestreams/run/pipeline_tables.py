@@ -128,7 +128,7 @@ class PipelineTables:
         """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`).
 
         Args:
-            key: as text (`42`), or a JSON object of its columns; one that only results have is told by what made them.
+            key: as text (`42`), or a JSON object of its columns; one that only results have is traced by what made them.
             at: the record.
 
         Returns:

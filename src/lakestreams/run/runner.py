@@ -45,7 +45,7 @@ DEFAULT_ROOT = "lake"
 _POLL_S = 0.1
 
 Listener = Callable[[str, "Event"], None]
-"""Told of a pipeline's name and what happened in its run."""
+"""Hears of a pipeline's name and what happened in its run."""
 
 
 @dataclass
@@ -196,7 +196,7 @@ def open_session(
 
         if on_databricks():
             return SparkSession.builder.getOrCreate()
-        from lakestreams.engine.runtime.tuning import SETTINGS  # noqa: PLC0415 - beside its use
+        from lakestreams.engine.runtime.tuning import SETTINGS  # noqa: PLC0415 - next to its use
         from lakestreams.local.session import spark_session  # noqa: PLC0415 - a local part
 
         active = SparkSession.getActiveSession()
@@ -213,9 +213,9 @@ def open_session(
 
 
 def _quiet() -> None:
-    """Keeps pyspark from logging each refused expression as JSON, with Java's trace: it is told as an error of ours."""
+    """Keeps pyspark from logging each refused expression as JSON, with Java's trace: it is reported as an error of ours."""
     with contextlib.suppress(ImportError):
-        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - beside the session
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - next to the session
 
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).disabled = True
@@ -245,7 +245,7 @@ def open_lake(options: LakeOptions) -> Lake:
     """Where the tables are.
 
     Raises:
-        InvalidOption: if that cannot be told: a catalog without a checkpoint folder, a runtime without either.
+        InvalidOption: if that is not known: a catalog without a checkpoint folder, a runtime without either.
         InvalidName: for a schema that statements cannot name.
     """
     from lakestreams.engine.runtime.lake import Lake  # noqa: PLC0415 - needs pyspark
@@ -348,7 +348,7 @@ def _noting_errors(outcome: Outcome, step: Callable[[], Summary | None]) -> None
     began = time.monotonic()
     try:
         outcome.summary = step() or outcome.summary  # the driver goes on adding to the summary it once returned
-    except Exception as error:  # noqa: BLE001 - told by whoever asked for the run, other pipelines go on
+    except Exception as error:  # noqa: BLE001 - reported by whoever asked for the run, other pipelines go on
         outcome.error = error
     finally:
         outcome.seconds += time.monotonic() - began

@@ -123,7 +123,7 @@ class Checker:
             return 0
 
     def _place(self, number: int | None, spec: CaseSpec, path: KeyPath) -> int | None:
-        """The place of a given record that is told by its number from 1."""
+        """The place of a record of `given` by its number from 1."""
         if number is not None and number > len(spec.given):
             message = f"{path[-1]} is {number}; the case gives {len(spec.given)} records"
             self._fault(ConfigInvalid, message, path, "the first given record has the number 1")

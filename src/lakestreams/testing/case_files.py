@@ -27,7 +27,7 @@ _ENDINGS: Final = (".yml", ".yaml")
 
 @dataclass(frozen=True)
 class CaseFiles:
-    """Files of cases, and how many other YAML files lay beside them."""
+    """Files of cases, and how many other YAML files lay next to them."""
 
     files: tuple[Path, ...]
     others: int = 0

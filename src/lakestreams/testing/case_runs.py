@@ -133,7 +133,7 @@ def _firsts(group: Sequence[Outcome]) -> list[int]:
 
 
 def _rows(frames: Mapping[str, DataFrame]) -> Sequence[Row]:
-    """All outputs' records in one job; keys and values as JSON, so that they are told as a file tells them."""
+    """All outputs' records in one job; keys and values as JSON, so that they are reported as a file tells them."""
     parts = [
         frame.select(
             F.lit(name).alias("output"),

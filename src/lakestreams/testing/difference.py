@@ -1,4 +1,4 @@
-"""Expected beside got: rows in aligned columns, the first one that differs marked and told in words.
+"""Expected next to got: rows in aligned columns, the first one that differs marked and reported in words.
 
 Values are compared by their text here: 1 and 1.0 are equal, 1 and true and "1" are not, and null is not "null".
 """

@@ -235,7 +235,7 @@ class Aggregate(OneInput):
 
 @dataclass(frozen=True)
 class Suppress(OneInput):
-    """A table whose updates wait in a buffer, so that only the last one of a while is told (Kafka's `suppress`).
+    """A table whose updates wait in a buffer, so that only the last one of a while is reported (Kafka's `suppress`).
 
     Attributes:
         until_ms: how long an update waits, by the clock of the updates; None: until its window closes.

@@ -139,7 +139,7 @@ class WindowedJoin(Join):
         before_ms, after_ms: they join iff `left.ts - before <= right.ts <= left.ts + after`; one may be negative.
         grace_ms: how long a window stays open for records that come late.
         emit_unmatched: when unmatched rows of an outer side come out.
-        rules: `strict` (one fate a record) or `kafka` (parity); semantics 3.7.
+        rules: `strict` (one outcome per record) or `kafka` (parity); semantics 3.7.
         store: what Kafka Streams would keep the window in; of the rules `kafka` only: in an in-memory store a null
             value moves the store's clock.
     """
@@ -206,7 +206,7 @@ class WindowedJoin(Join):
 
     @property
     def refuses_late(self) -> bool:
-        """Under strict rules each record has one fate."""
+        """Under strict rules each record has one outcome."""
         return self.rules == "strict"
 
     @property

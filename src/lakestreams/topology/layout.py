@@ -1,7 +1,7 @@
 """Where the boxes and edges of a drawing go: layers from left to right, no box on another, no edge through a box.
 
 Sugiyama's method in its simplest form. Each box lies one layer past the last of its inputs. An edge over several layers
-has a lane of its own in those between, so that it passes beside their boxes; edges from one box share their lanes. The
+has a dummy of its own in those between, so that it passes next to their boxes; edges from one box share their dummies. The
 order in a layer is by barycentre, and places are then chosen so that edges are straight where they can be.
 
 Everything is in pixels, and nothing depends on the order of a set or a dict: equal input gives an equal layout.
@@ -80,7 +80,7 @@ class Layout:
 
 @dataclass(eq=False)
 class _Slot:
-    """A place in a layer: of a box, or of the lane (without a name) that edges pass in. `y` is its centre."""
+    """A place in a layer: of a box, or of the dummy (without a name) that edges pass in. `y` is its centre."""
 
     name: str | None
     width: float = 0.0
@@ -116,7 +116,7 @@ def lay_out(
 
 
 def _layers(sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]]) -> list[list[_Slot]]:
-    """The slots of each layer in the order of declaration, joined to those of the layers beside."""
+    """The slots of each layer in the order of declaration, joined to those of the neighbouring layers."""
     level = _levels(parents)
     layers: list[list[_Slot]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
     reached: dict[tuple[str, int], _Slot] = {}  # how far a box's output has come: by its name and a layer
@@ -324,7 +324,7 @@ def _gap(layer: Sequence[_Slot]) -> float:
 
 
 def _edge(child: _Slot, side: int, columns: Mapping[_Slot, tuple[float, float]]) -> Edge:
-    """The way back from a box's input to where it comes from: through lanes level, in the gaps between as an S."""
+    """The way back from a box's input to where it comes from: through dummies level, in the gaps between as an S."""
     up = child.ups[side]
     curves = [_curve((columns[up][1], up.y), (columns[child][0], child.y + child.port(side)))]
     while up.name is None:

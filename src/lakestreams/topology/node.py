@@ -47,10 +47,10 @@ class Node:
         passes_lookups: whether a lookup of a table's row is one in its input's store.
         hears_deletions: whether a table's deletions matter here.
         passes_deletions: whether they matter if they matter behind.
-        filters: whether rows are left out, so that old values say which deletions are told.
+        filters: whether rows are left out, so that old values say which deletions are reported.
         condenses: whether rows name only the records that brought them about, not all that they are made of.
         one_of_one: whether each row of the input becomes one row, no less and no more.
-        at_most_one: whether each row of the (left) input becomes one row at most, beside those that replace it.
+        at_most_one: whether each row of the (left) input becomes one row at most, besides those that replace it.
         sends_old: when a table sends old values to a child that asks for them (decision 0028).
         reads_old: whether a table's changes are read with the row before.
         joins_streams: whether two streams meet here, each with clocks of its own.
@@ -232,7 +232,7 @@ class Node:
 
     @property
     def forgets_rows(self) -> bool:
-        """Whether rows that were told are too many to keep."""
+        """Whether rows that were reported are too many to keep."""
         return False
 
     @property

@@ -27,7 +27,7 @@ Results = dict[str, dict[str, str]]
 NODE: Final = "is"
 RULE: Final = "rule "
 KEYS_NOT_NULL: Final = "keys_not_null"
-# Told by `NODE`, or of no effect on rows.
+# Reported by `NODE`, or of no effect on rows.
 _NO_RESULT: Final = frozenset(
     {"name", "parent", "left", "right", "how", "cluster_by", "partition_by", "change_feed", "co_partitioning"}
 )

@@ -1,6 +1,6 @@
 """A topology as SVG for docs and notebooks: one file without scripts, fonts or links, legible in light and dark.
 
-Shapes and lines tell what colours tell too. Lying cylinders are topics and outputs of streams, standing ones those of
+Shapes and lines tell what colours tell too. Lying cylinders are topics and outputs of streams, upright ones those of
 tables; steps on streams have round corners, steps on tables sharp ones; joins have cut corners, aggregates a head,
 buffers double walls. Whatever is a table has a small grid and is dashed, the edges that carry it too. Where it is
 known how many rows a node has passed on, its edges say so.
@@ -136,7 +136,7 @@ def _draw_part(root: ET.Element, number: int, part: Part, width: float, counts: 
     for edge in part.layout.edges:
         if isinstance(part.nodes[edge.child], Join):
             _add(moved, "text", "side", text="LR"[edge.side], x=edge.end[0] + 6, y=edge.end[1] + 3)
-    for way, name in {edge.curves[0]: edge.parent for edge in part.layout.edges}.items():  # lanes are shared
+    for way, name in {edge.curves[0]: edge.parent for edge in part.layout.edges}.items():  # dummies are shared
         if name in counts:
             (x0, y0), *_, (x1, y1) = way
             middle = {"x": (x0 + x1 - _ARROW) / 2, "y": (y0 + y1) / 2 + 4}

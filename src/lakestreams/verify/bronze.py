@@ -1,4 +1,4 @@
-"""What plans and bronze say of themselves, computed anew from bronze's raw columns: stream time, no gap, no record twice."""
+"""What plans and bronze say of themselves, computed again from bronze's raw columns: stream time, no gap, no record twice."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plan
 def of_source(
     spark: SparkSession, ledger: Ledger, source: Source, plans: Sequence[Plan], before: Sequence[Range]
 ) -> list[Comparison]:
-    """Stream time anew from the raw columns; no record twice; as many rows as the plans took."""
+    """Stream time computed again from the raw columns; no record twice; as many rows as the plans took."""
     begins = {part.partition: part for part in before if part.topic == source.topic}
     ends = {part.partition: part.to_offset for part in newest(plans) if part.topic == source.topic}
     if not ends:

@@ -1,6 +1,6 @@
 """Where the results of a key come from whose records have other keys: those of a re-keyed or an aggregated output.
 
-A row's lineage names its records; an aggregate's only the last one of them, so what made its rows is told from an
+A row's lineage names its records; an aggregate's only the last one of them, so what made its rows is read from an
 evaluation of the finished cycles, which has every change of the group.
 """
 
@@ -85,7 +85,7 @@ def origins(
         key: as `has_key` takes it.
         again: evaluates the finished cycles; None: nothing of them is left in bronze.
         topics: those that have records of this key: an output whose rows have their key from there is left out.
-        most: how many records are told of an output.
+        most: how many records are reported of an output.
     """
     looked = [sink for sink in topology.outputs if not _has_its_key_from(topics, sink)]
     keys = walk.keys(topology, spark) if looked else {}

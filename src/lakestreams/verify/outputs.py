@@ -1,4 +1,4 @@
-"""An output's table beside what the evaluations of its cycles give, row for row."""
+"""An output's table next to what the evaluations of its cycles give, row for row."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class CycleResults:
 
 
 def unlike(first: CycleResults, other: CycleResults, stored: DataFrame) -> str | None:
-    """Why another configuration's rows cannot stand beside the first one's in the table; None: they can."""
+    """Why another configuration's rows cannot stand next to the first one's in the table; None: they can."""
     if other.sink.mode != first.sink.mode or _merged_by(other) != _merged_by(first):
         return "they were written in another mode, or by another key"
     return lacking(other, stored)
 
 
 def lacking(results: CycleResults, stored: DataFrame) -> str | None:
-    """Why the rows cannot be found in the table: it was made anew, with other columns. None: they can."""
+    """Why the rows cannot be found in the table: it was recreated, with other columns. None: they can."""
     have = {name.lower(): kind for name, kind in stored.dtypes}
     odd = [name for name, kind in results.rows.dtypes if have.get(name.lower()) != kind]
     return f"the table has no such {', '.join(odd)} as they wrote" if odd else None

@@ -1,4 +1,4 @@
-"""A second opinion on joins: what each must give, said once more in plain SQL that shares no code with the kernels.
+"""A check of joins: what each must give, said once more in plain SQL that shares no code with the kernels.
 
 A verification that evaluates with the kernels that a run used finds no fault of theirs. So the law of a join is written
 as a query over the frames that feed it (`sql_lookups`, `sql_windows`, `sql_tables`), and what the kernel gave
@@ -7,11 +7,11 @@ the rows that these gave: a fault in them is theirs alone.
 
 What is compared, as multisets of rows: the trigger and its cycle, the kind, the records that a row was made of, its time,
 and
-    lookups (stream-table, also as of event time; stream-global; foreign-key stream-table; races)
+    lookups (stream-table, also as of event time; stream-global; foreign-key stream-table; joins that wait)
         every row; of those that a record gives one of at its own place, that place `n` too
     windowed joins
         every pair, and its place among the pairs of its trigger; every unmatched row, with the record that brought it
-        out. So each record of an outer side is found to have one fate, where the rules say so
+        out. So each record of an outer side is found to have one outcome, where the rules say so
     joins of two tables (by key, by foreign key)
         every row that is no deletion; and, for what deletions did, the row that each key has in the end. Where another
         join reads them, the time, too, that its lookups see
@@ -90,7 +90,7 @@ class _SqlCheck:
         return None
 
     def on(self, node: Join) -> Comparison:
-        """One join beside its SQL form."""
+        """One join next to its SQL form."""
         expected, actual = self._both(node)
         return self._compared(f"second opinion on {node.name}", expected, actual)
 

@@ -4,7 +4,7 @@ latest    a record meets the versions that name its key and are valid at its pla
 as of     a record is looked up at its place; with grace at the first record with which its task's greatest time reaches
           its own and grace. It meets, of the versions that the store has taken by then, the latest of its key, if that is
           not newer than it, else the newest that is not, if its time lies within the history (semantics 4.1 and 7)
-a race    a record that meets no row waits for the first one behind it, until its task's clock is past its time and
+a wait    a record that meets no row waits for the first one behind it, until its task's clock is past its time and
           `wait`; having come out without one, it is amended by the first one that comes before the clock is past
           its time and `amend` (decision 0017)
 """

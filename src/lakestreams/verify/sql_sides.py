@@ -1,4 +1,4 @@
-"""The rows of a join's sides as the SQL forms of the second opinion read them, with their tasks and clocks.
+"""The rows of a join's sides as the SQL forms of the SQL check read them, with their tasks and clocks.
 
 A frame's columns are those of a records frame: `k, v, ts, o, n, kind, contributors`. Here a side has the columns
     own struct         its key, with columns c0, c1, ...
@@ -14,7 +14,7 @@ and, where clocks matter,
                        made it, to its own time only
 
 A side is what the evaluation has of its node, whatever made it: a join behind a join is judged on that one's rows, and
-these by that one's own opinion. Nothing is taken from `operators/`: the order of records is built anew from their coordinates
+these by that one's own rule. Nothing is taken from `operators/`: the order of records is built again from their coordinates
 (tables first because they are tables, whatever number they were given), and murmur2 is said once more, over hexadecimal
 digits.
 """

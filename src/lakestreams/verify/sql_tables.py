@@ -70,7 +70,7 @@ def changes(sides: Sides, node: TableTableJoin | ForeignKeyJoin) -> tuple[DataFr
     """What a join of two tables must give, and what it held in the end.
 
     Returns:
-        The rows that it must give; then, told as the rows are, what each key must have in the end and lookups must see,
+        The rows that it must give; then, reported as the rows are, what each key must have in the end and lookups must see,
         and what it had and they saw.
     """
     by_foreign_key = isinstance(node, ForeignKeyJoin)

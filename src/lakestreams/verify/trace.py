@@ -1,4 +1,4 @@
-"""What became of a record: what is told of it, and how its place is written."""
+"""What became of a record: what is reported of it, and how its place is written."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _of_bronze(
 
 
 def _which(asked: Sequence[Plan], ran: Configurations) -> list[str]:
-    """What is told of cycles that are not of the given configuration."""
+    """What is reported of cycles that are not of the given configuration."""
     notes = []
     if not any(group.is_current for group in ran.groups):
         notes.append("what is given is another configuration than these cycles ran under")
@@ -199,7 +199,7 @@ def _output(
     """Adds what is found of one output, which several configurations may have written.
 
     What the first evaluation gives of it is compared whatever the table looks like; the others' only where it can stand
-    beside that, or the table has the columns for it.
+    next to that, or the table has the columns for it.
     """
     results = [
         outputs.CycleResults(sink, one.group.cycles, one.results.outputs[name], one.results.records[name])

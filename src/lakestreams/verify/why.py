@@ -1,8 +1,8 @@
-"""The fate of a record, and where a result comes from: told from bronze, plans, quarantine and the results' lineage.
+"""What became of a record, and where a result comes from: read from bronze, plans, quarantine and the results' lineage.
 
 What gave no result is followed through the topology: all finished cycles are evaluated once more, and the node is named
 behind which nothing of the record is left; so is what came into one output and not into another. What was written to topics
-is told from such an evaluation, too: a topic is not read. Where bronze is trimmed, what is left of earlier cycles cannot be
+is read from such an evaluation, too: a topic is not read. Where bronze is trimmed, what is left of earlier cycles cannot be
 followed.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
-_MOST = 100  # records of a key that are told, the newest ones
+_MOST = 100  # records of a key that are reported, the newest ones
 _MOST_RESULTS = 20
 _DECIDED = {
     replays.REQUESTED: "is to be replayed by the next run, as asked",
@@ -65,7 +65,7 @@ def why(
         place: topic, partition and offset.
 
     Returns:
-        A fate a record, in the order of topics and offsets; of a key with more than 100 records the newest ones. Behind
+        A trace for each record, in the order of topics and offsets; of a key with more than 100 records the newest ones. Behind
         them those of records of other keys that made results of the key, the newest ones of each output first.
 
     Raises:
@@ -222,7 +222,7 @@ def _results(output: str, rows: DataFrame, traces: Sequence[Trace]) -> None:
         any_of([trace.identity for trace in traces], F.col("place.source"), "place.")
     )
     in_order = [F.col("row")[LINEAGE][name] for name in ("cycle", "trigger", "n")]
-    # of each record the first ones: none is told to have no results because another one has many
+    # of each record the first ones: none is reported to have no results because another one has many
     number = F.row_number().over(Window.partitionBy("place").orderBy(*in_order))
     first_ones = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
     for row in first_ones.collect():

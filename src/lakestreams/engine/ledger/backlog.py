@@ -42,10 +42,10 @@ class Backlog:
         )
 
     def open_ranges(self) -> tuple[dict[TopicPartition, Range], set[TopicPartition]]:
-        """Per topic-partition one stretch: everything ingested and not planned, but for replayed records.
+        """Per topic-partition one range: everything ingested and not planned, but for replayed records.
 
         Returns:
-            The stretches with their counts, and those to be counted anew: a plan has cut a batch, or what is judged
+            The ranges with their counts, and those to be counted again: a plan has cut a batch, or what is judged
             has changed since.
         """
         ranges = {
@@ -78,7 +78,7 @@ class Backlog:
             whole: topics that know no frontier.
 
         Returns:
-            A stretch a topic that has any, and the stream times to which they move the partitions that they are of.
+            A range a topic that has any, and the stream times to which they move the partitions that they are of.
         """
         ranges = {
             part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
@@ -104,5 +104,5 @@ class Backlog:
         return ranges, moved
 
     def is_judged(self, part: Range) -> bool:
-        """Whether all is counted of a stretch that is judged now; what an earlier configuration judged is not enough."""
+        """Whether all is counted of a range that is judged now; what an earlier configuration judged is not enough."""
         return self.judged.get(part.topic, frozenset()) <= part.failed.keys()

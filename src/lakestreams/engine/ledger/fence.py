@@ -1,7 +1,7 @@
 """The fence: a write fails by itself once a newer driver has the pipeline.
 
 Whose turn it is stands in a table of its own, which changes once a run. The ledger says so, too, but it changes with every
-step, and Delta puts a table's newest state together anew, a job or two, for whoever looks at it after a change: of a round
+step, and Delta puts a table's newest state together again, a job or two, for whoever looks at it after a change: of a round
 of few records that was a fifth (docs/benchmarks.md).
 """
 
@@ -58,7 +58,7 @@ def raise_to(spark: SparkSession, lake: Lake, pipeline: str, role: commands.Role
 
 
 def newest(spark: SparkSession, lake: Lake, pipeline: str, role: str) -> int:
-    """The newest epoch of a role; 0 if there is none. For where the ledger knows of none: it may have been made anew."""
+    """The newest epoch of a role; 0 if there is none. For where the ledger knows of none: it may have been recreated."""
     epochs = table(lake)
     if not epochs.exists(spark):
         return 0

@@ -53,7 +53,7 @@ def parts(text: str) -> tuple[str, str]:
 
 
 def of_state(topology: Topology, semantics: str) -> str:
-    """Of what decides what the nodes keep of the past; the pace of runs and other pipelines' topics do not."""
+    """Of what decides what the nodes keep of the past; how often runs start and other pipelines' topics do not."""
     return f"{_short(topology.semantics(), 8)}-{_short(semantics, 8)}"
 
 

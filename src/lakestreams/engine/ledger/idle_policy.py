@@ -1,4 +1,4 @@
-"""Silence: how clocks go on where no record comes, if the user says that they may. Plain Python over ledger rows.
+"""The idle policy: how clocks go on where no record comes, if the user says that they may. Plain Python over ledger rows.
 
 Where a partition has been silent for `idle_timeout`, its task's clock goes on as time does (`idle_plan`), unless a
 partition holds others back: what it holds lies in bronze, and no clock may pass it. How far clocks go is written down in

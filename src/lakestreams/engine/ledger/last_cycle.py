@@ -1,4 +1,4 @@
-"""The last cycle of a pipeline as its driver knows it: how far it has come, and what the ledger is told when it is closed.
+"""The last cycle of a pipeline as its driver knows it: how far it has come, and what the ledger gets when it is closed.
 
 Between two rows of the ledger it is known nowhere else. Plain Python: the driver writes the rows and does the work, and says
 here what is done; what would not be true is refused here, before a row says it.
@@ -29,7 +29,7 @@ class LastCycle:
         closed: the ledger says so; `planned`.
 
     A cycle that is planned, executed or left is open. One that was not executed is never closed: the next driver executes
-    its plan again. What is told of one that was left is what was told when its round ended, whenever it is closed.
+    its plan again. What is reported of one that was left is what was reported when its round ended, whenever it is closed.
 
     Attributes:
         pipeline: whose.
@@ -73,7 +73,7 @@ class LastCycle:
         return self.plan if self._open else None
 
     def summary(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> CycleSummary:
-        """What is told of it if it is closed now; if it was left, what was told then.
+        """What is reported of it if it is closed now; if it was left, what was reported then.
 
         Args:
             run_id: of the run that closes it.

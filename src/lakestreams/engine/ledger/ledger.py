@@ -72,7 +72,7 @@ class Ledger(LedgerReader):
 
     Attributes:
         epoch, run_id: of whoever appends.
-        role: the kind of rows whose newest one may write: `epoch` of drivers, `maintain` of maintenance beside them.
+        role: the kind of rows whose newest one may write: `epoch` of drivers, `maintain` of maintenance at the same time.
         noted: what the driver last saw of the topics; it stands in the rows of claims and of ingest batches.
         failpoint: where a test can make whoever appends fail.
     """
@@ -151,7 +151,7 @@ class Ledger(LedgerReader):
         """Appends a plan, and makes sure that it is ours: with two drivers, one of them stops here.
 
         Args:
-            summary: what is told of the cycle before, which this row closes.
+            summary: what is reported of the cycle before, which this row closes.
 
         Raises:
             Fenced: if a newer driver is there, or another one planned this cycle.
@@ -207,7 +207,7 @@ class Ledger(LedgerReader):
         self._append(spark, self._row(kind, cycle=cycle), decisions.of_said(kind, self.epoch))
 
     def record_done(self, spark: SparkSession, cycle: int, summary: Mapping[str, Any] | None = None) -> None:
-        """Closes a cycle that no plan follows, with what is told of it."""
+        """Closes a cycle that no plan follows, with what is reported of it."""
         self.failpoint("finish.before")
         row = self._row("done", cycle=cycle, details=details_of((), summary))
         self._append(spark, row, decisions.of_row("done", cycle))

@@ -147,7 +147,7 @@ class LedgerReader:
         return [plan_in(row) for row in self.rows(spark).where(newer & wanted).orderBy("cycle").collect()]
 
     def summaries(self, spark: SparkSession, cycle_from: int, limit: int = 10_000) -> list[CycleSummary]:
-        """What is told of finished cycles from one on, ascending; the newest ones if there are too many."""
+        """What is reported of finished cycles from one on, ascending; the newest ones if there are too many."""
         closes = F.get_json_object("details", "$.closes")
         rows = (
             self.rows(spark)

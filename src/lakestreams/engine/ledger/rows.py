@@ -30,7 +30,7 @@ SCHEMA = (
     "topic_ids map<string, string>, options map<string, string>, config string, "
     "ticks array<struct<topic: string, partition: int, time_ms: bigint>>, details string"
 )
-# What of a range is told in the JSON text `details`: numbers that later versions may add to without another schema.
+# What of a range is reported in the JSON text `details`: numbers that later versions may add to without another schema.
 _IN_DETAILS = ("failed", "lateness")
 REQUEST, SEMANTICS, RESULTS, FORMER = "request", "meaning", "results", "former"
 _EPOCH: Final = "epoch"
@@ -172,7 +172,7 @@ def ingest_in(row: Row) -> Ingest:
 
 def configured() -> Column:
     """Of a row about a configuration: its fingerprint, and that of what results follow from."""
-    # rows of older versions do not have it, and are written anew
+    # rows of older versions do not have it, and are rewritten
     semantics = F.try_element_at("options", F.lit(SEMANTICS))
     of_config = (F.col("kind") == "config") & semantics.isNotNull()
     return F.when(of_config, F.struct("fingerprint", semantics.alias("meaning")))

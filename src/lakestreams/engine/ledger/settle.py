@@ -18,8 +18,8 @@ from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.plans import NO_TIME, Plan, Range
 from lakestreams.kafka.noted import TopicPartition
 
-# Asks bronze for the part of each given stretch that lies strictly below a stream time (None: all of it), counted
-# anew. Arguments: the stretches, the stream time, the first ingest batch that can hold their rows.
+# Asks bronze for the part of each given range that lies strictly below a stream time (None: all of it), counted
+# again. Arguments: the ranges, the stream time, the first ingest batch that can hold their rows.
 Cutter = Callable[[Sequence[Range], int | None, int], Mapping[TopicPartition, Range]]
 Ends = Mapping[TopicPartition, int]
 
@@ -68,7 +68,7 @@ def next_plan(
         backlog: what is ingested and not planned.
         ends: the topics' ends captured at the run's start; none of a partition that is read to its end.
         topic_ids: topic to Kafka's id.
-        cut: asks bronze where a stretch reaches the frontier; called only if the frontier lies inside one.
+        cut: asks bronze where a range reaches the frontier; called only if the frontier lies inside one.
         whole: topics of global tables: nothing is settled before they are read to the ends, and they hold nothing back.
         always: of the settling `event_time`, what holds the others back whether it has come to its end or not.
     """
@@ -110,7 +110,7 @@ def next_plan(
 
 
 def _cut(backlog: Backlog, asked: Sequence[Range], frontier: int | None, cut: Cutter) -> dict[TopicPartition, Range]:
-    """These offset ranges, up to the frontier and counted anew."""
+    """These offset ranges, up to the frontier and counted again."""
     if not asked:
         return {}
     asked_and_cut = {part.at: part for part in asked} | dict(cut(asked, frontier, backlog.seq_from))

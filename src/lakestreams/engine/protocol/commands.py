@@ -64,7 +64,7 @@ class Append:
 
 @dataclass(frozen=True)
 class Together:
-    """Appends side by side, in whatever order they commit; it goes on when all of them are there."""
+    """Appends in parallel, in whatever order they commit; it goes on when all of them are there."""
 
     appends: tuple[Append, ...]
 
@@ -124,7 +124,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Wait:
-    """Until what was appended beside is there. The answer: whether it is ours."""
+    """Until what was appended at once is there. The answer: whether it is ours."""
 
 
 class Stop(Exception):

@@ -77,7 +77,7 @@ def of_events(cycle: int) -> Transaction:
 
 
 def of_stored(kind: str, epoch: int, cycle: int) -> Transaction:
-    """Of `state` and `base` rows: what was lost is stored anew, as of the same cycle, by another epoch."""
+    """Of `state` and `base` rows: what was lost is stored again, as of the same cycle, by another epoch."""
     return Transaction(f"{kind}/{epoch}", cycle)
 
 
@@ -87,7 +87,7 @@ def of_output(name: str, plan: Plan) -> Transaction:
 
 
 def of_request(number: int) -> Transaction:
-    """Of two requests at once, one decides anew."""
+    """Of two requests at once, one decides again."""
     return Transaction(REPLAYS, number)
 
 
@@ -259,7 +259,7 @@ def closed_request(before: Standing, number: int, appended: Mapping[TopicPartiti
 
 
 def may_close_later(batch: Ingest) -> bool:
-    """Whether the row that closes a batch may come behind the plan over it: if need be, it is made anew from bronze.
+    """Whether the row that closes a batch may come behind the plan over it: if need be, it is recreated from bronze.
 
     Of markers alone bronze has no row: nobody but the ledger knows that they were read (decision 0024).
     """

@@ -39,7 +39,7 @@ def say(turn: Turn, kind: Kept, stored: StoredState) -> Steps[None]:
 def stand(turn: Turn, history: History, semantics: str) -> Steps[StoredState | None]:
     """What a driver builds on: what was stored last, else the base; None where nothing was ever stored.
 
-    Maintenance beside it trims up to what the newest `state` row has and no further. So whatever else is built on is said
+    Maintenance at the same time trims up to what the newest `state` row has and no further. So whatever else is built on is said
     there first, and only then it is looked once more whether that still holds.
     """
     last = history.state

@@ -3,7 +3,7 @@
 A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`
 (`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `batch`
 (`engine.ingest.batches`, `engine.ingest.table_reader`), `taken` (`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and
-`close` (`engine.cycles`). The others only say which of these follows which; in the engine the next batch may go on beside a cycle.
+`close` (`engine.cycles`). The others only say which of these follows which; in the engine the next batch may go on while a cycle runs.
 `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
 """
 
@@ -204,7 +204,7 @@ def ingest(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]
 
 
 def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]) -> Steps[Ingest]:
-    """Ingests one batch: an append a topic, side by side; the row that closes it may come beside the cycle over it.
+    """Ingests one batch: an append a topic, in parallel; the row that closes it may come while the cycle over it runs.
 
     Args:
         turn: who writes.

@@ -1,4 +1,4 @@
-"""The protocol of who works beside drivers: maintenance is `trim`, a replay is `request`.
+"""The protocol of who works at the same time as drivers: maintenance is `trim`, a replay is `request`.
 
 `maintenance.trimming` carries out `trim`, and `engine.replay.deciding` carries out `request`.
 """
@@ -14,7 +14,7 @@ from lakestreams.engine.protocol.commands import LEDGER, REPLAYS, Append, Delete
 
 
 def maintain(history: History, tables: tuple[Any, ...]) -> Steps[tuple[Turn, History]]:
-    """Becomes the only maintenance that may write, beside whichever driver there is.
+    """Becomes the only maintenance that may write, whichever driver runs.
 
     Args:
         history: what the ledger said before.
@@ -27,7 +27,7 @@ def maintain(history: History, tables: tuple[Any, ...]) -> Steps[tuple[Turn, His
 
 
 def trim(own: machines.Pipeline, ledger: Any = LEDGER) -> Steps[None]:
-    """Trims bronze beside a running driver: base, `trim` row, deletes, `trimmed` row; a crash is finished by the next one.
+    """Trims bronze while a driver runs: base, `trim` row, deletes, `trimmed` row; a crash is finished by the next one.
 
     Args:
         own: what is trimmed.

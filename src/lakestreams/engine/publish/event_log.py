@@ -56,7 +56,7 @@ class Totals:
         kinds: results by kind.
         quarantined: rows by reason.
         expected: expectation to passed and failed.
-        wait_ms, amend_ms: of a join that races.
+        wait_ms, amend_ms: of a join that waits or amends.
         fates: of such a join, how many records came, and what became of them.
     """
 

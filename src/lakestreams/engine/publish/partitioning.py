@@ -137,7 +137,7 @@ def _counted(batch: Ingest) -> dict[str, int]:
 
 
 def _newest(batches: Sequence[Ingest], topic: str, most: int) -> _Newest | None:
-    """Batch by batch from the newest; of the one with which there are enough, the end of each partition's stretch.
+    """Batch by batch from the newest; of the one with which there are enough, the end of each partition's range.
 
     A batch is cut in all partitions alike, so that what is read lies as unevenly as what is there.
     """

@@ -92,7 +92,7 @@ def reasons(topology: Topology, rejected: Sequence[Rejected]) -> list[tuple[str,
 
 
 def _suspect(source: Source, part: Range, topology: Topology) -> bool:
-    """Whether the counts of a stretch say that the source itself refuses some of it; what is not counted may be."""
+    """Whether the counts of a range say that the source itself refuses some of it; what is not counted may be."""
     dropping = [rule for rule in topology.expectations.rules_of(source.name) if rule.action == "drop"]
     if part.records and any(part.failed.get(rule.id, 1) for rule in dropping):
         return True

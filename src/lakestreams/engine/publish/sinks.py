@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.runtime.lake import Lake
     from lakestreams.topology.endpoints import DeltaSink
 
-# A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
+# A changed row is marked in the file that holds it, which is not rewritten: merging costs half (DESIGN section 9).
 _MERGED: Final = {"delta.enableDeletionVectors": "true"}
 MANY = 10_000  # rows whose merge costs more than a look at how many files a table has
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}

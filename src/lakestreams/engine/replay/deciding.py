@@ -145,7 +145,7 @@ def _append(
 ) -> Request | None:
     """Appends decisions under the next number that nobody else has; None if nothing is left to decide (`upkeep.request`).
 
-    The number is the commit's transaction: of two commands at once, one is skipped, and decides anew over what the other
+    The number is the commit's transaction: of two commands at once, one is skipped, and decides again over what the other
     one has left.
     """
     landed: dict[int, int] = {}  # number to rows

@@ -1,7 +1,7 @@
 """Ingest of replayed records: what operators have requested goes into bronze once more, as a new attempt (decision 0020).
 
 A request is a batch of its own: rows with the coordinates that the records had, an attempt above 0, and the stream time at
-which they find their partition, which they may move. It is closed in the ledger as any batch is; a stretch of the
+which they find their partition, which they may move. It is closed in the ledger as any batch is; a range of the
 partition `ATTEMPTS` stands there for its rows, and the row names the request, so that it is ingested once.
 
 An attempt at a table's record is superseded, and not ingested, where a later record of its key is there: it would put an
@@ -216,7 +216,7 @@ def outlook(
     chosen: DataFrame,
     registry: RegistryOptions | None = None,
 ) -> list[Outlook]:
-    """What would become of records, as far as it can be told before their cycle; nothing is written.
+    """What would become of records, as far as it is known before their cycle; nothing is written.
 
     Args:
         chosen: what `deciding.chosen` gives.

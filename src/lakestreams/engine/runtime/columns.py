@@ -27,7 +27,7 @@ def same_columns(actual: object, wanted: object) -> bool:
 
 
 def difference(actual: object, wanted: object) -> str:
-    """What a table has and lacks beside what is written to it, a line per column."""
+    """What a table has and lacks compared with what is written to it, a line per column."""
     have = dict(actual) if isinstance(actual, tuple) else {}
     want = dict(wanted) if isinstance(wanted, tuple) else {}
     lines = [f"  - {name}: {have[name]} (the pipeline does not write it)" for name in have if name not in want]

@@ -44,7 +44,7 @@ class Commit:
         version: of the table after it.
         operation: Delta's name of what was done.
         parameters: Delta's, as texts.
-        mark: what the writer wrote beside it.
+        mark: what the writer wrote next to it.
     """
 
     version: int

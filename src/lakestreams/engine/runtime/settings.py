@@ -1,4 +1,4 @@
-"""How a run is to go: its pace, its tolerance, and how time passes; what of it decides on results is in the plans."""
+"""How a run is to go: its timing, its tolerance, and how time passes; what of it decides on results is in the plans."""
 
 from __future__ import annotations
 

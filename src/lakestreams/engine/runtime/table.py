@@ -101,7 +101,7 @@ class Table:
             key: its columns, or SQL paths into them; a null is equal to a null.
             newer: of both sides, the number that must be greater than the table's.
             gone: when a row is a deletion; SQL over the rows.
-            up_to: no row of the table has a greater number; told by the commit (`may_have_deleted`).
+            up_to: no row of the table has a greater number; reported by the commit (`may_have_deleted`).
         """
         bound = "" if up_to is None else f"t.{newer} <= {up_to}L AND "
         same = " AND ".join(f"t.{path} <=> s.{path}" for path in key)
@@ -120,7 +120,7 @@ class Table:
         """Whether a merge of this number (its `up_to`) may have deleted rows; numbers ascend from commit to commit.
 
         Deletions leave no row that tells of them, but the table's history does: Delta keeps the conditions of a merge, and
-        how many rows it deleted. What is not told there counts as yes.
+        how many rows it deleted. What is not reported there counts as yes.
         """
         bound = re.compile(rf"\.{newer.rpartition('.')[2]} <= (\d+)L?\)")
         history = spark.sql(f"DESCRIBE HISTORY {self.reference}")
@@ -136,7 +136,7 @@ class Table:
         return True
 
     def seal(self, spark: SparkSession, pipeline: str, epoch: int) -> None:
-        """Makes every statement that is on its way to this table fail, and begin anew if it is tried again.
+        """Makes every statement that is on its way to this table fail, and start again if it is tried again.
 
         A statement looks at the ledger's fence while it runs and commits later. One that has begun before this change of
         the table's properties cannot commit after it (Delta's metadata conflict); one that begins after it finds the
@@ -165,7 +165,7 @@ class Table:
         else:
             writer.saveAsTable(self.reference)
 
-    # --- upkeep ----------------------------------------------------------------------------------------------------
+    # --- maintenance ----------------------------------------------------------------------------------------------------
 
     def delete(self, spark: SparkSession, where: str) -> int:
         """Deletes rows in one commit: how many."""
@@ -237,7 +237,7 @@ class Table:
             cluster_by, partition_by: how it is laid out.
             properties: Delta's table properties.
             grows: add columns that it lacks; their rows so far have a null there.
-            lenient: leave columns alone that it has beside these, such as a newer version's.
+            lenient: leave columns alone that it has besides these, such as a newer version's.
 
         Returns:
             Whether it was not there.

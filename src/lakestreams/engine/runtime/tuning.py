@@ -1,7 +1,7 @@
 """How a session is set for so many rows: what pays for large inputs costs more than the work itself for small ones.
 
 For a few thousand rows most of a cycle's time goes into code that Spark generates and the JVM compiles, once for each
-statement, since every cycle's differ in a number; and into stages that are planned anew while they run. So a driver does
+statement, since every cycle's differ in a number; and into stages that are planned again while they run. So a driver does
 its small work without, and large work as the session is set by its user. Measured in docs/benchmarks.md.
 """
 
@@ -56,7 +56,7 @@ _AT_ONCE: Final = (
         for what in ("in.memory", "spill")
     ),
 )
-"""Rows that an operator holds, whatever they weigh. Spark 4.1 has bounds in bytes beside them, but Spark 4.0 does not."""
+"""Rows that an operator holds, whatever they weigh. Spark 4.1 has bounds in bytes besides them, but Spark 4.0 does not."""
 _USUAL: Final = 4096
 """How many these are by default; of records of 8 KiB they are what is held."""
 _ORDINARY: Final = 1024  # bytes of a record

@@ -85,7 +85,7 @@ class Passing:
         return list(self._there)
 
     def counts(self, node: str, *, written: bool) -> dict[str, int]:
-        """What was counted of a node; a job of its own where no write has told.
+        """What was counted of a node; a job of its own where no write has reported.
 
         Args:
             written: whether anything was written that is made of its rows.

@@ -89,7 +89,7 @@ def cut_below(
     rules: RecordRules,
     sources: Sequence[Source],
 ) -> Mapping[TopicPartition, Range]:
-    """The part of each stretch strictly below a stream time (None: all of it), counted.
+    """The part of each range strictly below a stream time (None: all of it), counted.
 
     One small aggregation a topic over what is ingested and not planned. Of replayed records no request is cut.
 
@@ -133,7 +133,7 @@ def cut_below(
 
 
 def late(lag: Column) -> list[Column]:
-    """How many rows lie how far behind, by `LATENESS_MS`: aggregates, one a stretch.
+    """How many rows lie how far behind, by `LATENESS_MS`: aggregates, one a range.
 
     Args:
         lag: ms, null of rows that are not counted.
@@ -153,7 +153,7 @@ def _cut(part: Range, row: Mapping[str, Any], judged: Sequence[str]) -> Range:
     return Range(
         *part.at,
         part.from_offset,
-        # nothing above: the stretch ends where reading ended, which may lie past the last row (transaction markers)
+        # nothing above: the range ends where reading ended, which may lie past the last row (transaction markers)
         part.to_offset if row.get("next") is None else int(row["last"] or 0) + 1,
         int(row["records"] or 0),
         int(row["bad"] or 0),
@@ -167,9 +167,9 @@ def _cut(part: Range, row: Mapping[str, Any], judged: Sequence[str]) -> Range:
 
 
 def within(ranges: Mapping[int, tuple[int, int]]) -> Column:
-    """Whether a row lies in its partition's stretch of offsets, the end exclusive.
+    """Whether a row lies in its partition's range of offsets, the end exclusive.
 
-    A replayed record lies in no partition's stretch, whatever its offset, but in that of ATTEMPTS, by its batch.
+    A replayed record lies in no partition's range, whatever its offset, but in that of ATTEMPTS, by its batch.
     """
     partitions = {partition: one for partition, one in ranges.items() if partition != ATTEMPTS}
     conditions = [(F.col("attempt") == 0) & with_offsets(partitions)] if partitions else []
@@ -180,7 +180,7 @@ def within(ranges: Mapping[int, tuple[int, int]]) -> Column:
 
 
 def with_offsets(ranges: Mapping[int, tuple[int, int]]) -> Column:
-    """Whether a row's offset lies in its partition's stretch, the end exclusive, whichever attempt it is."""
+    """Whether a row's offset lies in its partition's range, the end exclusive, whichever attempt it is."""
     return reduce(
         or_,
         (

@@ -2,7 +2,7 @@
 
 `OfTables`: where streams only look tables up, the past is the tables' rows. `OfNodes`: where windows, aggregations or
 tables made of tables remember something, it is what the nodes keep. Both are caches. Where bronze is trimmed, they are made
-anew from what it keeps of tables, and from the base (decision 0015).
+again from what it keeps of tables, and from the base (decision 0015).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A cache: deleted, it is rebuilt from bronze, and so it is where other formats read its rows, or other rules would drop
 other ones. Behind a trim bronze still has every row that was there (decision 0015). Each row keeps raw bytes, headers,
-coordinates and event time beside the typed columns, so that a later topology can read from it what this one did not.
+coordinates and event time next to the typed columns, so that a later topology can read from it what this one did not.
 
 One row more is no row of the table: it has no key, and says as of which cycle the others are, also where there are none.
 It is in the same commit as they are, so no crash can part them.

@@ -1,6 +1,6 @@
 """What the nodes of a topology keep of the past, stored as of a finished cycle: open windows, table rows, groups, buffers.
 
-A cache: it follows from bronze and the plans, and is made anew where it is missing, damaged or of another configuration.
+A cache: it follows from bronze and the plans, and is recreated where it is missing, damaged or of another configuration.
 It has two slots: one is written while the other one is valid, and a ledger row says which it is. Where it lies behind the
 cycle at hand, the cycles between are evaluated again from bronze (decision 0012). Where bronze is trimmed, a base takes
 the place of what was deleted, in two slots of its own (decision 0015).

@@ -71,7 +71,7 @@ class TableState:
         return Inputs(streams, tables, plan.cycle, counts, changes, partitions_of([plan]), hold=self._cached)
 
     def _cached_if_small(self, rows: DataFrame, count: int) -> DataFrame:
-        """Records out of bronze, held if they are few: beside a large table the statement is planned and compiled for many.
+        """Records out of bronze, held if they are few: next to a large table the statement is planned and compiled for many.
 
         Held, they are found and read once and as suits few, and the statement's code no longer has their offsets in it,
         which differ from cycle to cycle.

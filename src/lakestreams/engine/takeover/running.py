@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology
 
 CLOCK_SLACK_MS: Final = 60_000
-"""How far two machines' clocks may lie apart before anybody is told."""
+"""How far two machines' clocks may lie apart before it is reported."""
 FUTURE_SHARE: Final = 0.01
 _FUTURE: Final = "FUTURE_TIMESTAMP"
 _SECONDS: Final = (631_152_000, 4_102_444_800)

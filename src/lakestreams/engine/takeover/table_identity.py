@@ -96,7 +96,7 @@ class TablesBefore:
                 raise TableOwned(message, where=one.table.path or one.table.reference)
 
     def require_ledger(self, epoch: int) -> None:
-        """Refuses to begin anew, or from an older state, where tables hold what a later epoch has written.
+        """Refuses to start again, or from an older state, where tables hold what a later epoch has written.
 
         Args:
             epoch: the newest one that the ledger knows.
@@ -222,7 +222,7 @@ def _beyond_epochs(spark: SparkSession, ledger: Ledger, history: History, *, has
 def look(
     spark: SparkSession, ledger: Ledger, topology: Topology, known: Mapping[str, KnownTable] | None = None
 ) -> TablesBefore:
-    """Looks at every table of a pipeline, side by side; writes nothing.
+    """Looks at every table of a pipeline, in parallel; writes nothing.
 
     Args:
         known: what the ledger says of the tables, by their keys.
@@ -250,7 +250,7 @@ def look(
 
 
 def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
-    """Raises what others have done, unless the operator says that it is meant: then it is told.
+    """Raises what others have done, unless the operator says that it is meant: then it is reported.
 
     Raises:
         TableDeleted, TableChanged: with every table that the first one's kind befell.

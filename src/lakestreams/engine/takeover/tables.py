@@ -69,7 +69,7 @@ class Missing:
 
 
 def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outputs: Mapping[str, DataFrame]) -> Missing:
-    """Creates what is not there yet, side by side: each is mostly waiting for single-threaded work in the JVM.
+    """Creates what is not there yet, in parallel: each is mostly waiting for single-threaded work in the JVM.
 
     Args:
         outputs: output to a frame of its columns.

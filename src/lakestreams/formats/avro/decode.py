@@ -52,7 +52,7 @@ class Decoder:
             heads: the headers that name their schemas, if one has such a header.
 
         Raises:
-            UnknownIds: if a record names a schema that this decoder was not told of.
+            UnknownIds: if a record names a schema that this decoder does not know.
         """
         if not self._framed:
             return self._read(raw, [(self._bare, np.flatnonzero(raw.is_valid().to_numpy(zero_copy_only=False)))])

@@ -26,7 +26,7 @@ _LOGICAL: Final[Mapping[str, tuple[str, ...]]] = {
         ("long",),
     ),
 }  # fmt: skip
-# What Kafka Connect's AvroConverter writes beside a type, and the logical type that says the same.
+# What Kafka Connect's AvroConverter writes next to a type, and the logical type that says the same.
 _CONNECT: Final[Mapping[str, str]] = {
     "io.debezium.time.Date": "date",
     "io.debezium.time.Time": "time-millis",

@@ -1,4 +1,4 @@
-"""Bytes of many values side by side, as numbers: of each the same is read at once, and whether it is there."""
+"""Bytes of many values in parallel, as numbers: of each the same is read at once, and whether it is there."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 A *grouped* frame is a table's rows with
     into_key struct|null, into struct|null    the group that the row belongs to, and what it brings there; null: none
-and where the rows before are known the same as `out_key`, `out`. A *halves* frame has a row for each group that a
+and where the rows before are known the same as `out_key`, `out`. A frame of adds and subtracts has a row for each group that a
 change touches:
     k struct                    the group's key
     into, out struct|null       what enters, what leaves
-    ts, o, n, kind, contributors as in a records frame; n leaves room for two halves of each row
+    ts, o, n, kind, contributors as in a records frame; n leaves room for both changes of each row
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def of_changed_keys(rows: DataFrame, since: int) -> DataFrame:
 
 
 def halves(grouped: DataFrame, since: int) -> DataFrame:
-    """The halves of the new rows: what leaves first, and one row of both where the group stays the same (KIP-904).
+    """What the new rows add and subtract: what leaves first, and one row of both where the group stays the same (KIP-904).
 
     Args:
         grouped: a grouped frame with `out_key` and `out`.

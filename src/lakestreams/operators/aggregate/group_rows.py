@@ -60,7 +60,7 @@ def of_touched_groups(grouped: DataFrame, touched: DataFrame, since: int) -> Dat
     Args:
         grouped: a grouped frame of all rows, with `settled`: whether it is a row of a table's state, one a key. The
             others, changes since that state and new ones, stay; a settled row that one of them follows goes.
-        touched: the halves of the new ones.
+        touched: what the new rows add and subtract.
         since: the first new cycle.
     """
     settled, others = grouped.where(SETTLED), grouped.where(~F.col(SETTLED))

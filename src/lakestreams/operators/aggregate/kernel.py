@@ -13,7 +13,7 @@ group.
 
 What the groups were is a *groups* frame: `k`, `acc` (a struct of what is added up), `v`, `ts`, `o`, `n`; one row a group.
 
-Plan: one exchange by the group and one sort; the groups of the past lie beside the changes. A table whose changes do not
+Plan: one exchange by the group and one sort; the groups of the past lie next to the changes. A table whose changes do not
 say what was before needs one more exchange and sort by its own key. With `min` and the like of a table: its rows are
 exchanged and sorted once more by their key, once by the group, and joined. A fold gathers its rows into arrays.
 """
@@ -120,7 +120,7 @@ def retain(
 def prune(groups: DataFrame, halves: DataFrame) -> DataFrame:
     """The groups that the changes touch: their keys are broadcast, the groups filtered where they lie.
 
-    Worth it when the changes are few beside the groups; untouched groups stay as they were.
+    Worth it when the changes are few compared with the groups; untouched groups stay as they were.
     """
     return versions.among(groups, KEY, versions.wanted(halves, KEY))
 
@@ -144,7 +144,7 @@ def _made(halves: DataFrame, groups: DataFrame | None, grouping: Grouping, membe
         rows, past = rows.unionByName(groups, allowMissingColumns=True), F.col(ACC).isNotNull()
     window = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
     by = [KEY]
-    if grouping.deletes_empty:  # what comes after a group has gone is added up anew, as if there had been none
+    if grouping.deletes_empty:  # what comes after a group has gone is added up again, as if there had been none
         rows_now = Running(past, groups is not None, window.rowsBetween(*_SO_FAR), leaves=True).sum(ROWS, "bigint")
         earlier = F.sum((F.col(_LEFT) == 0).cast("int")).over(window.rowsBetween(Window.unboundedPreceding, -1))
         rows = rows.withColumn(_LEFT, rows_now).withColumn(_TIMES_GONE, F.coalesce(earlier, F.lit(0))).drop(_LEFT)

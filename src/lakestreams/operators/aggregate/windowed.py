@@ -69,7 +69,7 @@ def assigned(rows: DataFrame, windows: TimeWindows, *, plural: bool = False) -> 
 
     Args:
         rows: a records frame; times are 0 or later.
-        plural: whether a trigger may have several records: where windows overlap, they are then numbered anew.
+        plural: whether a trigger may have several records: where windows overlap, they are then numbered again.
     """
     names = rows.schema[KEY].dataType.names  # type: ignore[attr-defined]
     many = -(-windows.size_ms // windows.advance_ms)

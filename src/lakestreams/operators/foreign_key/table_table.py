@@ -55,7 +55,7 @@ def prune(left: TableSide, right: TableSide, since: int) -> tuple[TableSide, Tab
 
     Of the left state stays what names a changed right key or has a changed left key; of the right state the changed
     keys and what left rows of changed keys name or named. Changes stay as they are: one may replace a row of the state.
-    Worth it when the changes are few beside the states: keys are broadcast, states filtered where they are read.
+    Worth it when the changes are few compared with the states: keys are broadcast, states filtered where they are read.
     """
     left_keys, right_keys = versions.new_keys(left, since), versions.new_keys(right, since)
     reached = left.state if left.state is None else _reached(left.state, left_keys, right_keys)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def retain(table: TableSide, points: DataFrame) -> TableSide:
     """The part of the table that the points can meet: those of their keys.
 
-    Worth it when the points are few beside the table: the keys are broadcast, the table is filtered where it is read,
+    Worth it when the points are few compared with the table: the keys are broadcast, the table is filtered where it is read,
     and nothing of it is exchanged.
     """
     keys = validity.wanted(points, KEY)

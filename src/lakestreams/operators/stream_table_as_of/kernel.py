@@ -15,7 +15,7 @@ does not wait and does not move the buffer time.
 
 Plan: points and versions become one frame: exchanged by task and sorted once (the store's time at each row), exchanged
 by key and sorted twice: by the order, which finds the latest version, and by (ts, order), which finds older ones for
-points behind it. Beside it what vanishes, over narrow columns of the versions (`versioned.with_gone`), is broadcast.
+points behind it. Next to it what vanishes, over narrow columns of the versions (`versioned.with_gone`), is broadcast.
 That is exact for versions that were the latest when put, as their order is that of their ts; a hot key costs its rows,
 never points times versions. Versions that came late are collected along the second sort, and a point looks through
 those of its key that are not newer than it: only there the cost is points times late versions. With grace the points

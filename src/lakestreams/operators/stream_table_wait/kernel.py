@@ -3,7 +3,7 @@
 The law: a record that meets no row of its key at its place in the order (see `stream_table`) does not give up at once.
 `wait=w`: it waits until the task's clock passes its time and w. The first row of its key that comes before that is what
 it meets, at the row's place; if none does, it comes out without a row (left) or is refused (inner), at the record that
-moved the clock. One fate a record.
+moved the clock. One outcome per record.
 `amend=a` (left): having come out without a row, it is put right by the first row of its key that comes before the clock
 passes its time and a: a second result, of the kind `amended`, at the row's place.
 A deletion is no row. A record whose bound has passed when it comes does not look out at all. The clock is the task's, over
@@ -11,7 +11,7 @@ the records of both sides, as in windowed joins (`clocks`). A result has the rec
 1; Kafka Streams has no such choice. Rows of one trigger: what its time closes, in places below 0, then what meets it.
 
 Plan: records that look out, table changes and the table's rows are exchanged once by key and sorted twice (the row
-before, the row behind); for each bound they are exchanged by task and sorted once beside the clocks; results once by
+before, the row behind); for each bound they are exchanged by task and sorted once next to the clocks; results once by
 trigger.
 """
 
