@@ -33,7 +33,7 @@ from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
-from lakestreams.operators.windows import Windowed, arms
+from lakestreams.operators.windows import Windowed, both_sides
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class Windows:
     def __call__(self) -> DataFrame:
         options = dict(self.options)
         if options.pop("asks", False):  # as jobs do before
-            assert share_tasks(arms(self.left, self.right, self.join), PARTITIONS)
+            assert share_tasks(both_sides(self.left, self.right, self.join), PARTITIONS)
         return stream_stream.execute(self.left, self.right, self.join, CYCLE, **options)
 
     def by(self, other: Other) -> DataFrame:
         """The rows by another checkout's operators."""
-        few = {"few": True} if self.options.get("few") else {}
-        return other.windowed(self.left, self.right, self.join, CYCLE, **few)
+        small_input = {"small_input": True} if self.options.get("small_input") else {}
+        return other.windowed(self.left, self.right, self.join, CYCLE, **small_input)
 
 
 def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
@@ -94,7 +94,7 @@ def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
     for case in cases:
         if isinstance(case.run, Windows):
             run, before = case.run, f"{case.name.split(', by ')[0].split(', one ')[0]}, {other.name}"
-            at = id(run.left), id(run.right), (replace(run.join, together=False), run.options.get("few"))
+            at = id(run.left), id(run.right), (replace(run.join, together=False), run.options.get("small_input"))
             if at not in known:
                 known.add(at)
                 yield Case(before, case.records, partial(run.by, other))
@@ -129,7 +129,7 @@ def _past(frames: Frames, count: int) -> Iterator[Case]:
     for how in ("inner", "left"):
         join = _join_of(how, window)
         yield Case(f"batch alone, {how}", count, _join(*fresh, join))
-        yield Case(f"past 10 x, {how}", count, _join(left, right, join, few=True), f"batch alone, {how}")
+        yield Case(f"past 10 x, {how}", count, _join(left, right, join, small_input=True), f"batch alone, {how}")
         yield Case(f"past 10 x unfiltered, {how}", count, _join(left, right, join), f"batch alone, {how}")
 
 

@@ -30,22 +30,22 @@ VAGUE = {"found", "given", "made", "there", "told"}
 """Words of no name but that of a local variable: they say that something is, not what it is."""
 
 IN_PROSE = {
-    "dataflow",
-    "fates",
-    "lanes",
-    "olds",
-    "opinion",
-    "passing",
-    "stretch",
-    "stretches",
-    "tally",
-    "told",
-    "upkeep",
-}
+    "anew", "beside", "dataflow", "fate", "fates", "lane", "lanes", "olds", "opinion", "pace", "passing", "races", "stretch",
+    "stretches", "tally", "told", "upkeep",
+}  # fmt: skip
 """Words of no docstring and no comment."""
 
-ALLOWED: dict[str, str] = {}
-"""Names that hold such a word, each with its reason."""
+ALLOWED = {
+    ("cli/status.py", "races"): "a key of what `status --json` prints",
+    ("config/cases.py", "GivenSpec"): "a name in conf/schema/cases.json",
+    ("config/cases.py", "given"): "a key of files with cases",
+    ("testing/cases.py", "given"): "the same key, as a case is run",
+    ("engine/publish/event_log.py", "fates"): "a field of the event log's details",
+    ("expectations/cycle_metrics.py", "fates"): "the same field, as the ledger keeps it",
+    ("errors/base.py", "given"): "an attribute of the errors that users catch",
+    ("registry/client.py", "_NOT_FOUND"): "what HTTP calls its status 404",
+}
+"""Place and text of names that hold such a word, each with its reason."""
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CODE = re.compile(r"``[^`]*``|`[^`]*`")
@@ -118,7 +118,7 @@ def test_names_are_in_the_fields_words() -> None:
         if words(place) & (PRIVATE | VAGUE):
             wrong.append(place)
         for line, name, is_local in names(ast.parse(source)):
-            if name not in ALLOWED and words(name) & (PRIVATE if is_local else PRIVATE | VAGUE):
+            if (place, name) not in ALLOWED and words(name) & (PRIVATE if is_local else PRIVATE | VAGUE):
                 wrong.append(f"{place}:{line}: {name}")
     assert wrong == []
 
@@ -133,6 +133,7 @@ def test_docstrings_and_comments_are_in_the_fields_words() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ALLOWED)
-def test_what_is_allowed_is_used(name: str) -> None:
-    assert any(name == one for _, source in modules() for _, one, _ in names(ast.parse(source)))
+@pytest.mark.parametrize(("place", "name"), ALLOWED)
+def test_what_is_allowed_is_there(place: str, name: str) -> None:
+    source = (SOURCE / place).read_text(encoding="utf-8")
+    assert name in {one for _, one, _ in names(ast.parse(source))}

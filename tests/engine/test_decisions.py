@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import claimed
 
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
+from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Plan, Range
 from lakestreams.engine.publish import quarantine
 from lakestreams.engine.replay import deciding, quarantined
 from lakestreams.engine.replay import requests as replays
@@ -103,7 +103,7 @@ def test_a_record_goes_from_open_to_replayed_and_comes_again_with_its_next_attem
     assert replays.oldest(spark, ledger, 0) == Request(1, "a")
     assert replays.oldest(spark, ledger, 1) == Request(2, "b")
     assert replays.waiting(spark, ledger, 1) == 1
-    ledger.record_ingest(spark, Ingest(1, 1, (Range("a", ATTEMPTS, 1, 2, records=3),), request=1))
+    ledger.record_ingest(spark, Ingest(1, 1, (Range("a", REPLAYED, 1, 2, records=3),), request=1))
     assert {place[0]: state for place, state in states(spark, ledger).items()} == {
         "a": {"replayed"},
         "b": {"requested"},
@@ -203,9 +203,9 @@ def test_filters_choose_what_they_say(spark: SparkSession, ledger: Ledger) -> No
 def test_attempts_lie_in_the_stretches_of_their_batches_and_in_no_other(spark: SparkSession) -> None:
     """Against the same in plain Python, over every row of a small bronze."""
     plans = [
-        Plan(4, "f", (Range("t", 0, 0, 3, 3), Range("t", 1, 0, 1, 1), Range("t", ATTEMPTS, 5, 5)), {}, 1, 5),
-        Plan(5, "f", (Range("t", 0, 3, 3), Range("t", 1, 1, 4, 3), Range("t", ATTEMPTS, 5, 7, 2)), {}, 1, 6),
-        Plan(7, "f", (Range("t", 0, 3, 4, 1), Range("t", 1, 4, 4), Range("t", ATTEMPTS, 7, 9, 1)), {}, 1, 8),
+        Plan(4, "f", (Range("t", 0, 0, 3, 3), Range("t", 1, 0, 1, 1), Range("t", REPLAYED, 5, 5)), {}, 1, 5),
+        Plan(5, "f", (Range("t", 0, 3, 3), Range("t", 1, 1, 4, 3), Range("t", REPLAYED, 5, 7, 2)), {}, 1, 6),
+        Plan(7, "f", (Range("t", 0, 3, 4, 1), Range("t", 1, 4, 4), Range("t", REPLAYED, 7, 9, 1)), {}, 1, 8),
     ]
     rows = [
         (partition, offset, attempt, seq)
@@ -214,12 +214,12 @@ def test_attempts_lie_in_the_stretches_of_their_batches_and_in_no_other(spark: S
     frame = spark.createDataFrame(rows, "partition int, offset bigint, attempt int, seq bigint")
 
     def cycle_of(partition: int, offset: int, attempt: int, seq: int) -> int | None:
-        at, number = (ATTEMPTS, seq) if attempt else (partition, offset)
+        at, number = (REPLAYED, seq) if attempt else (partition, offset)
         lies = [plan.cycle for plan in plans for part in plan.ranges
                 if part.partition == at and part.from_offset <= number < part.to_offset]  # fmt: skip
         return lies[0] if lies else None
 
-    stretches = {0: (0, 4), 1: (0, 4), ATTEMPTS: (5, 9)}
+    stretches = {0: (0, 4), 1: (0, 4), REPLAYED: (5, 9)}
     judged = frame.select("*", within(stretches).alias("inside"), row_cycle("t", plans).alias("cycle"))
     for row in judged.collect():
         wanted = cycle_of(*row[:4])

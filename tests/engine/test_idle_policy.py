@@ -153,13 +153,13 @@ def test_races_are_counted_where_they_are(
 ) -> None:
     """Behind a re-key and a filter, in front of another join, with values that no join has a use for."""
     alone: list[str] = []
-    by_itself = write_metrics.Passing._alone
+    by_itself = write_metrics.NodeMetrics._alone
 
-    def counted_alone(self: write_metrics.Passing, node: str) -> dict[str, int]:
+    def counted_alone(self: write_metrics.NodeMetrics, node: str) -> dict[str, int]:
         alone.append(node)
         return by_itself(self, node)
 
-    monkeypatch.setattr(write_metrics.Passing, "_alone", counted_alone)
+    monkeypatch.setattr(write_metrics.NodeMetrics, "_alone", counted_alone)
     views, users = fresh_topics(broker, 1)
     builder = StreamsBuilder("counted_races")
     stream = builder.stream(views, key=Text("id"), value=Json("user string, page string"), name="views",

@@ -49,7 +49,7 @@ def test_a_plan_empties_batches_and_the_newest_stays() -> None:
     assert bronze.batches == [two, three], "the plan has cut the second"
     bronze.planned(plan(2, 6, 0, 3))
     assert bronze.batches == [three]
-    assert bronze.standing.seq == 3
+    assert bronze.state.seq == 3
 
 
 def test_batches_behind_the_last_plan_are_unplanned() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.idle_policy import IdlePolicy, idle_plan
-from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
+from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Plan, Range
 from lakestreams.engine.ledger.settle import Frontier, holding, next_plan
 from lakestreams.engine.publish.cycle import RunCounts
 from lakestreams.kafka.noted import TopicPartition
@@ -157,7 +157,7 @@ def test_how_late_a_record_can_be_is_told_from_the_clock_that_may_judge_it() -> 
 
 # --- replayed records ------------------------------------------------------------------------------------------------
 
-AGAIN = ("views", ATTEMPTS)
+AGAIN = ("views", REPLAYED)
 
 
 def replayed(seq: int, before: Ingest, times: Mapping[TopicPartition, Sequence[int]], bad: int = 0) -> Ingest:
@@ -168,9 +168,9 @@ def replayed(seq: int, before: Ingest, times: Mapping[TopicPartition, Sequence[i
     for at, own in times.items():
         ranges[at] = Range(*at, ranges[at].to_offset, ranges[at].to_offset,
                            stream_time_ms=max([ranges[at].stream_time_ms, *own]))  # fmt: skip
-    start = ranges[topic, ATTEMPTS].to_offset if (topic, ATTEMPTS) in ranges else seq
-    ranges[topic, ATTEMPTS] = Range(
-        topic, ATTEMPTS, start, seq + 1, records=sum(map(len, times.values())), bad=bad,
+    start = ranges[topic, REPLAYED].to_offset if (topic, REPLAYED) in ranges else seq
+    ranges[topic, REPLAYED] = Range(
+        topic, REPLAYED, start, seq + 1, records=sum(map(len, times.values())), bad=bad,
         stream_time_ms=max(ranges[at].stream_time_ms for at in times),
     )  # fmt: skip
     return Ingest(seq, seq, tuple(ranges[at] for at in sorted(ranges)), request=seq)
@@ -271,13 +271,13 @@ def test_any_mixture_of_batches_and_requests_is_planned_once_and_in_order(data: 
     plans += [found] if found is not None else []
     positions: dict[TopicPartition, int] = {}
     for one in plans:
-        assert ATTEMPTS not in one.clocks
+        assert REPLAYED not in one.clocks
         for part in one.ranges:
             assert part.from_offset == positions.get(part.at, part.from_offset)
             positions[part.at] = part.to_offset
     for topic in "ab":
-        asked = [part for one in ingests for part in one.ranges if part.at == (topic, ATTEMPTS) and part.records]
-        taken = [part for one in plans for part in one.ranges if part.at == (topic, ATTEMPTS)]
+        asked = [part for one in ingests for part in one.ranges if part.at == (topic, REPLAYED) and part.records]
+        taken = [part for one in plans for part in one.ranges if part.at == (topic, REPLAYED)]
         assert sum(part.records for part in taken) == sum(part.records for part in asked)
         for earlier, later in itertools.pairwise(taken):
             assert earlier.to_offset == later.from_offset

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from lakestreams import errors
-from lakestreams.errors.phrases import Either, OptionValue, Option, Phrase
+from lakestreams.errors.phrases import Either, Option, OptionValue, Phrase
 from lakestreams.errors.places import FilePlace, NodePlace
 
 

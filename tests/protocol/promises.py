@@ -17,7 +17,7 @@ from tests.protocol.state import (
     epoch_of,
 )
 
-from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest
+from lakestreams.engine.ledger.plans import REPLAYED, Ingest
 from lakestreams.engine.protocol import commands, machines
 
 
@@ -89,7 +89,7 @@ class Promises(Reads):
     def _wrong_batch(self, state: State, one: Ingest) -> str:
         there = {self.rows.values[row][:3] for place in (A, B) for row in self.tables.values[state[place]][0]}
         for part in one.ranges:
-            if part.partition == ATTEMPTS:
+            if part.partition == REPLAYED:
                 continue
             records = self.scenario.topics[part.topic]
             if any(records[at] == "r" and (part.topic, at, 0) not in there for at in range(part.to_offset)):

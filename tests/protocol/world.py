@@ -200,10 +200,10 @@ class World(Commits):
             self._replace(state, who, actor, command, found)
 
     def _append(self, state: State, who: int, actor: Actor, command: commands.Append, found: list[Step]) -> None:
-        if command.beside:
+        if command.pending:
             label = self._label(who, "goes on beside:", actor.place)
-            beside = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, NEW, joined=False))))
-            found.append((label, self._answered(state, who, beside, self._none_told, label)))
+            pending = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, NEW, joined=False))))
+            found.append((label, self._answered(state, who, pending, self._none_told, label)))
         elif actor.phase == NEW:
             label = self._label(who, "begins:", actor.place)
             if self._is_skipped(state, command):

@@ -203,7 +203,7 @@ def test_what_follows_for_the_graph() -> None:
     assert [source.name for source in graph.sources_of(cheap)] == ["Views"]
     assert graph.key_source(cheap) is the(topology, "Views")
     assert [pin.name for pin in cheap.pins()] == ["Views"]
-    assert not graph.is_plural(cheap)
+    assert not graph.is_multi_row(cheap)
     assert not graph.is_rekeyed(cheap)
     assert graph.follows_partitions(cheap)
     assert (cheap.makes, young.makes) == ("stream", "table")

@@ -151,7 +151,7 @@ def test_code_that_only_the_ledger_names_is_not_run(
     """The text of a cycle is a row of a table, which others than the files' owner may write to."""
     called: list[str] = []
     module = ModuleType("named_by_a_table")
-    module.made = lambda: called.append("made")  # type: ignore[attr-defined]
+    module.unfiltered = lambda: called.append("made")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     text = json.dumps(
         {"sources": {"topics": {}}, "pipeline": {"pipeline": "configured", "topology": "named_by_a_table:made"}}

@@ -129,7 +129,7 @@ def test_stories_agree_and_a_row_too_few_is_noticed(spark: SparkSession, story: 
     for node in topology.joins:
         rows = evaluation.frames[node.name]
         fewer = rows.orderBy("o", "n").limit(rows.count() - 1).localCheckpoint()
-        found = sql_check._SqlCheck(spark, topology, replace(evaluation, made={node.name: fewer})).on(node)
+        found = sql_check._SqlCheck(spark, topology, replace(evaluation, unfiltered={node.name: fewer})).on(node)
         assert found.differs == 1, (node.name, found.examples)
 
 

@@ -162,7 +162,7 @@ def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[
             view = cluster.connect(spark, pipeline.kafka.spark_options(), scratch).view(topics)
         except LakestreamsError as error:
             notes.append(f"ends are unknown: {pipeline.kafka.redact(error.message)}")
-    return delta_source.beside(view, tables).ends, notes
+    return delta_source.with_tables(view, tables).ends, notes
 
 
 def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Partition]:
@@ -172,7 +172,7 @@ def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Pa
         return {at: versions(offset) if is_delta(at[0]) else offset for at, offset in offsets.items()}
 
     def positions(ranges: Iterable[Range]) -> dict[TopicPartition, int]:
-        return counted({part.at: part.to_offset for part in ranges if not part.of_attempts})
+        return counted({part.at: part.to_offset for part in ranges if not part.of_replays})
 
     ingested = positions(history.ingest.ranges if history.ingest else ())
     planned, ends = positions(history.plan.ranges if history.plan else ()), counted(ends)

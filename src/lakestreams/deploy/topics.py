@@ -71,9 +71,9 @@ def topics_of(topology: Topology) -> list[str]:
     return list(dict.fromkeys([*read, *(sink.name for sink in topology.kafka_sinks)]))
 
 
-def _judge(result: Topics, reading: Reading, topics: Sequence[str], there: Mapping[str, int]) -> None:
+def _judge(result: Topics, reading: Reading, topics: Sequence[str], partition_counts: Mapping[str, int]) -> None:
     topology, servers = reading.pipeline.topology, reading.pipeline.kafka.bootstrap_servers
-    counts = {topic: there[topic] for topic in topics if topic in there}
+    counts = {topic: partition_counts[topic] for topic in topics if topic in partition_counts}
     for topic in topics:
         what = f"topic {topic} at {servers}"
         if topic in counts:

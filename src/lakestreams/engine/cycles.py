@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.ledger.stopped import Topics
     from lakestreams.engine.publish.event_log import EventLog
     from lakestreams.engine.publish.events import CycleSummary
-    from lakestreams.engine.publish.expectations import Expecting
+    from lakestreams.engine.publish.expectations import ExpectationChecker
     from lakestreams.engine.run import Run
     from lakestreams.kafka.cluster_view import ClusterView
     from lakestreams.kafka.noted import TopicPartition
@@ -40,7 +40,7 @@ class Cycles:
         ingesting: has what cycles take.
         last: how far the last cycle has come.
         retained: what cycles need of those before.
-        expecting: judges what is expected.
+        checker: judges what is expected.
         topics: what is known of topics that are written.
         events: the event log.
         unseen: sources whose fields are still to be looked for.
@@ -51,7 +51,7 @@ class Cycles:
     ingesting: Ingesting
     last: LastCycle
     retained: retained.RetainedState
-    expecting: Expecting
+    checker: ExpectationChecker
     topics: Topics
     events: EventLog
     unseen: list[Source]
@@ -73,7 +73,7 @@ class Cycles:
         with self.run.reporter.timed("settle"):
             self.ingesting.take_note()
             frontier = settling.frontier_of(self.run, bronze, view)
-            plan = settling.settled_plan(self.run, bronze, self.expecting.rules, ends, view, frontier)
+            plan = settling.settled_plan(self.run, bronze, self.checker.rules, ends, view, frontier)
             if plan is None:
                 return frontier
             self.ingesting.require_unchanged(view)
@@ -116,7 +116,7 @@ class Cycles:
         if plan is None:
             return
         self.run.reporter.warn(*tables.repeated(self.run.topology, plan))
-        plan = self.expecting.recounted(plan)
+        plan = self.checker.recounted(plan)
         self.last.revised(plan)
         self.execute(plan, repeated=True)
 
@@ -150,7 +150,7 @@ class Cycles:
             inputs = self.retained.inputs(plan)
         with run.tuning.rows(inputs.rows + self._merged(plan)):
             return cycle.execute(
-                run.spark, run.ledger, run.topology, plan, inputs, run.endpoints.target, self.expecting,
+                run.spark, run.ledger, run.topology, plan, inputs, run.endpoints.target, self.checker,
                 repeated=repeated, before_topics=partial(self.topics.begin, plan),
             )  # fmt: skip
 
@@ -199,7 +199,7 @@ class Cycles:
     def _closed(self, summary: CycleSummary) -> None:
         """Goes on from a cycle of which the ledger says that it is done."""
         plan = self.last.closed()
-        self.expecting.closed(plan, summary.cycle_metrics)
+        self.checker.closed(plan, summary.cycle_metrics)
         self.events.closed(plan, summary)
         self.run.reporter.summary.cycles += 1
         self.retained.finished(plan)

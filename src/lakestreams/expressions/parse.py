@@ -75,14 +75,14 @@ class Expression:
         return Renderer(self._resolved, self.where, resolve, tolerant=tolerant).render(self._tree)
 
     def _require_no_clock(self, sides: Mapping[str, Fields]) -> None:
-        def found(node: exp.Expr) -> str:
+        def kind_at(node: exp.Expr) -> str:
             parts = path_of(node) or ("",)
             owners, name = list(sides.values()), parts[0]
             if len(parts) > 1 and parts[0] in sides:
                 owners, name = [sides[parts[0]]], parts[1]
             return next((kind_of(one, name) for one in owners if name in one), "")
 
-        asks = clock.fault(self._tree, found)
+        asks = clock.fault(self._tree, kind_at)
         if asks is not None:
             hint = "compare or combine a time with a column; if a text is meant, write cast(... as string)"
             raise ExpressionRefused(f"{asks}, in {short(self.text)}", hint=hint, where=self.where or None)

@@ -36,13 +36,13 @@ class Places:
     paths: tuple[Path, ...]
 
     @classmethod
-    def of(cls, fields: tuple[Field, ...], given: Sequence[tuple[str, Path]]) -> Places:
+    def of(cls, fields: tuple[Field, ...], named_paths: Sequence[tuple[str, Path]]) -> Places:
         """The places of columns, those that are not named under their own names.
 
         Raises:
             InvalidFormat: if a name is no column, or two columns would be read from one field.
         """
-        named = dict(given)
+        named = dict(named_paths)
         columns = [field.name for field in fields]
         for name in named:
             if name not in columns:

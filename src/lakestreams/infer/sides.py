@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakestreams.formats.avro.glue import version_of
-from lakestreams.infer.found import Side
+from lakestreams.infer.side import Side
 from lakestreams.infer.objects import is_most, json_side
 from lakestreams.infer.registered import Schemas, framed
 

@@ -19,7 +19,7 @@ from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish import event_log, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime.conflicts import lost_to_others
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.runtime.table import Table
 from lakestreams.engine.state import store as state
 from lakestreams.errors import InvalidOption, NothingToMaintain
@@ -126,7 +126,7 @@ def maintain(spark: SparkSession, lake: Lake, topology: Topology, options: Optio
         (files, size) = before[table.name]
         return Tended(table.name, what, deleted.get(table.name, 0), files, after[0], size, after[1], unused)
 
-    done.tables += side_by_side(spark, [partial(tend, one) for one in tables])
+    done.tables += in_parallel(spark, [partial(tend, one) for one in tables])
     kept_s = (SAFE_HOURS if options.vacuum_hours is None else options.vacuum_hours) * 3_600
     root = lake.checkpoints(topology.name)
     done.checkpoints = checkpoint.discard_old(root, time.time() - kept_s, dry_run=options.dry_run)

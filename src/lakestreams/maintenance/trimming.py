@@ -341,7 +341,7 @@ def _taken(source: Source, target: Plan, of: str = "") -> str:
     """What the target took of a topic, as SQL."""
     parts = [
         f"({of}`attempt` > 0 AND {of}`seq` < {part.to_offset})"
-        if part.of_attempts
+        if part.of_replays
         else f"({of}`attempt` = 0 AND {of}`partition` = {part.partition} AND {of}`offset` < {part.to_offset})"
         for part in target.of(source.topic)
     ]

@@ -141,7 +141,7 @@ class Aggregate(OneInput):
         return True
 
     @property
-    def is_plural(self) -> bool:
+    def is_multi_row(self) -> bool:
         """The old group and the new one; each window."""
         return self.group is not None or self.windows is not None
 
@@ -274,7 +274,7 @@ class Suppress(OneInput):
         return True
 
     @property
-    def is_plural(self) -> bool:
+    def is_multi_row(self) -> bool:
         """One record can let out many keys."""
         return True
 

@@ -141,7 +141,7 @@ class Node:
         return self.parents
 
     @property
-    def is_plural(self) -> bool:
+    def is_multi_row(self) -> bool:
         """Whether one row of an input can cause several rows here."""
         return self.multiplies
 

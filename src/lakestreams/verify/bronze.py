@@ -10,7 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, NO_TIME, Plan, Range
+from lakestreams.engine.ledger.plans import NO_TIME, REPLAYED, Plan, Range
 from lakestreams.engine.state.bronze import planned_rows, row_cycle, within
 from lakestreams.verify.comparison import Comparison
 from lakestreams.verify.outputs import EXAMPLES
@@ -68,7 +68,7 @@ def settled(spark: SparkSession, ledger: Ledger, sources: Sequence[Source], plan
     reached: int | None = None
     captured_before: dict[tuple[str, int], int | None] = {}
     for plan in plans:
-        captured_now = {part.at: part.end_offset for part in plan.ranges if not part.of_attempts}
+        captured_now = {part.at: part.end_offset for part in plan.ranges if not part.of_replays}
         if captured_now != captured_before:
             reached, captured_before = None, captured_now
         if plan.cycle not in bounds:
@@ -91,14 +91,14 @@ def of_source(
     starts = {partition: part.to_offset for partition, part in begins.items()}
     planned_now = within({partition: (starts.get(partition, 0), end) for partition, end in ends.items()})
     wanted = planned_now
-    if ATTEMPTS in ends:  # a replayed record moves stream time where it was ingested, also one that waits for its plan
-        wanted |= (F.col("attempt") > 0) & F.col("seq").between(starts.get(ATTEMPTS, 0), plans[-1].seq)
+    if REPLAYED in ends:  # a replayed record moves stream time where it was ingested, also one that waits for its plan
+        wanted |= (F.col("attempt") > 0) & F.col("seq").between(starts.get(REPLAYED, 0), plans[-1].seq)
     rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(wanted)
     in_order = Window.partitionBy("partition").orderBy("seq", "offset", "attempt")
     moves = F.when(F.col("error").isNull(), F.col("event_time_ms"))
     stood = reduce(  # where the partition's stream time stood before the first of these rows
         lambda column, part: F.when(F.col("partition") == part.partition, part.stream_time_ms).otherwise(column),
-        (part for part in begins.values() if not part.of_attempts),
+        (part for part in begins.values() if not part.of_replays),
         F.lit(NO_TIME),
     )
     so_far = F.max(moves).over(in_order.rowsBetween(Window.unboundedPreceding, 0))

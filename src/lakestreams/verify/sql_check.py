@@ -107,7 +107,7 @@ class _SqlCheck:
         actual = self._actual(node, "null" if sql_lookups.place_of(node) == "null" else "n")
         if isinstance(node, StreamTableJoin) and node.right.history_ms is not None:
             return self._but(node, *sql_lookups.as_of(self._sides, node, actual))
-        if isinstance(node, StreamTableJoin) and node.races:
+        if isinstance(node, StreamTableJoin) and node.waits_for_row:
             return self._comparable(sql_lookups.waited(self._sides, node)), self._comparable(actual)
         return self._comparable(sql_lookups.latest(self._sides, node)), self._comparable(actual)
 

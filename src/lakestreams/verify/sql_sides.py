@@ -119,14 +119,14 @@ class Evaluation:
         frames: node to its rows: of all records that its sources took from the first on.
         partitions: topic to partition count.
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
-        made: node to its rows before an expectation dropped some of them, where one did; `frames` is without these.
+        unfiltered: node to its rows before an expectation dropped some of them, where one did; `frames` is without these.
         fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
     """
 
     frames: Mapping[str, DataFrame]
     partitions: Mapping[str, int]
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
-    made: Mapping[str, DataFrame] = field(default_factory=dict)
+    unfiltered: Mapping[str, DataFrame] = field(default_factory=dict)
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
 
 
@@ -145,7 +145,7 @@ class Sides:
 
     def results(self, join: Join) -> DataFrame:
         """What a join gave, also what an expectation then kept from those behind it."""
-        return self._of.made.get(join.name, self._of.frames[join.name])
+        return self._of.unfiltered.get(join.name, self._of.frames[join.name])
 
     def side(self, node: Node, mapper: Mapper | None = None) -> DataFrame:
         """A node's rows as a side; it meets the other one by its key, or by the key that a user's function makes."""

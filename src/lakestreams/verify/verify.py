@@ -241,5 +241,7 @@ def _output(
 def _sql_check(spark: SparkSession, one: Evaluated) -> tuple[list[Comparison], list[str]]:
     results = one.results
     frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
-    evaluation = sql_check.Evaluation(frames, one.inputs.partitions, one.inputs.ticks, results.made, one.inputs.fewer)
+    evaluation = sql_check.Evaluation(
+        frames, one.inputs.partitions, one.inputs.ticks, results.unfiltered, one.inputs.fewer
+    )
     return sql_check.judge(spark, one.group.topology, evaluation)

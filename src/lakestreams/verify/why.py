@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, History, Plan
+from lakestreams.engine.ledger.plans import REPLAYED, History, Plan
 from lakestreams.engine.publish import quarantine
 from lakestreams.engine.replay import quarantined
 from lakestreams.engine.replay import requests as replays
@@ -186,7 +186,7 @@ def _of_other_keys(
 
 
 def _planned(trace: Trace, plans: Sequence[Plan], done: int) -> None:
-    at, number = (trace.partition, trace.offset) if not trace.attempt else (ATTEMPTS, trace.seq)
+    at, number = (trace.partition, trace.offset) if not trace.attempt else (REPLAYED, trace.seq)
     for plan in plans:
         if any(part.partition == at and number < part.to_offset for part in plan.of(trace.topic)):
             trace.cycle = plan.cycle

@@ -56,7 +56,7 @@ class WriterSchemas:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Callable[[RegistryOptions | None], WriterSchemas], tuple[RegistryOptions | None]]:
-        """Pickled, it begins anew."""
+        """Pickled, it starts again."""
         return WriterSchemas, (self._registry,)
 
     def append(self, ledger: Ledger, raw: DataFrame, source: Source, append: Callable[[Source], _T]) -> _T:

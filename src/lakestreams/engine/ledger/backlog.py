@@ -51,18 +51,18 @@ class Backlog:
         ranges = {
             part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
             for part in (self.plan.ranges if self.plan else ())
-            if not part.of_attempts
+            if not part.of_replays
         }
         cut: set[TopicPartition] = set()
         for ingest in self.ingests:
-            for part in (one for one in ingest.ranges if not one.of_attempts):
+            for part in (one for one in ingest.ranges if not one.of_replays):
                 before = ranges.get(part.at)
                 if before is None:
                     ranges[part.at] = part
                 elif part.to_offset > before.to_offset:
                     if part.from_offset < before.to_offset:
                         cut.add(part.at)
-                    ranges[part.at] = part.beside(before)
+                    ranges[part.at] = part.merged_with(before)
         cut.update(part.at for part in ranges.values() if part.records and not self.is_judged(part))
         return ranges, cut
 
@@ -83,12 +83,12 @@ class Backlog:
         ranges = {
             part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
             for part in (self.plan.ranges if self.plan else ())
-            if part.of_attempts
+            if part.of_replays
         }
         moved: dict[TopicPartition, int] = {}
         held_back: set[str] = set()
         for ingest in self.ingests:
-            for part in (one for one in ingest.ranges if one.of_attempts):
+            for part in (one for one in ingest.ranges if one.of_replays):
                 before = ranges.setdefault(part.at, Range(*part.at, part.from_offset, part.from_offset))
                 if part.to_offset <= before.to_offset or part.topic in held_back:
                     continue
@@ -97,7 +97,7 @@ class Backlog:
                     held_back.add(part.topic)
                     continue
                 reached = max(before.stream_time_ms, part.stream_time_ms)
-                ranges[part.at] = replace(part.beside(before), stream_time_ms=reached)
+                ranges[part.at] = replace(part.merged_with(before), stream_time_ms=reached)
                 # where a partition stands below the frontier, all that it had up to this batch is planned
                 stands = {one.at: one.stream_time_ms for one in ingest.ranges if one.topic == part.topic}
                 moved |= {at: time for at, time in stands.items() if below is None or time < below}

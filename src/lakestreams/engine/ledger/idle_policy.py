@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakestreams.engine.ledger.plans import ATTEMPTS, NO_TIME, Plan, Range
+from lakestreams.engine.ledger.plans import NO_TIME, REPLAYED, Plan, Range
 from lakestreams.engine.ledger.settle import Frontier
 from lakestreams.kafka.noted import TopicPartition
 
@@ -62,7 +62,7 @@ def idle_plan(
         return None
     if always is not None and always.partitions:
         return None
-    own = [part for part in plan.ranges if part.topic in policy.streams and not part.of_attempts]
+    own = [part for part in plan.ranges if part.topic in policy.streams and not part.of_replays]
     clocks = _clocks(plan, own, policy, arrived, None if drain else now_ms)
     moved = {task: clock for task, clock in clocks.items() if clock > plan.clocks.get(task, NO_TIME)}
     if not moved:
@@ -116,4 +116,4 @@ def _moves(
 
 def _last_of(part: Range, arrived: Mapping[TopicPartition, int], now_ms: int) -> int:
     """When a partition's last records came; replayed records of its topic may have been of it."""
-    return max(arrived.get(part.at, now_ms), arrived.get((part.topic, ATTEMPTS), 0))
+    return max(arrived.get(part.at, now_ms), arrived.get((part.topic, REPLAYED), 0))

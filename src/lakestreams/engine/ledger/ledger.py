@@ -51,7 +51,7 @@ from lakestreams.engine.ledger.rows import (
 )
 from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.runtime.failpoints import Failpoints
-from lakestreams.engine.runtime.write_metrics import Observed
+from lakestreams.engine.runtime.write_metrics import WriteMetrics
 from lakestreams.errors import Fenced
 from lakestreams.formats.writers import SchemaName, Written
 from lakestreams.kafka.noted import Noted
@@ -241,9 +241,9 @@ class Ledger(LedgerReader):
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _written(self, what: str) -> Observed:
+    def _written(self, what: str) -> WriteMetrics:
         """Tells whether an append wrote rows: one that Delta skips, as another driver's has its number, does not run."""
-        return Observed(f"{self.pipeline} {self.epoch} ledger {what}", {_ROWS: F.count(F.lit(1))})
+        return WriteMetrics(f"{self.pipeline} {self.epoch} ledger {what}", {_ROWS: F.count(F.lit(1))})
 
     def _append_own(self, spark: SparkSession, row: dict[str, Any], column: str, done: str) -> None:
         """Appends a row of which there is one a number, for all drivers, as `machines.record` says.
@@ -275,7 +275,7 @@ class Ledger(LedgerReader):
         spark: SparkSession,
         row: dict[str, Any],
         known: commands.Transaction,
-        written: Observed | None = None,
+        written: WriteMetrics | None = None,
     ) -> bool:
         frame = frame_of(spark, [row])
         frame = self.fence(spark, frame if written is None else written.of(frame))

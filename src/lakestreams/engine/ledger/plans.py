@@ -13,7 +13,7 @@ from lakestreams.kafka.noted import Noted, TopicPartition
 # Upper bounds, in ms, of the ranges by which lateness is counted; the last range has none.
 LATENESS_MS = (0, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 # The number of no partition: ranges of it are of a topic's replayed records, and count ingest batches, not offsets.
-ATTEMPTS = -1
+REPLAYED = -1
 NO_TIME = -1  # a partition's stream time before its first usable record (Kafka Streams starts at -1)
 
 
@@ -49,7 +49,7 @@ class Range:
     failed: Mapping[str, int] = field(default_factory=dict)
     lateness: tuple[int, ...] = ()
 
-    def beside(self, other: Range) -> Range:
+    def merged_with(self, other: Range) -> Range:
         """This range with the counts of another one before it."""
         both = self.failed.keys() & other.failed.keys() if self.records and other.records else None
         failed = other.failed if not self.records else self.failed
@@ -74,9 +74,9 @@ class Range:
         return (self.topic, self.partition)
 
     @property
-    def of_attempts(self) -> bool:
+    def of_replays(self) -> bool:
         """Whether it is of replayed records."""
-        return self.partition == ATTEMPTS
+        return self.partition == REPLAYED
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Tail:
+class AppendedRange:
     """What bronze holds of one topic-partition past a sequence number."""
 
     range: Range
@@ -115,7 +115,7 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BronzeState:
     """Where bronze stands.
 
     Attributes:
@@ -131,7 +131,7 @@ class Standing:
     mean_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def after(cls, ingests: Sequence[Ingest]) -> Standing:
+    def after(cls, ingests: Sequence[Ingest]) -> BronzeState:
         """After these batches, which must reach to the newest."""
         positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
         if not ingests:

@@ -51,7 +51,7 @@ class Append:
         transaction: by which Delta knows it.
         turn: who writes.
         fenced: the statement fails if a newer epoch of the role is there when it begins.
-        beside: goes on at once; `Wait` waits for it.
+        pending: goes on at once; `Wait` waits for it.
     """
 
     table: str
@@ -59,7 +59,7 @@ class Append:
     transaction: Transaction
     turn: Turn
     fenced: bool = True
-    beside: bool = False
+    pending: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ from functools import reduce
 from typing import Any, Final, Literal, TypeVar
 
 from lakestreams.engine.ledger.plans import (
-    ATTEMPTS,
+    REPLAYED,
+    AppendedRange,
+    BronzeState,
     History,
     Ingest,
     KnownTable,
     Plan,
     Range,
-    Standing,
     StoredState,
-    Tail,
 )
 from lakestreams.engine.protocol.commands import REPLAYS, Stop, Transaction, Turn
 from lakestreams.kafka.noted import TopicPartition
@@ -197,14 +197,14 @@ def require_unchanged(history: History, looks: Sequence[Look]) -> None:
 # --- ingest ----------------------------------------------------------------------------------------------------------
 
 
-def news_of(topic: str, before: Standing, ends: Mapping[TopicPartition, int]) -> tuple[tuple[int, int, int], ...]:
+def news_of(topic: str, before: BronzeState, ends: Mapping[TopicPartition, int]) -> tuple[tuple[int, int, int], ...]:
     """What a batch has of a topic, as far as its ends are known: partition, first offset, end."""
     own = ((at[1], before.offset(at), end) for at, end in sorted(ends.items()) if at[0] == topic)
     return tuple(one for one in own if one[2] > one[1])
 
 
 def ranges_of(
-    before: Standing, appended: Mapping[TopicPartition, Tail], ends: Mapping[TopicPartition, int]
+    before: BronzeState, appended: Mapping[TopicPartition, AppendedRange], ends: Mapping[TopicPartition, int]
 ) -> tuple[Range, ...]:
     """One range a known topic-partition: from where it stood to where it stands now.
 
@@ -226,7 +226,9 @@ def ranges_of(
     return tuple(ranges[at] for at in sorted(ranges))
 
 
-def attempt_ranges_of(before: Standing, seq: int, appended: Mapping[TopicPartition, Tail]) -> tuple[Range, ...]:
+def replay_ranges_of(
+    before: BronzeState, seq: int, appended: Mapping[TopicPartition, AppendedRange]
+) -> tuple[Range, ...]:
     """The same of a replay's batch: all empty but that of the attempts; stream times as they are now (decision 0020)."""
     ranges = {
         at: Range(*at, position.offset, position.offset, stream_time_ms=position.stream_time_ms)
@@ -236,11 +238,11 @@ def attempt_ranges_of(before: Standing, seq: int, appended: Mapping[TopicPartiti
         known = ranges.get(at) or Range(*at, 0, 0)
         ranges[at] = replace(known, stream_time_ms=max(known.stream_time_ms, tail.range.stream_time_ms))
     if appended:
-        at = (next(topic for topic, _ in appended), ATTEMPTS)
+        at = (next(topic for topic, _ in appended), REPLAYED)
         parts = [tail.range for tail in appended.values()]
         ranges[at] = replace(
-            reduce(lambda one, other: one.beside(other), parts),
-            partition=ATTEMPTS,
+            reduce(lambda one, other: one.merged_with(other), parts),
+            partition=REPLAYED,
             from_offset=before.positions[at].offset if at in before.positions else seq,
             to_offset=seq + 1,
             stream_time_ms=max(part.stream_time_ms for part in parts),
@@ -248,14 +250,18 @@ def attempt_ranges_of(before: Standing, seq: int, appended: Mapping[TopicPartiti
     return tuple(ranges[at] for at in sorted(ranges))
 
 
-def closed(before: Standing, appended: Mapping[TopicPartition, Tail], ends: Mapping[TopicPartition, int]) -> Ingest:
+def closed(
+    before: BronzeState, appended: Mapping[TopicPartition, AppendedRange], ends: Mapping[TopicPartition, int]
+) -> Ingest:
     """What the ledger's row says that closes a batch; the last request stands in it, too."""
     return Ingest(before.seq + 1, before.seq + 1, ranges_of(before, appended, ends), before.request, before.mean_bytes)
 
 
-def closed_request(before: Standing, number: int, appended: Mapping[TopicPartition, Tail], seq: int) -> Ingest:
+def closed_request(
+    before: BronzeState, number: int, appended: Mapping[TopicPartition, AppendedRange], seq: int
+) -> Ingest:
     """The same of a replay's batch: the row names its request, so that it is ingested once."""
-    return Ingest(seq, before.seq + 1, attempt_ranges_of(before, seq, appended), number, before.mean_bytes)
+    return Ingest(seq, before.seq + 1, replay_ranges_of(before, seq, appended), number, before.mean_bytes)
 
 
 def may_close_later(batch: Ingest) -> bool:
@@ -266,7 +272,7 @@ def may_close_later(batch: Ingest) -> bool:
     return any(part.records for part in batch.ranges)
 
 
-def recovered(before: Standing, appended: Mapping[TopicPartition, Tail]) -> Ingest | None:
+def recovered(before: BronzeState, appended: Mapping[TopicPartition, AppendedRange]) -> Ingest | None:
     """The batch that a crash left in bronze without a ledger row; None if there is none."""
     if not appended:
         return None
@@ -274,7 +280,9 @@ def recovered(before: Standing, appended: Mapping[TopicPartition, Tail]) -> Inge
     return Ingest(seq, before.seq + 1, ranges_of(before, appended, {}), before.request, before.mean_bytes)
 
 
-def recovered_request(before: Standing, oldest: int, appended: Mapping[TopicPartition, Tail]) -> Ingest | None:
+def recovered_request(
+    before: BronzeState, oldest: int, appended: Mapping[TopicPartition, AppendedRange]
+) -> Ingest | None:
     """The same of attempts. Requests are taken in their order, a batch each: so it is the oldest that is not ingested."""
     if not oldest or not appended:
         return None

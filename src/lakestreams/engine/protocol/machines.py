@@ -15,7 +15,7 @@ from typing import Any
 
 from lakestreams.engine.ledger import settle
 from lakestreams.engine.ledger.backlog import Backlog
-from lakestreams.engine.ledger.plans import History, Ingest, Plan, Range, Standing, StoredState
+from lakestreams.engine.ledger.plans import BronzeState, History, Ingest, Plan, Range, StoredState
 from lakestreams.engine.protocol import decisions, keeping
 from lakestreams.engine.protocol.commands import (
     LEDGER,
@@ -142,7 +142,7 @@ def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
 
 def recover(turn: Turn, last: Ingest | None) -> Steps[Ingest | None]:
     """Closes a batch that is in bronze and not in the ledger: of new records, or of a replay."""
-    before = Standing.after([last] if last else [])
+    before = BronzeState.after([last] if last else [])
     appended = yield Read("tail", before.seq)
     one = decisions.recovered(before, appended)
     if one is None:
@@ -194,7 +194,7 @@ def one_round(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
 
 def ingest(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]) -> Steps[At]:
     """Ingests the next batch of what is new in the topics, if anything is."""
-    before = Standing.after(at.ingests)
+    before = BronzeState.after(at.ingests)
     upto = {one: min(end, before.offset(one) + own.most) for one, end in ends.items() if end}
     touched = tuple(topic for topic in own.topics if decisions.news_of(topic, before, upto))
     if not touched:
@@ -203,7 +203,9 @@ def ingest(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]
     return replace(at, ingests=(*at.ingests, one))
 
 
-def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]) -> Steps[Ingest]:
+def batch(
+    turn: Turn, before: BronzeState, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]
+) -> Steps[Ingest]:
     """Ingests one batch: an append a topic, in parallel; the row that closes it may come while the cycle over it runs.
 
     Args:
@@ -231,7 +233,7 @@ def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[T
     one = decisions.closed(before, appended, ends)
     if decisions.may_close_later(one):
         row = ("ingest", seq, one)
-        yield Append(LEDGER, row, decisions.of_row("ingest", seq), turn, decisions.fenced("ingest"), beside=True)
+        yield Append(LEDGER, row, decisions.of_row("ingest", seq), turn, decisions.fenced("ingest"), pending=True)
     else:
         yield from record(turn, "ingest", seq, one)
     return one
@@ -239,12 +241,12 @@ def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[T
 
 def ingest_requests(turn: Turn, at: At) -> Steps[At]:
     """Ingests each request as one batch."""
-    while (one := (yield from ingest_request(turn, Standing.after(at.ingests)))) is not None:
+    while (one := (yield from ingest_request(turn, BronzeState.after(at.ingests)))) is not None:
         at = replace(at, ingests=(*at.ingests, one))
     return at
 
 
-def ingest_request(turn: Turn, before: Standing) -> Steps[Ingest | None]:
+def ingest_request(turn: Turn, before: BronzeState) -> Steps[Ingest | None]:
     """Ingests the oldest request that is not yet, as one batch; None if there is none."""
     requests = yield Read("requests")
     number = decisions.oldest_request(requests, before.request)

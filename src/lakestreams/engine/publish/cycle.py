@@ -15,9 +15,9 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import kafka_sink, orphans, quarantine, sinks
-from lakestreams.engine.publish.expectations import WRITTEN, Expecting
+from lakestreams.engine.publish.expectations import WRITTEN, ExpectationChecker
 from lakestreams.engine.runtime import folders
-from lakestreams.engine.runtime.write_metrics import Observed, Passing
+from lakestreams.engine.runtime.write_metrics import NodeMetrics, WriteMetrics
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Inputs, Results
@@ -49,7 +49,7 @@ class RunCounts:
 
     def add(self, plan: Plan) -> None:
         """Takes a plan's counts in; what is replayed may be unreadable again, and says nothing of the producer."""
-        for part in (one for one in plan.ranges if not one.of_attempts):
+        for part in (one for one in plan.ranges if not one.of_replays):
             self.read[part.topic] = self.read.get(part.topic, 0) + part.records
             self.bad[part.topic] = self.bad.get(part.topic, 0) + part.bad
 
@@ -94,7 +94,7 @@ def execute(
     plan: Plan,
     inputs: Inputs,
     target: kafka_sink.Target,
-    expecting: Expecting,
+    checker: ExpectationChecker,
     *,
     repeated: bool = False,
     before_topics: Callable[[], None] = lambda: None,
@@ -106,7 +106,7 @@ def execute(
         topology: the pipeline, checked.
         inputs: what it is evaluated over (see `past`).
         target: where topics are written.
-        expecting: judges what is expected.
+        checker: judges what is expected.
         repeated: whether a driver before may have published some of it: then Delta skips what is there already.
         before_topics: called before anything is written to the first topic.
 
@@ -114,8 +114,8 @@ def execute(
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
-    cycle_metrics = expecting.of_sources(plan)
-    node_metrics = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
+    cycle_metrics = checker.of_sources(plan)
+    node_metrics = NodeMetrics(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
     results = walk.run(topology, replace(inputs, counted=node_metrics))
     publisher = _Publisher(spark, ledger, plan, results, inputs, cycle_metrics, repeated=repeated)
     publisher.merged(topology)
@@ -130,7 +130,7 @@ def execute(
         if isinstance(command, commands.Append):
             next(writing)(command.transaction)
         else:  # a rule that fails raises its own error
-            expecting.of_steps(judged, publisher.counting, plan, cycle_metrics)
+            checker.of_steps(judged, publisher.counting, plan, cycle_metrics)
             publisher.require_exact_partitions(topology)
         return True
 
@@ -149,7 +149,7 @@ def execute(
     return Executed(results, cycle_metrics)
 
 
-def _count(topology: Topology, plan: Plan, node_metrics: Passing, cycle_metrics: CycleMetrics) -> None:
+def _count(topology: Topology, plan: Plan, node_metrics: NodeMetrics, cycle_metrics: CycleMetrics) -> None:
     """Notes what became of the records of joins that wait or amend."""
     written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
     for node in topology.nodes:
@@ -289,8 +289,8 @@ class _Publisher:
             numbers = {name: int(row[name] or 0) for name in counts} if row is not None else {}
         return numbers
 
-    def _write_metrics(self, what: str, counts: Mapping[str, Any]) -> Observed:
-        return Observed(f"{self.ledger.pipeline} {self.ledger.epoch} {self.plan.cycle} {what}", counts)
+    def _write_metrics(self, what: str, counts: Mapping[str, Any]) -> WriteMetrics:
+        return WriteMetrics(f"{self.ledger.pipeline} {self.ledger.epoch} {self.plan.cycle} {what}", counts)
 
 
 def _kinds(kind: Any) -> dict[str, Any]:

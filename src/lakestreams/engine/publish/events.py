@@ -155,7 +155,7 @@ def _cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> dict[str, A
             "lateness": list(part.lateness),
         }
         for part in plan.ranges
-        if not part.of_attempts
+        if not part.of_replays
     ]
     return {
         "event_type": CYCLE,
@@ -167,7 +167,7 @@ def _cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> dict[str, A
                 "cycle": plan.cycle,
                 "records": sum(part.records for part in plan.ranges),
                 "bad": sum(part.bad for part in plan.ranges),
-                "replayed": sum(part.records for part in plan.ranges if part.of_attempts),
+                "replayed": sum(part.records for part in plan.ranges if part.of_replays),
                 "planned_at_ms": summary.planned_at_ms,
                 "closed_at_ms": summary.closed_at_ms,
                 "seconds": dict(summary.seconds),

@@ -58,7 +58,7 @@ class Rate:
 
 
 @dataclass
-class Expecting:
+class ExpectationChecker:
     """Judges the expectations of one pipeline.
 
     Attributes:
@@ -124,7 +124,7 @@ class Expecting:
         return cycle_metrics
 
     def _of_source(self, source: Source, invariant: Invariant, plan: Plan, cycle_metrics: CycleMetrics) -> list[str]:
-        parts = [part for part in plan.of(source.topic) if not part.of_attempts]
+        parts = [part for part in plan.of(source.topic) if not part.of_replays]
         records = sum(part.records for part in parts)
         shown: list[str] = []
         checked = failed = 0
@@ -144,7 +144,7 @@ class Expecting:
         ranges = {
             part.partition: (max(0, part.from_offset - invariant.look_back), part.from_offset)
             for part in plan.ranges
-            if part.topic == source.topic and not part.of_attempts
+            if part.topic == source.topic and not part.of_replays
         }
         old = rows.where(bronze.within(ranges)).select("key", "partition", F.lit(False).alias("new"))
         new = planned_rows(self.spark, self.ledger, source, [plan], readable=False)

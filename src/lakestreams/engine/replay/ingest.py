@@ -24,7 +24,7 @@ from lakestreams.engine.ingest.bronze_rows import read_rows
 from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing, Tail
+from lakestreams.engine.ledger.plans import AppendedRange, BronzeState, Ingest, Position, Range
 from lakestreams.engine.protocol import commands
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.replay.requests import RECORD, Request
@@ -62,7 +62,7 @@ class ReplayReader:
     spark: SparkSession
     ledger: Ledger
     topology: Topology
-    before: Standing
+    before: BronzeState
     rules: RecordRules = field(default_factory=RecordRules)
     schemas: WriterSchemas = field(default_factory=WriterSchemas)
     _oldest: Request | None = None  # that is not ingested
@@ -124,7 +124,7 @@ class ReplayReader:
                 append_once(self.spark, self.ledger, source.topic, held, known)
         self.ledger.failpoint("bronze.after", source.topic)
 
-    def _in_bronze(self) -> Mapping[TopicPartition, Tail]:
+    def _in_bronze(self) -> Mapping[TopicPartition, AppendedRange]:
         """What bronze has of the request. Requests are taken in their order: what lies there is of the oldest one."""
         source = source_of(self.topology, self._oldest.topic) if self._oldest is not None else None
         if source is None:
@@ -178,7 +178,7 @@ def superseded(
     )
     refused = own.join(later, after_it, "left_semi").select(*RECORD, F.lit(LATER_EXISTS).alias("reason"))
     trim = ledger.history(spark).trim
-    gone = [part for part in (trim.of(source.topic) if trim is not None else ()) if not part.of_attempts]
+    gone = [part for part in (trim.of(source.topic) if trim is not None else ()) if not part.of_replays]
     if not gone:
         return refused
     # a deletion is trimmed with what it deleted, so that a key without a row says nothing

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FEW: Final = 20_000
+SMALL_INPUT: Final = 20_000
 """Between what was measured: interpreted, a cycle took half the time at 1,900 records and a quarter more at 95,000."""
 
 SHUFFLES: Final = "spark.sql.shuffle.partitions"
@@ -115,24 +115,24 @@ class Tuning:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._refused: set[str] = set()
-        self._few, self._buffers, self._heavy = (_Changed(spark, self._refused) for _ in range(3))
+        self._small, self._buffers, self._heavy = (_Changed(spark, self._refused) for _ in range(3))
         self._record_bytes = 0
         self._depth = 0
 
     @contextlib.contextmanager
-    def few(self) -> Iterator[None]:
+    def small_input(self) -> Iterator[None]:
         """For few rows, but for what `rows` says; afterwards the session is as it was before the outermost of these."""
         self._depth += 1
         with self.utc():
             try:
-                self._few.change(SETTINGS)
+                self._small.change(SETTINGS)
                 self._buffers.change(BUFFERS)
                 self._bound()
                 yield
             finally:
                 self._depth -= 1
                 if not self._depth:
-                    for changed in (self._heavy, self._buffers, self._few):
+                    for changed in (self._heavy, self._buffers, self._small):
                         changed.restore()
 
     @contextlib.contextmanager
@@ -166,14 +166,14 @@ class Tuning:
         A large one counts as many: interpreted, each step of a plan has a copy of it, where generated code has one.
         """
         each = self._record_bytes // _ORDINARY if self._rows_at_once < _USUAL else 1
-        if count * each <= FEW or not self._few:
+        if count * each <= SMALL_INPUT or not self._small:
             yield
             return
-        self._few.restore()
+        self._small.restore()
         try:
             yield
         finally:
-            self._few.change(SETTINGS)
+            self._small.change(SETTINGS)
 
     def holds(self, record_bytes: int) -> None:
         """For records of so many bytes, 0: unknown: operators hold fewer of large ones at once."""
@@ -209,4 +209,4 @@ def in_utc(
     return set_so
 
 
-__all__ = ["ARROW", "BUFFERS", "FEW", "SETTINGS", "SHUFFLES", "ZONE", "Tuning", "in_utc"]
+__all__ = ["ARROW", "BUFFERS", "SETTINGS", "SHUFFLES", "SMALL_INPUT", "ZONE", "Tuning", "in_utc"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, LATENESS_MS, Plan, Range
+from lakestreams.engine.ledger.plans import LATENESS_MS, REPLAYED, Plan, Range
 from lakestreams.expectations.rules import BEHIND
 from lakestreams.kafka.noted import TopicPartition
 
@@ -59,7 +59,7 @@ def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
         for part in plan.of(topic):
             ends.setdefault(part.partition, []).append((part.to_offset, plan.cycle))
     cycle = F.lit(None).cast("bigint")
-    again = ends.pop(ATTEMPTS, None)
+    again = ends.pop(REPLAYED, None)
     for partition, bounds in sorted(ends.items()):
         cycle = F.when(F.col("partition") == partition, _first_past("offset", bounds)).otherwise(cycle)
     return cycle if again is None else F.when(F.col("attempt") > 0, _first_past("seq", again)).otherwise(cycle)
@@ -110,7 +110,7 @@ def cut_below(
         good = under & F.col("error").isNull()
         judged = [(source, one) for source in sources if source.topic == topic for one in rules.of(source)]
         counted_rows = (
-            chosen.groupBy(F.when(F.col("attempt") > 0, ATTEMPTS).otherwise(F.col("partition")).alias("partition"))
+            chosen.groupBy(F.when(F.col("attempt") > 0, REPLAYED).otherwise(F.col("partition")).alias("partition"))
             .agg(
                 F.max(F.when(under, F.col("offset"))).alias("last"),
                 F.min(F.when(~under, F.col("offset"))).alias("next"),
@@ -171,10 +171,10 @@ def within(ranges: Mapping[int, tuple[int, int]]) -> Column:
 
     A replayed record lies in no partition's range, whatever its offset, but in that of ATTEMPTS, by its batch.
     """
-    partitions = {partition: one for partition, one in ranges.items() if partition != ATTEMPTS}
+    partitions = {partition: one for partition, one in ranges.items() if partition != REPLAYED}
     conditions = [(F.col("attempt") == 0) & with_offsets(partitions)] if partitions else []
-    if ATTEMPTS in ranges:
-        start, end = ranges[ATTEMPTS]
+    if REPLAYED in ranges:
+        start, end = ranges[REPLAYED]
         conditions.append((F.col("attempt") > 0) & (F.col("seq") >= start) & (F.col("seq") < end))
     return reduce(or_, conditions)
 

@@ -21,9 +21,9 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import StoredState
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.lake import plain
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.runtime.table import INDEXED, Table
-from lakestreams.engine.runtime.write_metrics import Observed
+from lakestreams.engine.runtime.write_metrics import WriteMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +42,7 @@ def is_usable(spark: SparkSession, ledger: Ledger, stored: StoredState | None, f
     tables = [table(ledger, node, name, stored.slot) for node, name in stored.frames]
     if not all(one.exists(spark) for one in tables):
         return False
-    return not stored.marked or all(side_by_side(spark, [partial(holds, spark, one, stored.mark) for one in tables]))
+    return not stored.marked or all(in_parallel(spark, [partial(holds, spark, one, stored.mark) for one in tables]))
 
 
 def load(spark: SparkSession, ledger: Ledger, stored: StoredState) -> dict[str, dict[str, DataFrame]]:
@@ -67,7 +67,7 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, stored: StoredState
     def overwrite(place: tuple[str, str]) -> int:
         node, name = place
         target = table(ledger, node, name, slot)
-        counting = Observed(
+        counting = WriteMetrics(
             f"{ledger.pipeline} {ledger.epoch} {cycle} {node} {name} {slot}", {_ROWS: F.count(F.lit(1))}
         )
         with translated(ledger.pipeline):
@@ -75,7 +75,7 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, stored: StoredState
         counts = counting.counts()
         return target.read(spark).count() if counts is None else counts[_ROWS]
 
-    rows = sum(side_by_side(spark, [partial(overwrite, one) for one in frames]))
+    rows = sum(in_parallel(spark, [partial(overwrite, one) for one in frames]))
     return replace(stored, rows=rows, frames=frames)
 
 

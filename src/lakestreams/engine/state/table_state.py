@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan
-from lakestreams.engine.runtime.tuning import FEW
+from lakestreams.engine.runtime.tuning import SMALL_INPUT
 from lakestreams.engine.state import snapshots
 from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.engine.state.inputs import first_of_all, partitions_of, readable, records_of
@@ -76,7 +76,7 @@ class TableState:
         Held, they are found and read once and as suits few, and the statement's code no longer has their offsets in it,
         which differ from cycle to cycle.
         """
-        return self._cached(rows) if 0 < count <= FEW else rows
+        return self._cached(rows) if 0 < count <= SMALL_INPUT else rows
 
     def rows_in_memory(self, plan: Plan) -> int:  # noqa: ARG002 - as every past
         """Only few, whatever the plan has."""

@@ -20,7 +20,7 @@ from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime import commits
 from lakestreams.engine.runtime.commits import Commit
 from lakestreams.engine.runtime.lake import OWNER, owned_by
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.runtime.table import Table
 from lakestreams.errors import LakestreamsError, LedgerLost, TableChanged, TableDeleted, TableOwned
 from lakestreams.topology.expectations import ForeignKeyExists
@@ -137,7 +137,7 @@ class TablesBefore:
             TableOwned: if another pipeline has created one of them first.
         """
         new = [one for one in self.looks if not one.exists and one.table.exists(spark)]
-        created = replace(self, looks=side_by_side(spark, [partial(_looked, spark, one, self.pipeline) for one in new]))
+        created = replace(self, looks=in_parallel(spark, [partial(_looked, spark, one, self.pipeline) for one in new]))
         created.require_own()
         existing = [one for one in self.looks if one.exists] + [
             replace(one, commits=one.commits[:1]) for one in created.looks
@@ -147,7 +147,7 @@ class TablesBefore:
     def own(self, spark: SparkSession) -> None:
         """Writes the owner into tables that were made before there was such a property."""
         lacking = [one for one in self.looks if one.owner and one.exists and OWNER not in one.properties]
-        side_by_side(spark, [partial(one.table.set_properties, spark, {OWNER: one.owner}) for one in lacking])
+        in_parallel(spark, [partial(one.table.set_properties, spark, {OWNER: one.owner}) for one in lacking])
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def look(
         ),
     ]
     asked = [partial(_looked, spark, one, name, known.get(one.key)) for one in looks]
-    return TablesBefore(name, side_by_side(spark, asked))
+    return TablesBefore(name, in_parallel(spark, asked))
 
 
 def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:

@@ -18,7 +18,7 @@ from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.publish import cycle, event_log, kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime.lake import require_distinct
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.takeover import changed
 from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig
 from lakestreams.topology.expectations import ForeignKeyExists, Layout
@@ -93,7 +93,7 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
         partial(fence.create, spark, lake),
         *(partial(create_bronze, spark, lake, topology.name, source) for source in topology.sources),
     ]
-    own, epochs, *bronze = map(bool, side_by_side(spark, [*answering, *others])[: len(answering)])
+    own, epochs, *bronze = map(bool, in_parallel(spark, [*answering, *others])[: len(answering)])
     return Missing(own, epochs, all(bronze))
 
 

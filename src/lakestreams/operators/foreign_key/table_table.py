@@ -77,7 +77,7 @@ def execute(
     since: int,
     *,
     overlap: Overlap = "none",
-    plural: bool = False,
+    multi_row: bool = False,
     with_old: bool = False,
 ) -> DataFrame:
     """Joins the new changes of both tables.
@@ -88,7 +88,7 @@ def execute(
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger.
-        plural: whether a side may hold several rows of one trigger.
+        multi_row: whether a side may hold several rows of one trigger.
         with_old: whether the result feeds another table join.
 
     Returns:
@@ -110,7 +110,7 @@ def execute(
     else:
         met = foreign.met(events, versions.key_type(left.all()), ends=ends).where(F.col(SUBSCRIBER).isNotNull())
     found = of_pairs(met, how, versions.key_type(right.all()).names, with_old=with_old)
-    if not plural and overlap == "none":
+    if not multi_row and overlap == "none":
         return found.drop(RANK, LOCAL, ROW)
     by = ((F.col(RANK) > 0).cast("int"), F.col(ROW), F.col(LOCAL))
     return renumber(found, *by).drop(RANK, LOCAL, ROW)

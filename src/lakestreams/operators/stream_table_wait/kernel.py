@@ -43,14 +43,14 @@ from lakestreams.operators.records import (
     renumber,
 )
 from lakestreams.operators.stream_table_wait import outcomes
-from lakestreams.operators.windows import AT, CLOCK, CLOCKS, LEFT_VALUE, arms
+from lakestreams.operators.windows import AT, CLOCK, CLOCKS, LEFT_VALUE, both_sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.operators.stream_table_wait.outcomes import Race
+    from lakestreams.operators.stream_table_wait.outcomes import WaitOptions
     from lakestreams.topology.kinds import JoinKind
 
 CAME, EXPIRED = "came", "expired"
@@ -62,7 +62,7 @@ def execute(
     points: DataFrame,
     changes: DataFrame,
     state: DataFrame | None,
-    join: Race,
+    join: WaitOptions,
     since: int,
     counted: Callable[[DataFrame], DataFrame] = lambda looked: looked,
 ) -> DataFrame:
@@ -78,7 +78,7 @@ def execute(
     Returns:
         Records columns with the row's key and value in `rk` and `rv`, null where there is none.
     """
-    both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
+    both = with_clocks(both_sides(points, changes, join.clocks), join.clocks, since)
     looked = counted(outcomes.of_records(both, state, join, since))
     own, at, waited, behind = F.col(AT), F.col(outcomes.BEHIND)["at"], F.col(outcomes.WAITED), F.col(outcomes.BEHIND)
     nothing = F.lit(None).cast(looked.schema[outcomes.BEFORE].dataType)
@@ -100,7 +100,7 @@ def execute(
     return _placed(with_outcomes, changes, join)
 
 
-def counts(join: Race, since: int, wanted: int) -> dict[str, Column]:
+def counts(join: WaitOptions, since: int, wanted: int) -> dict[str, Column]:
     """What is counted of the records that look out, by name: how many came, and what became of them.
 
     Args:
@@ -124,9 +124,9 @@ def counts(join: Race, since: int, wanted: int) -> dict[str, Column]:
     return result | ({AMENDED: of(outcomes.met_later(since), at)} if join.amend is not None else {})
 
 
-def expired(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
+def expired(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: WaitOptions, since: int) -> DataFrame:
     """Of an inner join what has waited for nothing: `o` (the cycle that of its end), `ts`, `contributors`, `closed`."""
-    both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
+    both = with_clocks(both_sides(points, changes, join.clocks), join.clocks, since)
     ended = outcomes.of_records(both, state, join, since).where(outcomes.has_expired(since) & F.col(KEY).isNotNull())
     return ended.where(F.col(outcomes.WAITED)[ORDER]["cycle"] >= since).select(
         F.col(ORDER).withField("cycle", F.col(outcomes.WAITED)[ORDER]["cycle"]).alias(ORDER),
@@ -136,9 +136,9 @@ def expired(points: DataFrame, changes: DataFrame, state: DataFrame | None, join
     )
 
 
-def retain(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
+def retain(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: WaitOptions, since: int) -> DataFrame:
     """The records that still look out, and one row a task that carries its clock: records with `task` and clocks."""
-    both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
+    both = with_clocks(both_sides(points, changes, join.clocks), join.clocks, since)
     waiting = outcomes.of_records(both, state, join, since).where(
         F.col(KEY).isNotNull() & ~outcomes.meets_now(since) & ~outcomes.met_waiting()
     )
@@ -170,7 +170,7 @@ def explain(how: JoinKind, wait: int | None, amend: int | None) -> str:
     )
 
 
-def _placed(with_outcomes: DataFrame, changes: DataFrame, join: Race) -> DataFrame:
+def _placed(with_outcomes: DataFrame, changes: DataFrame, join: WaitOptions) -> DataFrame:
     """Rows with their places among those of their trigger."""
     with_outcomes = with_outcomes.withColumn(_OWN, F.col(_TRIGGER) == F.col(AT))
     closed = F.col(KIND) == UNMATCHED
@@ -193,6 +193,6 @@ def _placed(with_outcomes: DataFrame, changes: DataFrame, join: Race) -> DataFra
             RIGHT_VALUE: F.col(outcomes.ROW)[RIGHT_VALUE],
         }
     )
-    if join.plural or join.overlap != "none":
+    if join.multi_row or join.overlap != "none":
         rows = renumber(rows, F.col(_TRIGGER), F.col(PLACE))
     return rows.select(*RECORD_COLUMNS, RIGHT_KEY, RIGHT_VALUE)

@@ -24,7 +24,7 @@ _HASH, _IS_STEP, _AHEAD, _REACHED, _BEFORE_IS_NONE = "h", "is_step", "ahead", "t
 
 
 @dataclass(frozen=True)
-class Race:
+class WaitOptions:
     """The options; times in ms.
 
     Attributes:
@@ -32,7 +32,7 @@ class Race:
         wait: how long a record waits for a row, or None.
         amend: how long a result without a row can be put right, or None; of a left join.
         overlap: whether both sides hold rows of one source record, and whose come first.
-        plural: whether a side holds several rows of one source record.
+        multi_row: whether a side holds several rows of one source record.
         realm, ascending: of the clocks (see `windows.Windowed`).
     """
 
@@ -40,18 +40,18 @@ class Race:
     wait: int | None
     amend: int | None
     overlap: Overlap = "none"
-    plural: bool = False
+    multi_row: bool = False
     realm: int = 1
     ascending: bool = False
 
     @property
     def clocks(self) -> Windowed:
         """The sides as a windowed join has them: for their places and their tasks' clocks."""
-        return Windowed("left", 0, 0, overlap=self.overlap, plural=self.plural, realm=self.realm,
+        return Windowed("left", 0, 0, overlap=self.overlap, multi_row=self.multi_row, realm=self.realm,
                         ascending=self.ascending)  # fmt: skip
 
 
-def of_use(join: Race) -> Column:
+def of_use(join: WaitOptions) -> Column:
     """Whether the join has a use for a record: an inner one has none for a null key."""
     return F.lit(True) if join.how == "left" else F.col(KEY).isNotNull()
 
@@ -79,7 +79,7 @@ def met_later(since: int) -> Column:
     return has_expired(since) & F.coalesce(in_time, F.lit(False))
 
 
-def of_records(both: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
+def of_records(both: DataFrame, state: DataFrame | None, join: WaitOptions, since: int) -> DataFrame:
     """Every record that may give something: its columns, the rows before and behind it, and when its bounds passed."""
     lookers = both.where((F.col(ARM) == LEFT) & F.col(LEFT_VALUE).isNotNull())
     records = _with_rows(lookers, both, state).withColumn(_BEFORE_IS_NONE, ~meets_now(since))
