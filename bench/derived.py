@@ -90,7 +90,7 @@ def _of_table(state: DataFrame, edited: DataFrame, grouping: Grouping, groups: i
     def run() -> DataFrame:
         settled = state.withColumn(group_members.SETTLED, F.lit(True))
         rows = grouped(settled.unionByName(edited.withColumn(group_members.SETTLED, F.lit(False))))
-        halves = changes.halves(changes.with_before(changes.of_changed_keys(rows, CYCLE)), CYCLE)
+        halves = changes.adds_and_subtracts(changes.with_before(changes.of_changed_keys(rows, CYCLE)), CYCLE)
         members = None
         if grouping.looks_at_members:
             members = group_members.members(group_members.of_touched_groups(rows, halves, CYCLE), CYCLE)

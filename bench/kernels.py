@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import derived
-from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, share, text
+from bench.frames import MINUTE, PARTITIONS, Frames, many_changes, orders, payments, share, text
 from bench.measures import Case, Measure, measure
 from bench.other import Other
 from lakestreams.engine.runtime.tuning import ARROW
@@ -112,7 +112,7 @@ def _hot(frames: Frames, count: int) -> Iterator[Case]:
         "hot": {"hot": side // 2, "keys": side, "spread_ms": spread},
     }
     for name, shape in inputs.items():
-        left, right = (frames.stream(f"{name}{no}", busy(spark, side, no, **shape)) for no in (1, 2))
+        left, right = (frames.stream(f"{name}{no}", many_changes(spark, side, no, **shape)) for no in (1, 2))
         for how in ("inner", "left"):
             than = "" if name == "uniform" else f"uniform key, {how}"
             yield Case(f"{name} key, {how}", count, _join(left, right, _join_of(how)), than)
@@ -148,7 +148,7 @@ def _tables(frames: Frames, count: int) -> Iterator[Case]:
     yield Case("stream-table, state only", count, lambda: stream_table.execute(points, known, "left", CYCLE))
     yield Case("stream-table, with changes", count, lambda: stream_table.execute(points, changing, "left", CYCLE))
     yield Case("stream-table, with many changes", count,
-               lambda: stream_table.execute(points, changing, "left", CYCLE, busy=True))  # fmt: skip
+               lambda: stream_table.execute(points, changing, "left", CYCLE, many_changes=True))  # fmt: skip
     left = frames.table("left_changes", orders(spark, keys, SPREAD))
     right = frames.table("right_changes", payments(spark, keys, SPREAD, WINDOW))
     yield Case(

@@ -49,6 +49,8 @@ ALLOWED = {
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CODE = re.compile(r"``[^`]*``|`[^`]*`")
+_ENTRY = re.compile(r"(?m)^ +(\w+, )*\w+: ")
+"""What begins an entry of `Args:` or `Attributes:`, which names a parameter or field: those are held as names."""
 
 
 def words(text: str) -> set[str]:
@@ -79,7 +81,7 @@ def prose(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of each line of a docstring, and of each comment; code in them is left out."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            text = _CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), node.value.value)
+            text = _CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), _ENTRY.sub("", node.value.value))
             yield from enumerate(text.splitlines(), node.lineno)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:

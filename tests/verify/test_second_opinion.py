@@ -143,7 +143,7 @@ def _small(spark: SparkSession) -> Iterator[None]:
 
 def evaluated(spark: SparkSession, topology: Topology, seed: int) -> sql_check.Evaluation:
     """What the kernels gave, kept."""
-    inputs = replace(given(spark, topology, seed), apart=lambda rows: rows.localCheckpoint())
+    inputs = replace(given(spark, topology, seed), materialise=lambda rows: rows.localCheckpoint())
     results = walk.run(topology, inputs)
     frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
     frames, made = (

@@ -18,9 +18,9 @@ from lakestreams.config.load import read
 from lakestreams.config.registry import AS_WRITTEN, load_registry
 from lakestreams.errors import InvalidOption, LakestreamsError, SchemaMissing
 from lakestreams.formats.writers import HEADERS, KEYS, RegistryFormat, SchemaName, with_known_schemas
-from lakestreams.infer.side import Side
 from lakestreams.infer.proposal import Proposal, propose
 from lakestreams.infer.registered import Schemas, heads_of
+from lakestreams.infer.side import Side
 from lakestreams.kafka.options import KafkaOptions
 from lakestreams.kafka.sample import Record, newest
 from lakestreams.registry.client import Registered, Registry, Schema

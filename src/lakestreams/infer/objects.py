@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from lakestreams.formats.jsontext import parsed
-from lakestreams.infer.side import Column, Side
 from lakestreams.infer.seen import BARE, Seen, is_name, shown
+from lakestreams.infer.side import Column, Side
 
 _MOST: Final = 0.9  # of the records, so that some broken ones do not hide what all others are
 _OP, _AFTER, _PAYLOAD, _SCHEMA = "op", "after", "payload", "schema"

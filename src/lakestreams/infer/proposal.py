@@ -10,8 +10,8 @@ from typing import Any, Final
 import yaml
 
 from lakestreams.formats.writers import HEADERS
-from lakestreams.infer.side import Column, Side
 from lakestreams.infer.registered import Schemas
+from lakestreams.infer.side import Column, Side
 from lakestreams.infer.sides import side
 from lakestreams.kafka.sample import Record
 from lakestreams.visible import visible

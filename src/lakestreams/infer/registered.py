@@ -34,9 +34,9 @@ from lakestreams.formats.writers import (
     Written,
     with_known_schemas,
 )
-from lakestreams.infer.side import Column, Side
 from lakestreams.infer.objects import is_most, json_side
 from lakestreams.infer.seen import Seen, shown
+from lakestreams.infer.side import Column, Side
 from lakestreams.registry.client import Registered, Schema
 
 _MOST_IDS: Final = 64
