@@ -40,10 +40,10 @@ def cases(frames: Frames, count: int) -> Iterator[Case]:
     yield Case("stream, sums, every change", count, _of_stream(stream, None, sums))
     yield Case("stream, sums, latest", count, _of_stream(stream, None, Grouping(SUMS, emit="latest")))
     groups = frames.kept("groups", aggregations.retain(_halves(stream), None, sums))
-    few = frames.stream("few_clicks", views.where(share(9) < 0.005), cycle=F.lit(2))
+    small_input = frames.stream("few_clicks", views.where(share(9) < 0.005), cycle=F.lit(2))
     touched = count // 200
-    yield Case("0.5 % more, groups filtered", touched, _of_stream(few, groups, sums, prune=True))
-    yield Case("0.5 % more, all groups", touched, _of_stream(few, groups, sums))
+    yield Case("0.5 % more, groups filtered", touched, _of_stream(small_input, groups, sums, prune=True))
+    yield Case("0.5 % more, all groups", touched, _of_stream(small_input, groups, sums))
     yield Case("tumbling windows of 1 minute", count, lambda: _in_windows(stream, TimeWindows(MINUTE, MINUTE)))
     yield Case("hopping windows, 5 each", count, lambda: _in_windows(stream, TimeWindows(5 * MINUTE, MINUTE)))
     lines = orders(spark, keys, SPREAD)
@@ -90,7 +90,7 @@ def _of_table(state: DataFrame, edited: DataFrame, grouping: Grouping, groups: i
     def run() -> DataFrame:
         settled = state.withColumn(group_members.SETTLED, F.lit(True))
         rows = grouped(settled.unionByName(edited.withColumn(group_members.SETTLED, F.lit(False))))
-        halves = changes.halves(changes.with_before(changes.of_changed_keys(rows, CYCLE)), CYCLE)
+        halves = changes.adds_and_subtracts(changes.with_before(changes.of_changed_keys(rows, CYCLE)), CYCLE)
         members = None
         if grouping.looks_at_members:
             members = group_members.members(group_members.of_touched_groups(rows, halves, CYCLE), CYCLE)

@@ -107,7 +107,7 @@ def payments(spark: SparkSession, keys: int, spread_ms: int, within_ms: int) -> 
     )
 
 
-def busy(spark: SparkSession, count: int, salt: int, *, hot: int, keys: int, spread_ms: int) -> DataFrame:
+def many_changes(spark: SparkSession, count: int, salt: int, *, hot: int, keys: int, spread_ms: int) -> DataFrame:
     """Records at random times: the first `hot` of them of one key, the others of `keys` keys."""
     cold = F.concat(F.lit("k"), F.pmod(F.col("id"), F.lit(keys)).cast("string"))
     return spark.range(count).select(

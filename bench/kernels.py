@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import derived
-from bench.frames import MINUTE, PARTITIONS, Frames, busy, orders, payments, share, text
+from bench.frames import MINUTE, PARTITIONS, Frames, many_changes, orders, payments, share, text
 from bench.measures import Case, Measure, measure
 from bench.other import Other
 from lakestreams.engine.runtime.tuning import ARROW
@@ -33,7 +33,7 @@ from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
-from lakestreams.operators.windows import Windowed, arms
+from lakestreams.operators.windows import Windowed, both_sides
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class Windows:
     def __call__(self) -> DataFrame:
         options = dict(self.options)
         if options.pop("asks", False):  # as jobs do before
-            assert share_tasks(arms(self.left, self.right, self.join), PARTITIONS)
+            assert share_tasks(both_sides(self.left, self.right, self.join), PARTITIONS)
         return stream_stream.execute(self.left, self.right, self.join, CYCLE, **options)
 
     def by(self, other: Other) -> DataFrame:
         """The rows by another checkout's operators."""
-        few = {"few": True} if self.options.get("few") else {}
-        return other.windowed(self.left, self.right, self.join, CYCLE, **few)
+        small_input = {"small_input": True} if self.options.get("small_input") else {}
+        return other.windowed(self.left, self.right, self.join, CYCLE, **small_input)
 
 
 def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
@@ -94,7 +94,7 @@ def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
     for case in cases:
         if isinstance(case.run, Windows):
             run, before = case.run, f"{case.name.split(', by ')[0].split(', one ')[0]}, {other.name}"
-            at = id(run.left), id(run.right), (replace(run.join, together=False), run.options.get("few"))
+            at = id(run.left), id(run.right), (replace(run.join, together=False), run.options.get("small_input"))
             if at not in known:
                 known.add(at)
                 yield Case(before, case.records, partial(run.by, other))
@@ -112,7 +112,7 @@ def _hot(frames: Frames, count: int) -> Iterator[Case]:
         "hot": {"hot": side // 2, "keys": side, "spread_ms": spread},
     }
     for name, shape in inputs.items():
-        left, right = (frames.stream(f"{name}{no}", busy(spark, side, no, **shape)) for no in (1, 2))
+        left, right = (frames.stream(f"{name}{no}", many_changes(spark, side, no, **shape)) for no in (1, 2))
         for how in ("inner", "left"):
             than = "" if name == "uniform" else f"uniform key, {how}"
             yield Case(f"{name} key, {how}", count, _join(left, right, _join_of(how)), than)
@@ -129,7 +129,7 @@ def _past(frames: Frames, count: int) -> Iterator[Case]:
     for how in ("inner", "left"):
         join = _join_of(how, window)
         yield Case(f"batch alone, {how}", count, _join(*fresh, join))
-        yield Case(f"past 10 x, {how}", count, _join(left, right, join, few=True), f"batch alone, {how}")
+        yield Case(f"past 10 x, {how}", count, _join(left, right, join, small_input=True), f"batch alone, {how}")
         yield Case(f"past 10 x unfiltered, {how}", count, _join(left, right, join), f"batch alone, {how}")
 
 
@@ -148,7 +148,7 @@ def _tables(frames: Frames, count: int) -> Iterator[Case]:
     yield Case("stream-table, state only", count, lambda: stream_table.execute(points, known, "left", CYCLE))
     yield Case("stream-table, with changes", count, lambda: stream_table.execute(points, changing, "left", CYCLE))
     yield Case("stream-table, with many changes", count,
-               lambda: stream_table.execute(points, changing, "left", CYCLE, busy=True))  # fmt: skip
+               lambda: stream_table.execute(points, changing, "left", CYCLE, many_changes=True))  # fmt: skip
     left = frames.table("left_changes", orders(spark, keys, SPREAD))
     right = frames.table("right_changes", payments(spark, keys, SPREAD, WINDOW))
     yield Case(

@@ -14,7 +14,7 @@ from typing import Any, Final
 import lakestreams
 from lakestreams import agg, invariants
 from lakestreams.api.handles import Handle
-from lakestreams.run.opened import Opened
+from lakestreams.run.pipeline_tables import PipelineTables
 from lakestreams.testing import Result, TopologyTestDriver, assert_results
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "python-api.md"
@@ -57,11 +57,11 @@ FORMATS: Final = (
     lakestreams.DebeziumAvro,
     lakestreams.EventTime,
 )
-LEFT_OUT: Final = {"name", "node", "add", "joins", "kafka_sinks", "meaning", "outputs", "sinks", "sources"}
+LEFT_OUT: Final = {"name", "node", "add", "joins", "kafka_sinks", "outputs", "semantics", "sinks", "sources"}
 """Attributes that lead into the topology."""
 
 
-EXPECTING: Final = {name for name in vars(Handle) if name.startswith("expect") or name == "holds"}
+EXPECTATION_KEYS: Final = {name for name in vars(Handle) if name.startswith("expect") or name == "holds"}
 
 
 def sentence(of: Any) -> str:
@@ -88,7 +88,7 @@ def row(name: str, of: Any) -> str:
 def methods(of: type) -> Iterator[str]:
     """The public methods and properties of a class, as lines."""
     for name, member in inspect.getmembers_static(of):
-        if name.startswith("_") or name in LEFT_OUT or (name in EXPECTING and of is not Handle):
+        if name.startswith("_") or name in LEFT_OUT or (name in EXPECTATION_KEYS and of is not Handle):
             continue
         if callable(member) or isinstance(member, property):
             yield row(name, member)
@@ -124,7 +124,7 @@ def page() -> str:
     parts += ["## invariants", "What `holds` takes.", table([row(f"invariants.{one.__name__}", one) for one in kinds])]
     functions = [("lakestreams.open", lakestreams.open), ("is_missing", lakestreams.is_missing)]
     parts += ["## Functions", table([row(name, one) for name, one in functions])]
-    parts += ["## What open returns", sentence(Opened), table(list(methods(Opened)))]
+    parts += ["## What open returns", sentence(PipelineTables), table(list(methods(PipelineTables)))]
     tests = [row("assert_results", assert_results)]
     parts += ["## lakestreams.testing", sentence(TopologyTestDriver), table([*methods(TopologyTestDriver), *tests])]
     parts += [f"A `Result`: {sentence(Result)} [Testing](testing.md) has examples."]

@@ -247,13 +247,13 @@ KNOWN = {
     "config/joins.py": {"spec.left"},  # a message
     "config/steps.py": {"' and '.join(inside)"},  # a message
     "engine/ingest/delta_source.py": {"one.type", "source.delta"},  # written by the formats; a message
-    "engine/ingest/table_reader.py": {"found.version"},  # a number
+    "engine/ingest/table_reader.py": {"source_table.version"},  # a number
     "engine/ledger/fence.py": {"condition"},  # a statement of the fence or the ledger
     "engine/runtime/table.py": {
+        "bound",
         "layout",
         "newer",
         "same",
-        "told",
         "view",
         "where",
     },  # of the engine's own columns, keys quoted by sinks

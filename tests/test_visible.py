@@ -21,7 +21,7 @@ from lakestreams.cli.screen import Screen, table
 from lakestreams.errors import LakestreamsError, TopologyInvalid
 from lakestreams.run.failure import Secrets
 from lakestreams.testing.difference import difference
-from lakestreams.verify.fate import Fate
+from lakestreams.verify.trace import Trace
 from lakestreams.visible import visible, visible_json, visible_lines
 
 SOURCE = Path(lakestreams.__file__).parent
@@ -112,8 +112,8 @@ def test_a_terminal_gets_colours_and_moves_but_none_of_a_record(monkeypatch: pyt
 def test_a_record_cannot_begin_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """A value with a line's end could else show what no command has said."""
     forged = "x\n1 passed\r\nequal"
-    fate = Fate("t", 0, 1, 0, 1, forged, forged, 5, 1, [f"gave {forged}"], [{"output": "o", "page": forged}])
-    why.show(Screen(), [fate])
+    trace = Trace("t", 0, 1, 0, 1, forged, forged, 5, 1, [f"gave {forged}"], [{"output": "o", "page": forged}])
+    why.show(Screen(), [trace])
     names = ("topic", "partition", "offset", "attempt", "state", "reason", "node", "code", "message", "rules", "cycle",
              "request", "ingest_time_ms", "event_time_ms", "stream_time_ms", "timestamp_ms", "headers", "key", "value", "row")  # fmt: skip
     row = dict.fromkeys(names) | {"topic": "t", "reason": forged, "key": forged.encode(), "value": forged.encode(), "row": forged,

@@ -34,7 +34,7 @@ from lakestreams.topology.fields import Fields, MaybeFields, is_missing
 from lakestreams.topology.topology import Topology
 
 if TYPE_CHECKING:
-    from lakestreams.run.opened import Opened
+    from lakestreams.run.pipeline_tables import PipelineTables
 
 __version__ = "0.1.0"
 
@@ -46,7 +46,7 @@ def open(  # noqa: A001 - read as lakestreams.open
     catalog: str | None = None,
     schemas: str | None = None,
     sources: str | Path | None = None,
-) -> "Opened":
+) -> "PipelineTables":
     """A pipeline's tables as DataFrames, and what became of its records: for notebooks.
 
     Args:
@@ -57,7 +57,7 @@ def open(  # noqa: A001 - read as lakestreams.open
         schemas: names of its schemas that are not the default ones, such as `bronze=raw,control=_streams`.
         sources: the sources' file; by default `sources.yml` in the pipeline's folder.
     """
-    from lakestreams.run.opened import open_pipeline  # noqa: PLC0415 - what only runs pipelines need not pay for
+    from lakestreams.run.pipeline_tables import open_pipeline  # noqa: PLC0415 - what only runs pipelines need not pay for
 
     return open_pipeline(pipeline, root=root, catalog=catalog, schemas=schemas, sources=sources)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_NAME: Final = 255
 """Characters of a column's name, as Unity Catalog has it."""
 
-# Beside letters, digits and marks of any script. Delta refuses ` ,;{}()\n\t=` without column mapping; a dot or a backquote
+# Besides letters, digits and marks of any script. Delta refuses ` ,;{}()\n\t=` without column mapping; a dot or a backquote
 # would be syntax to Spark wherever a name stands without quotes.
 _SIGNS: Final = frozenset("_-$@#")
 _WRITTEN: Final = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -44,8 +44,8 @@ def both(ms: int | None) -> str:
 
 def readable(sentence: str) -> str:
     """A sentence in which milliseconds since 1970 are times, and thousands of milliseconds are durations."""
-    timed = _MOMENT.sub(lambda found: both(int(found[0])), sentence)
-    return _DURATION.sub(lambda found: _units(int(found[1])), timed)
+    timed = _MOMENT.sub(lambda match: both(int(match[0])), sentence)
+    return _DURATION.sub(lambda match: _units(int(match[1])), timed)
 
 
 def _units(ms: int) -> str:

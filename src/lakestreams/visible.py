@@ -26,7 +26,7 @@ def visible(text: str, keep: str = "") -> str:
         text: whatever is shown.
         keep: characters that stay, such as the line ends of a text of several lines.
     """
-    return _HIDDEN.sub(lambda found: found[0] if found[0] in keep else _numbered(found[0]), text)
+    return _HIDDEN.sub(lambda match: match[0] if match[0] in keep else _numbered(match[0]), text)
 
 
 def visible_lines(text: str) -> str:
@@ -36,7 +36,7 @@ def visible_lines(text: str) -> str:
 
 def visible_json(text: str) -> str:
     """JSON, in which such characters can only stand inside texts, with each of them as JSON's own escape: the same value."""
-    return _HIDDEN.sub(lambda found: found[0] if found[0] == "\n" else _of_json(found[0]), text)
+    return _HIDDEN.sub(lambda match: match[0] if match[0] == "\n" else _of_json(match[0]), text)
 
 
 def _numbered(sign: str) -> str:

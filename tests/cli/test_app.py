@@ -83,7 +83,7 @@ before = set(sys.modules)
 from typer.testing import CliRunner
 from lakestreams.cli.app import app
 assert CliRunner().invoke(app, {arguments}).exit_code == 0
-rooms = ("audit", "config", "costs", "engine", "flow", "jobs", "local", "upkeep")
+rooms = ("config", "costs", "engine", "evaluate", "jobs", "local", "maintenance", "verify")
 heavy = ("pyspark", "confluent_kafka", *(f"lakestreams.{{room}}" for room in rooms))
 print([name for name in sys.modules if name not in before and name.startswith(heavy)])
 """

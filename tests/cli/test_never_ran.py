@@ -20,7 +20,7 @@ from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.errors import LakestreamsError
-from lakestreams.run.opened import Opened
+from lakestreams.run.pipeline_tables import PipelineTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,16 +43,16 @@ READ_NO_LAKE = {
     "check", "dbx", "demo", "explain", "infer", "init", "local consume", "local down", "local produce", "local topic",
     "local up", "registry pull", "run", "schema", "test", "version", "watch",
 }  # fmt: skip
-METHODS: dict[str, tuple[str, Callable[[Opened], Any]]] = {
+METHODS: dict[str, tuple[str, Callable[[PipelineTables], Any]]] = {
     "bronze": ("LS801", lambda one: one.bronze("PageViews")),
     "silver": ("LS801", lambda one: one.silver("silver.enriched_page_views")),
-    "quarantine": ("LS801", Opened.quarantine),
-    "events": ("LS801", Opened.events),
-    "expectations": ("LS801", Opened.expectations),
-    "orphans": ("LS801", Opened.orphans),
-    "lag": ("LS801", Opened.lag),
+    "quarantine": ("LS801", PipelineTables.quarantine),
+    "events": ("LS801", PipelineTables.events),
+    "expectations": ("LS801", PipelineTables.expectations),
+    "orphans": ("LS801", PipelineTables.orphans),
+    "lag": ("LS801", PipelineTables.lag),
     "why": ("LS509", lambda one: one.why(key="alice")),
-    "verify": ("LS508", Opened.verify),
+    "verify": ("LS508", PipelineTables.verify),
 }
 JOBS = {"verify": entry_points.verify, "maintain": entry_points.maintain}
 
@@ -110,7 +110,7 @@ def test_no_command_is_forgotten_here() -> None:
     looked = {name.partition(" --")[0] for name in COMMANDS} | SAY_SO_THEMSELVES
     assert looked | READ_NO_LAKE == names(typer.main.get_command(app))
     assert not looked & READ_NO_LAKE
-    assert METHODS.keys() == {name for name, one in vars(Opened).items() if callable(one) and name[0] != "_"}
+    assert METHODS.keys() == {name for name, one in vars(PipelineTables).items() if callable(one) and name[0] != "_"}
 
 
 def test_what_notebooks_open_says_that_it_has_never_run(root: str) -> None:
@@ -151,7 +151,7 @@ def test_what_no_run_has_read_or_written_yet_is_said_as_such(
     bench = Bench(spark, broker, tmp_path, pipeline(is_grown=False))
     broker.produce(views, [("alice", "/home", 1_000)])
     bench.run()
-    opened = Opened(spark, bench.lake, pipeline(is_grown=True))
+    opened = PipelineTables(spark, bench.lake, pipeline(is_grown=True))
     for call in (lambda: opened.bronze("UserProfiles"), lambda: opened.silver("silver.enriched_page_views"),
                  lambda: opened.silver("silver.views_per_region"), opened.orphans):  # fmt: skip
         with pytest.raises(LakestreamsError) as caught:
@@ -170,5 +170,5 @@ def test_what_no_run_has_read_or_written_yet_is_said_as_such(
     assert (caught.value.code, "under another configuration" in caught.value.message) == ("LS508", True)
     shutil.rmtree(Path(str(bench.lake.output("silver.views").path)))
     with pytest.raises(LakestreamsError) as caught:
-        Opened(spark, bench.lake, pipeline(is_grown=False)).verify()
+        PipelineTables(spark, bench.lake, pipeline(is_grown=False)).verify()
     assert (caught.value.code, caught.value.message) == ("LS513", "silver.views no longer exists")

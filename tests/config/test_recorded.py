@@ -12,7 +12,7 @@ import pytest
 
 from lakestreams import StreamsBuilder, Text
 from lakestreams.config import load_pipeline, recorded
-from lakestreams.config.recorded import Given, NotCompiled
+from lakestreams.config.recorded import ImportedNames, NotCompiled
 from lakestreams.engine.ledger import fingerprint
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ outputs:
 @pytest.mark.parametrize("path", READY, ids=lambda path: path.stem)
 def test_a_ready_pipeline_comes_back_from_its_text(path: Path) -> None:
     pipeline = load_pipeline(path)
-    text = fingerprint.of(pipeline.topology, pipeline.text, pipeline.meaning).text
+    text = fingerprint.of(pipeline.topology, pipeline.text, pipeline.semantics).text
     description, config_text = fingerprint.parts(text)
     assert recorded.topology(config_text, description).describe() == pipeline.topology.describe()
 
@@ -62,7 +62,7 @@ def test_it_needs_no_environment_and_keeps_the_order(environment: pytest.MonkeyP
     again = recorded.topology(pipeline.text, pipeline.topology.describe())
     assert [source.topic for source in again.sources] == ["views-place"]
     assert [sink.name for sink in again.sinks] == ["silver.z", "silver.a"]
-    assert again.meaning() == pipeline.topology.meaning()
+    assert again.semantics() == pipeline.topology.semantics()
 
 
 def test_what_is_in_the_text_is_not_resolved_once_more(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_is_in_the_text_is_not_resolved_once_more(environment: pytest.Monke
     (tmp_path / "sources.yml").write_text(SOURCES.replace("-${PLACE}", ""))
     pipeline = load_pipeline(path)
     assert json.loads(pipeline.text)["pipeline"]["steps"]["second"]["filter"]["where"] == "page = '${PLACE}'"
-    again = recorded.topology(pipeline.text, pipeline.topology.describe(), Given.by(pipeline.text))
+    again = recorded.topology(pipeline.text, pipeline.topology.describe(), ImportedNames.by(pipeline.text))
     second = next(node for node in again.nodes if node.name == "second")
     assert second.predicate.expression.sql == "(`page` = '${SERVERS}')"  # type: ignore[union-attr]
     assert again.describe() == pipeline.topology.describe()
@@ -90,8 +90,8 @@ def test_a_function_that_has_changed_is_told(environment: pytest.MonkeyPatch, tm
     declares("silver.before")
     pipeline = load_pipeline(written(tmp_path, "pipeline: views\ntopology: declared_here:views\n"))
     before = pipeline.topology.describe()
-    given = Given.by(pipeline.text)
-    assert given == Given("declared_here:views")
+    given = ImportedNames.by(pipeline.text)
+    assert given == ImportedNames("declared_here:views")
     assert recorded.topology(pipeline.text, before, given).describe() == before
     declares("silver.after")
     with pytest.raises(NotCompiled, match="declared_here:views declares another topology now"):
@@ -113,7 +113,7 @@ def test_only_code_that_the_given_file_names_is_imported(
     topics = {"v": {"kind": "stream", "key": {"text": "k"}, "value": {"text": "p"}}}
     text = json.dumps({"sources": {"topics": topics}, "pipeline": {"pipeline": "views", "topology": named}})
     with pytest.raises(NotCompiled, match="only the function of the given file is imported"):
-        recorded.topology(text, "", Given(given))
+        recorded.topology(text, "", ImportedNames(given))
 
 
 @pytest.mark.parametrize("text", ["", "pace 1", "3", '{"pipeline": 3}'])

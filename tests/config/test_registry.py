@@ -44,7 +44,7 @@ def test_a_schema_is_text_or_yaml(tmp_path: Path) -> None:
         {"bearer.auth.token": "${TOKEN}", "max.retries": "5"},
     )
     assert '"${TOKEN}"' in as_yaml.text
-    assert "TOKEN" not in as_yaml.meaning
+    assert "TOKEN" not in as_yaml.semantics
 
 
 def test_json_schema_is_columns_or_a_schema_in_yaml_or_in_a_file(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_json_schema_is_columns_or_a_schema_in_yaml_or_in_a_file(tmp_path: Path)
     assert source.value == JsonSchema(json.dumps(said), {"user": "user-id"}, subject="s", register=True)
     (tmp_path / "order.json").write_text(json.dumps(said, indent=2), encoding="utf-8")
     as_file = load(tmp_path, f"json_schema: order.json, {how}")
-    assert (as_file.text, as_file.meaning) == (as_yaml.text, as_yaml.meaning)
+    assert (as_file.text, as_file.semantics) == (as_yaml.text, as_yaml.semantics)
     (source,) = load(tmp_path, "json_schema: 'id bigint not null, note string'").topology.sources
     assert source.value == JsonSchema("id bigint not null, note string")
 
@@ -87,7 +87,7 @@ def test_a_schema_of_protobuf_is_text_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "order.proto").write_text(PROTO, encoding="utf-8")
     (tmp_path / "base.proto").write_text(BASE, encoding="utf-8")
     as_file = load(tmp_path, "registry_protobuf: order.proto, message: Order, imports: {b.proto: base.proto}")
-    assert (as_file.text, as_file.meaning) == (text.text, text.meaning)
+    assert (as_file.text, as_file.semantics) == (text.text, text.semantics)
     for wrong in ("registry_protobuf: none.proto, message: Order, imports: {b.proto: base.proto}",
                   "registry_protobuf: order.proto, message: Order, imports: {b.proto: none.proto}"):  # fmt: skip
         with pytest.raises(TopologyInvalid) as told:
@@ -143,11 +143,14 @@ def test_a_schema_in_a_file_is_as_if_it_were_written_in_its_place(tmp_path: Path
     file.write_text(json.dumps(ORDER, indent=4), encoding="utf-8")
     written, named = (load(tmp_path, f"registry_avro: {how}") for how in (json.dumps(ORDER), "schemas/order.avsc"))
     assert named.topology.sources[0].value == written.topology.sources[0].value == RegistryAvro(json.dumps(ORDER))
-    assert (named.text, named.meaning) == (written.text, written.meaning)  # what the ledger keeps, and verify compiles
+    assert (named.text, named.semantics) == (
+        written.text,
+        written.semantics,
+    )  # what the ledger keeps, and verify compiles
     recorded = topology(named.text, named.topology.describe())
     file.write_text(json.dumps({**ORDER, "name": "Other"}), encoding="utf-8")
     assert recorded.describe() == written.topology.describe()
-    assert load(tmp_path, "registry_avro: schemas/order.avsc").meaning != written.meaning
+    assert load(tmp_path, "registry_avro: schemas/order.avsc").semantics != written.semantics
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ class Group:
         self._stride = partitions
         self._histories = Histories(
             build(kind), spark, partitions={"left": partitions, "right": partitions}, many=True, times=times,
-            retention={n: case.params.history_retention_ms or 0 for n, case in enumerate(cases)}, olds=kind.olds,
+            retention={n: case.params.history_retention_ms or 0 for n, case in enumerate(cases)}, send_old_values=kind.send_old_values,
         )  # fmt: skip
         self._pieces = _cut(cases, steps, seed)
         self._inputs: list[tuple[int, Input]] = []

@@ -144,8 +144,8 @@ def _run(spark: SparkSession, broker: Broker, group: Mapping[Kind, list[Case]]) 
         return _Group(spark, broker, group).run()
     except Exception as error:  # noqa: BLE001 - these cases have failed, the others go on
         if len(group) > 1:
-            apart = [_run(spark, broker, {kind: cases}) for kind, cases in group.items()]
-            return {id_: outcome for found in apart for id_, outcome in found.items()}
+            materialise = [_run(spark, broker, {kind: cases}) for kind, cases in group.items()]
+            return {id_: outcome for found in materialise for id_, outcome in found.items()}
         return {
             case.id: Outcome(error=f"{type(error).__name__}: {error}") for cases in group.values() for case in cases
         }
@@ -184,7 +184,7 @@ class _Group:
         root = Path(tempfile.mkdtemp(prefix="lakestreams-conformance-"))
         real = walk.run
 
-        def apart(topology: Topology, inputs: Inputs) -> Results:
+        def materialise(topology: Topology, inputs: Inputs) -> Results:
             own = dict.fromkeys(inputs.partitions, self._stride)  # as many partitions as a case has
             return real(topology, replace(inputs, scopes=self._scopes, partitions=own))
 
@@ -197,7 +197,7 @@ class _Group:
                 snapshot_every=10_000 if only_looks_up(self._topology.nodes) else 2,
             )
             driver = Driver(self._spark, self._topology, Lake(str(root)), settings)
-            with mock.patch.object(walk, "run", apart):
+            with mock.patch.object(walk, "run", materialise):
                 driver.start()
                 for number in range(max(map(len, self._cuts))):
                     self._produce(number)

@@ -27,7 +27,7 @@ def text_of(kind: Kind) -> bytes:
     """What a kind differs in from Kafka's defaults: the same however many parameters there are."""
     own = {field.name: getattr(kind.params, field.name) for field in fields(kind.params)}
     told = {name: value for name, value in own.items() if value != getattr(Params(), name)}
-    return f"{kind.join} {kind.how} {kind.olds} {kind.rules} {sorted(told.items())}".encode()
+    return f"{kind.join} {kind.how} {kind.send_old_values} {kind.rules} {sorted(told.items())}".encode()
 
 
 def covering(cases: Sequence[Case], rules: Rules) -> list[Case]:

@@ -36,7 +36,7 @@ class Kind:
     join: str
     how: str
     params: Params
-    olds: bool
+    send_old_values: bool
     rules: Rules
 
 

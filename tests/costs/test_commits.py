@@ -61,7 +61,7 @@ def test_a_round_of_a_lookup() -> None:
 
 
 def test_a_run_takes_over_and_more_batches_are_more_cycles() -> None:
-    found = commits.of_round(lookup(), LAKE, commits.Round(starts=True, batches=3, told=0))
+    found = commits.of_round(lookup(), LAKE, commits.Round(starts=True, batches=3, logged=0))
     assert (found["bronze.p__Views"], found["silver.out"]) == (3, 3)
     assert found["_lakestreams.ledger"] == 1 + 3 + 3 + 1  # epoch, ingests, plans, done
     assert "_lakestreams.events" not in found
@@ -200,11 +200,11 @@ def test_rounds_make_the_commits_that_are_predicted(
 
     monkeypatch.setattr(event_log, "EVENTS_EVERY_S", 3_600.0)
     made = news(bench, driver, job, topics, 1)
-    agrees(bench, made, commits.Round(told=0, refused=refused))
+    agrees(bench, made, commits.Round(logged=0, refused=refused))
 
     news(bench, driver, job, topics, 2, again_in_s=0)
     made = news(bench, driver, job, topics, 3, again_in_s=0)
-    agrees(bench, made, commits.Round(told=0, refused=refused, follows=True))
+    agrees(bench, made, commits.Round(logged=0, refused=refused, follows=True))
     driver.end()
 
     monkeypatch.setattr(event_log, "EVENTS_EVERY_S", 0.0)

@@ -21,8 +21,8 @@ from lakestreams.deploy import dashboards
 from lakestreams.deploy.dashboards import Dataset
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.publish import events
-from lakestreams.engine.publish.events import CYCLE, FLOW, Closing
-from lakestreams.expectations.tally import Expected, Tally
+from lakestreams.engine.publish.events import CYCLE, FLOW, CycleSummary
+from lakestreams.expectations.cycle_metrics import CycleMetrics, Expected
 from lakestreams.report.model import LATENESS
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ def of_one_cycle() -> list[dict[str, Any]]:
     left = builder.stream("left", key=Text("id"), value=Json("amount int"))
     right = builder.stream("right", key=Text("id"), value=Json("amount int"))
     left.left_join(right, within="5 minutes", name="matched").to_delta("silver.x")
-    topology, tally = builder.build(), Tally()
-    tally.of("left").rows_in = 10
-    tally.of("left").expected.append(Expected("r", "drop", 7, 2))
-    tally.quarantined("left", "EXPECTATION", 2)
-    tally.rows("matched", {"rows": 8, "rows_matched": 5, "rows_unmatched": 3})
+    topology, cycle_metrics = builder.build(), CycleMetrics()
+    cycle_metrics.of("left").rows_in = 10
+    cycle_metrics.of("left").expected.append(Expected("r", "drop", 7, 2))
+    cycle_metrics.quarantined("left", "EXPECTATION", 2)
+    cycle_metrics.rows("matched", {"rows": 8, "rows_matched": 5, "rows_unmatched": 3})
     part = Range("left", 0, 5, 15, 10, 0, 0, 0, 900, 30, end_offset=20, lateness=(9, 1, 0, 0, 0, 0, 0, 0))
-    closing = Closing(3, tally, {"join": 1.5}, "run", 1_000, 2_000)
-    return events.of_cycle(topology, Plan(3, "f", (part,), {0: 900}, 1, 2), closing)
+    summary = CycleSummary(3, cycle_metrics, {"join": 1.5}, "run", 1_000, 2_000)
+    return events.of_cycle(topology, Plan(3, "f", (part,), {0: 900}, 1, 2), summary)
 
 
 ROWS = of_one_cycle()

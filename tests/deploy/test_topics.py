@@ -56,12 +56,12 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, int]]:
 
 def test_topics_that_are_there_are_told_with_their_counts(bundle: Path, there: dict[str, dict[str, int]]) -> None:
     found = looked(bundle)
-    assert {one.what: (one.state, one.note) for one in found.findings} == {
+    assert {one.what: (one.state, one.note) for one in found.requirements} == {
         f"topic {topic} at kafka:9092": ("there", f"{count} partitions") for topic, count in ALL.items()
     }
     assert (found.faults, found.warnings, found.unchecked) == ([], [], [])
     there["kafka:9092"]["Somebody"] = 1
-    assert len(looked(bundle).findings) == len(ALL), "what no pipeline names is nobody's business"
+    assert len(looked(bundle).requirements) == len(ALL), "what no pipeline names is nobody's business"
 
 
 def test_a_missing_topic_comes_with_the_command_that_makes_it_fit(
@@ -72,7 +72,7 @@ def test_a_missing_topic_comes_with_the_command_that_makes_it_fit(
     found = looked(bundle)
     create = "kafka-topics --bootstrap-server kafka:9092 --create --topic"
     assert (
-        {one.what: one.fix for one in found.findings if one.state == "lacking"}
+        {one.what: one.fix for one in found.requirements if one.state == "lacking"}
         == {
             "topic UserProfiles at kafka:9092": f"{create} UserProfiles --partitions 12",  # as PageViews, which it is joined with
             "topic Customers at kafka:9092": f"{create} Customers",  # by foreign key: any count will do
@@ -83,7 +83,7 @@ def test_a_missing_topic_comes_with_the_command_that_makes_it_fit(
         ("LS302", "resources/fk_join.job.yml  jobs.fk_join"),
     ]
     there["kafka:9092"].clear()
-    commands = [one.fix for one in looked(bundle).findings]
+    commands = [one.fix for one in looked(bundle).requirements]
     assert commands == [
         f"{create} {topic}" for topic in ("Orders", "Payments", "PageViews", "UserProfiles", "Customers")
     ]
@@ -108,7 +108,7 @@ def test_each_task_is_looked_at_on_its_own_broker(tmp_path: Path, there: dict[st
     there["other:9092"] = {"PageViews": 1, "UserProfiles": 1}
     found = looked(root)
     assert (found.faults, found.unchecked) == ([], [])
-    assert {one.what for one in found.findings if "Views" in one.what} == {"topic PageViews at other:9092"}
+    assert {one.what for one in found.requirements if "Views" in one.what} == {"topic PageViews at other:9092"}
     del there["other:9092"]
     (reason,) = looked(root).unchecked
     assert reason.startswith("topics of page_views at other:9092: no broker answers at other:9092")
@@ -141,7 +141,7 @@ def test_clients_that_sign_in_are_not_imitated(
     for name, value in at_hand.items():
         monkeypatch.setenv(name, value)
     found = looked(root)
-    assert (found.findings, found.faults, len(found.unchecked)) == ([], [], 3)
+    assert (found.requirements, found.faults, len(found.unchecked)) == ([], [], 3)
     assert all(reason in one for one in found.unchecked)
     assert "hunter2" not in str(found)
 
@@ -151,13 +151,13 @@ def test_a_client_option_that_changes_nothing_here_is_no_reason(
 ) -> None:
     root = plant(Mistake(SOURCES, "\ntopics:", "\n  options: {client.id: me}\n\ntopics:", ""), tmp_path)
     assert there
-    assert len(looked(root).findings) == len(ALL)
+    assert len(looked(root).requirements) == len(ALL)
 
 
 def test_a_broker_that_does_not_answer_takes_seconds_and_is_no_fault(bundle: Path) -> None:
     began = time.monotonic()
     found = looked(bundle, kafka_bootstrap="127.0.0.1:9")
-    assert (found.findings, found.faults, len(found.unchecked)) == ([], [], 3)
+    assert (found.requirements, found.faults, len(found.unchecked)) == ([], [], 3)
     assert time.monotonic() - began < 15, "it is asked once"
 
 
@@ -202,6 +202,6 @@ def test_a_real_broker_is_asked(broker: Broker, bundle: Path) -> None:
         text = re.sub(rf"(?m)^(  {name}:\n    kind: \w+\n)", rf"\1    topic: {topic}\n", text)
     text = re.sub(r"(?m)^(  Customers:\n    kind: \w+\n)", rf"\1    topic: {views}-nowhere\n", text)
     (bundle / SOURCES).write_text(text, encoding="utf-8")
-    states = {one.what: one.state for one in looked(bundle, kafka_bootstrap=broker.bootstrap_servers).findings}
+    states = {one.what: one.state for one in looked(bundle, kafka_bootstrap=broker.bootstrap_servers).requirements}
     at = f"at {broker.bootstrap_servers}"
     assert (states[f"topic {views} {at}"], states[f"topic {views}-nowhere {at}"]) == ("there", "lacking")

@@ -15,13 +15,13 @@ from lakestreams.api.grouped import KGroupedStream, KGroupedTable, TimeWindowedK
 from lakestreams.api.streams import KStream
 from lakestreams.api.tables import KTable
 from lakestreams.errors import UnknownMethod
-from lakestreams.run.opened import Opened
+from lakestreams.run.pipeline_tables import PipelineTables
 from lakestreams.topology.lookups import StreamGlobalJoin
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-lakeflow.md"
 CLASSES = (StreamsBuilder, KStream, KTable, KGroupedStream, KGroupedTable, TimeWindowedKStream)
 METHODS = {name for one in CLASSES for name in dir(one)}
-OURS = METHODS | {*dir(agg), *dir(Opened), *lakestreams.__all__}
+OURS = METHODS | {*dir(agg), *dir(PipelineTables), *lakestreams.__all__}
 INSTEAD = spark_names.INSTEAD
 NOT_METHODS = {"transformWithState"}  # of one stage of a DataFrame
 

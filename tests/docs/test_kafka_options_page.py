@@ -110,7 +110,7 @@ def test_secrets_of_an_example_are_shown_nowhere(heading: str, tmp_path: Path) -
     resolved = pipeline.kafka.spark_options()
     assert "canary" in str(resolved)
     shown = [f"{one!r} {one!s} {one}" for one in (pipeline, pipeline.kafka)]
-    shown += [pipeline.text, pipeline.meaning, str(pickle.dumps(pipeline.kafka))]
+    shown += [pipeline.text, pipeline.semantics, str(pickle.dumps(pipeline.kafka))]
     shown += [pipeline.kafka.redact(f"org.apache.kafka.common.KafkaException: refused with {resolved}")]
     assert not any("canary" in text for text in shown)
 

@@ -14,7 +14,7 @@ from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.ledger.fingerprint import Configuration
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, History
+from lakestreams.engine.ledger.plans import REPLAYED, History
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import Turn
 from lakestreams.engine.publish import event_log
@@ -182,7 +182,7 @@ def assert_ledger_sound(bench: Bench) -> None:
         assert again.count() == again.select("partition", "offset", "attempt").distinct().count(), "an attempt twice"
         # of replayed records the plans name batches, in the place of a partition that there is not
         places = [whole.where("attempt = 0").select("partition", "offset")]
-        places.append(again.select(F.lit(ATTEMPTS).alias("partition"), F.col("seq").alias("offset")).distinct())
+        places.append(again.select(F.lit(REPLAYED).alias("partition"), F.col("seq").alias("offset")).distinct())
         rows = places[0].unionByName(places[1])
         assert rows.count() == rows.distinct().count(), f"{source.topic} holds an offset twice"
         taken = (

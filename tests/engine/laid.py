@@ -21,7 +21,7 @@ from lakestreams.engine.ingest.bronze_rows import create_bronze
 from lakestreams.engine.ledger import fingerprint, settle
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Plan, Standing
+from lakestreams.engine.ledger.plans import BronzeState, Plan
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish import sinks
 from lakestreams.engine.runtime.lake import Lake
@@ -83,7 +83,7 @@ class Laid:
         for source in self.topology.sources:
             create_bronze(spark, self.lake, self.topology.name, source)
         ledger = claimed(spark, self.ledger, "laid", configuration=self._configuration)
-        standing = Standing(0, {})
+        bronze_state = BronzeState(0, {})
         offsets: dict[tuple[str, int], int] = {}
         for number in range(batches):
             rows = []
@@ -94,8 +94,8 @@ class Laid:
                     offsets[at] = offsets.get(at, -1) + 1
                     rows.append(_in_kafka(key, value, *at, offsets[at], ms))
             frame = spark.createDataFrame(rows, _KAFKA)
-            ingest.BatchWriter(ledger, self.topology.sources, str(self.root), standing)(frame, number)
-            standing = Standing.after(ledger.ingests(spark, 1))
+            ingest.BatchWriter(ledger, self.topology.sources, str(self.root), bronze_state)(frame, number)
+            bronze_state = BronzeState.after(ledger.ingests(spark, 1))
         return self
 
     def planned(self) -> Laid:

@@ -21,7 +21,7 @@ from lakestreams.engine.ingest import batches
 from lakestreams.engine.ingest.bronze_rows import create_bronze
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Standing
+from lakestreams.engine.ledger.plans import BronzeState
 from lakestreams.engine.publish import kafka_sink, subjects
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.errors import LakestreamsError, RegistryRefused, SchemaMissing
@@ -76,17 +76,17 @@ def test_schemas_are_asked_for_once_and_stand_in_the_ledger(spark: SparkSession,
     create_bronze(spark, lake, "orders", source)
     ledger = claimed(spark, ledger, "first")
     offsets = iter(range(100))
-    standing = Standing(0, {})
+    bronze_state = BronzeState(0, {})
 
     def ingest(schemas: WriterSchemas, *records: tuple[str, bytes]) -> None:
-        nonlocal standing
+        nonlocal bronze_state
         rows = [
             (bytearray(framed(written("string", key))), bytearray(raw), "Orders", 0, next(offsets), AT, 0, None)
             for key, raw in records
         ]
-        writer = batches.BatchWriter(ledger, topology.sources, str(tmp_path), standing, schemas=schemas)
+        writer = batches.BatchWriter(ledger, topology.sources, str(tmp_path), bronze_state, schemas=schemas)
         writer(spark.createDataFrame(rows, _KAFKA).coalesce(1), 0)
-        standing = Standing.after(ledger.ingests(spark, 1))
+        bronze_state = BronzeState.after(ledger.ingests(spark, 1))
 
     def bronze() -> dict[str, tuple[Any, ...]]:
         found = lake.bronze("orders", "Orders").read(spark)

@@ -23,7 +23,7 @@ from lakestreams import EventTime, Json, Text
 from lakestreams.engine.ingest.bronze_rows import as_read, bronze_rows, bronze_schema, in_any_order, placing
 from lakestreams.engine.ingest.table_rows import event_time_of, judged_rows
 from lakestreams.engine.ledger.plans import Position
-from lakestreams.engine.runtime.tuning import FEW
+from lakestreams.engine.runtime.tuning import SMALL_INPUT
 from lakestreams.topology.endpoints import Source
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def test_what_moves_stream_time_and_what_does_not(spark: SparkSession) -> None:
 def test_partitions_are_read_where_they_lie_or_in_fewer_tasks_with_the_same_rows(spark: SparkSession) -> None:
     records = [Sent(partition, offset, 5, 40 - offset, "") for partition in range(4) for offset in range(6)]
     news = batch(spark, records).localCheckpoint()
-    spread = placing(dict.fromkeys(range(4), 3 * FEW // 4), "4")
+    spread = placing(dict.fromkeys(range(4), 3 * SMALL_INPUT // 4), "4")
     ways = in_any_order, spread, as_read
     rows = [bronze_rows(news, SOURCE, {1: Position(2, 99)}, 3, NOW, one) for one in ways]
     for one, costs in zip(rows, ({"Exchange": 1, "Sort": 1}, {"Exchange": 1, "Sort": 1}, {}), strict=True):
@@ -230,11 +230,11 @@ def test_code_is_the_same_whatever_the_numbers_of_a_batch(spark: SparkSession) -
 @pytest.mark.parametrize(
     ("news", "shuffles"),
     [
-        ({0: FEW, 1: FEW}, None),
-        ({0: FEW, 1: FEW}, "auto"),
+        ({0: SMALL_INPUT, 1: SMALL_INPUT}, None),
+        ({0: SMALL_INPUT, 1: SMALL_INPUT}, "auto"),
         ({}, "4"),  # the offsets of a batch could not be read
-        ({3: 5 * FEW}, "4"),
-        ({0: FEW, 1: FEW, 7: FEW}, "200"),
+        ({3: 5 * SMALL_INPUT}, "4"),
+        ({0: SMALL_INPUT, 1: SMALL_INPUT, 7: SMALL_INPUT}, "200"),
     ],
 )
 def test_partitions_with_many_records_are_read_where_they_lie(news: dict[int, int], shuffles: str | None) -> None:
@@ -244,10 +244,10 @@ def test_partitions_with_many_records_are_read_where_they_lie(news: dict[int, in
 @pytest.mark.parametrize(
     ("news", "shuffles", "count"),
     [
-        (dict.fromkeys(range(3), FEW), "2", 2),
-        (dict.fromkeys(range(10), FEW // 4), "200", 3),  # two and a half
-        ({0: FEW // 2, 1: FEW // 2}, "4", 1),
-        ({0: FEW, 1: FEW}, "1", 1),
+        (dict.fromkeys(range(3), SMALL_INPUT), "2", 2),
+        (dict.fromkeys(range(10), SMALL_INPUT // 4), "200", 3),  # two and a half
+        ({0: SMALL_INPUT // 2, 1: SMALL_INPUT // 2}, "4", 1),
+        ({0: SMALL_INPUT, 1: SMALL_INPUT}, "1", 1),
     ],
 )
 def test_others_are_brought_to_fewer_tasks(news: dict[int, int], shuffles: str, count: int) -> None:

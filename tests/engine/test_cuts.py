@@ -120,7 +120,7 @@ class Rig:
         driver = self.driver
         ingesting = driver._round.ingesting
         writer = ingest.BatchWriter(
-            ingesting.ledger, self.bench.topology.sources, str(checkpoint), ingesting.bronze.standing,
+            ingesting.ledger, self.bench.topology.sources, str(checkpoint), ingesting.bronze.state,
             handed=ingesting.handed,
         )  # fmt: skip
         writer(self._frame(records), self.batches)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import claimed
 
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
+from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Plan, Range
 from lakestreams.engine.publish import quarantine
 from lakestreams.engine.replay import deciding, quarantined
 from lakestreams.engine.replay import requests as replays
@@ -73,7 +73,7 @@ def ledger(spark: SparkSession, tmp_path: Path) -> Ledger:
 
 def states(spark: SparkSession, ledger: Ledger) -> dict[tuple[str, int, int], set[str]]:
     found: dict[tuple[str, int, int], set[str]] = {}
-    for row in quarantined.standing(spark, ledger).collect():
+    for row in quarantined.with_decisions(spark, ledger).collect():
         found.setdefault((row["topic"], row["offset"], row["attempt"]), set()).add(row["state"])
     return found
 
@@ -103,7 +103,7 @@ def test_a_record_goes_from_open_to_replayed_and_comes_again_with_its_next_attem
     assert replays.oldest(spark, ledger, 0) == Request(1, "a")
     assert replays.oldest(spark, ledger, 1) == Request(2, "b")
     assert replays.waiting(spark, ledger, 1) == 1
-    ledger.record_ingest(spark, Ingest(1, 1, (Range("a", ATTEMPTS, 1, 2, records=3),), request=1))
+    ledger.record_ingest(spark, Ingest(1, 1, (Range("a", REPLAYED, 1, 2, records=3),), request=1))
     assert {place[0]: state for place, state in states(spark, ledger).items()} == {
         "a": {"replayed"},
         "b": {"requested"},
@@ -123,14 +123,14 @@ def test_what_is_discarded_or_superseded_is_done_with_unless_it_is_asked_for_aga
     assert deciding.discard(spark, ledger, only("a", 1), "a test's record") == [Request(1, "a", 1)]
     assert deciding.request(spark, ledger, only("a", 2)) == [Request(2, "a", 1)]
     assert replays.oldest(spark, ledger, 0) == Request(2, "a"), "a discard is nothing to ingest"
-    gone = quarantined.standing(spark, ledger).where("topic = 'a' and offset = 2")
+    gone = quarantined.with_decisions(spark, ledger).where("topic = 'a' and offset = 2")
     for _ in range(2):  # a repetition after a crash
         later = gone.select(*replays.RECORD, F.lit("later").alias("reason"))
         replays.supersede(spark, ledger, Request(2, "a"), later)
     assert replays.superseded(spark, ledger, Request(2, "a")).count() == 1
     assert states(spark, ledger)["a", 2, 0] == {"requested"}, "until its batch is closed"
     ledger.record_ingest(spark, Ingest(1, 1, (), request=2))
-    found = {row["offset"]: row for row in quarantined.standing(spark, ledger).where("topic = 'a'").collect()}
+    found = {row["offset"]: row for row in quarantined.with_decisions(spark, ledger).where("topic = 'a'").collect()}
     assert {offset: (row["state"], row["reason"]) for offset, row in found.items()} == {
         1: ("discarded", "a test's record"), 2: ("superseded", "later"), 3: ("open", None),
     }  # fmt: skip
@@ -174,7 +174,7 @@ def test_two_operators_at_once_decide_on_each_record_once(spark: SparkSession, l
 
 
 def test_filters_choose_what_they_say(spark: SparkSession, ledger: Ledger) -> None:
-    rows = quarantined.standing(spark, ledger)
+    rows = quarantined.with_decisions(spark, ledger)
     rules = F.when(F.col("offset") == 2, F.array(F.lit("r1"), F.lit("r2"))).otherwise(F.col("rules"))
     rows = rows.withColumn("rules", rules).localCheckpoint()
 
@@ -203,9 +203,9 @@ def test_filters_choose_what_they_say(spark: SparkSession, ledger: Ledger) -> No
 def test_attempts_lie_in_the_stretches_of_their_batches_and_in_no_other(spark: SparkSession) -> None:
     """Against the same in plain Python, over every row of a small bronze."""
     plans = [
-        Plan(4, "f", (Range("t", 0, 0, 3, 3), Range("t", 1, 0, 1, 1), Range("t", ATTEMPTS, 5, 5)), {}, 1, 5),
-        Plan(5, "f", (Range("t", 0, 3, 3), Range("t", 1, 1, 4, 3), Range("t", ATTEMPTS, 5, 7, 2)), {}, 1, 6),
-        Plan(7, "f", (Range("t", 0, 3, 4, 1), Range("t", 1, 4, 4), Range("t", ATTEMPTS, 7, 9, 1)), {}, 1, 8),
+        Plan(4, "f", (Range("t", 0, 0, 3, 3), Range("t", 1, 0, 1, 1), Range("t", REPLAYED, 5, 5)), {}, 1, 5),
+        Plan(5, "f", (Range("t", 0, 3, 3), Range("t", 1, 1, 4, 3), Range("t", REPLAYED, 5, 7, 2)), {}, 1, 6),
+        Plan(7, "f", (Range("t", 0, 3, 4, 1), Range("t", 1, 4, 4), Range("t", REPLAYED, 7, 9, 1)), {}, 1, 8),
     ]
     rows = [
         (partition, offset, attempt, seq)
@@ -214,12 +214,12 @@ def test_attempts_lie_in_the_stretches_of_their_batches_and_in_no_other(spark: S
     frame = spark.createDataFrame(rows, "partition int, offset bigint, attempt int, seq bigint")
 
     def cycle_of(partition: int, offset: int, attempt: int, seq: int) -> int | None:
-        at, number = (ATTEMPTS, seq) if attempt else (partition, offset)
+        at, number = (REPLAYED, seq) if attempt else (partition, offset)
         lies = [plan.cycle for plan in plans for part in plan.ranges
                 if part.partition == at and part.from_offset <= number < part.to_offset]  # fmt: skip
         return lies[0] if lies else None
 
-    stretches = {0: (0, 4), 1: (0, 4), ATTEMPTS: (5, 9)}
+    stretches = {0: (0, 4), 1: (0, 4), REPLAYED: (5, 9)}
     judged = frame.select("*", within(stretches).alias("inside"), row_cycle("t", plans).alias("cycle"))
     for row in judged.collect():
         wanted = cycle_of(*row[:4])

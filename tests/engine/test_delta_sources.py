@@ -16,7 +16,7 @@ from lakestreams.config.compile import load_pipeline
 from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, examine, versions
 from lakestreams.engine.ingest.table_reader import TableReader
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Position, Standing
+from lakestreams.engine.ledger.plans import BronzeState, Position
 from lakestreams.engine.runtime.failpoints import VARIABLE, FailpointReached
 from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.errors import (
@@ -161,9 +161,9 @@ def test_tables_that_are_read_whole_are_known_to_be_large(spark: SparkSession, t
     bench.sql("INSERT INTO {customers} SELECT id, 'ann', 'eu' FROM range(70)")
     found, _ = examine(spark, bench.lake, topology.sources)
     reader = TableReader(spark, Ledger(bench.lake, "shop"))
-    assert reader.rows(found, Standing(0, {})) == 70 + 70, "both read from the beginning; nobody has ordered"
+    assert reader.rows(found, BronzeState(0, {})) == 70 + 70, "both read from the beginning; nobody has ordered"
     met = {one.at: Position(one.end) for one in found}
-    assert reader.rows(found, Standing(1, met)) == 70, "what is compared is read whole each time"
+    assert reader.rows(found, BronzeState(1, met)) == 70, "what is compared is read whole each time"
 
 
 def _orders(*orders: tuple[int, int, str]) -> str:

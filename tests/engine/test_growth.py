@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine import laid
-from tests.engine.test_past_of_tables import finished
+from tests.engine.test_table_state import finished
 from tests.operators.wild import home
 
 from lakestreams import StreamsBuilder, Text, Topology

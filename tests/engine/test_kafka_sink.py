@@ -21,7 +21,7 @@ from lakestreams.engine.publish import kafka_sink
 from lakestreams.engine.runtime import failpoints
 from lakestreams.errors import FormatUnfit, PlanUnderOtherConfig, TopicMissing, TopicWriteFailed, UnknownReference
 from lakestreams.evaluate import walk
-from lakestreams.run.opened import Opened
+from lakestreams.run.pipeline_tables import PipelineTables
 from lakestreams.testing.small import small
 from lakestreams.verify.verify import verify
 from lakestreams.verify.why import why
@@ -170,12 +170,12 @@ def test_results_are_written_in_order_with_their_ids_and_repeated_after_a_crash(
     assert verdict.equal
     assert [note.partition(":")[0] for note in verdict.notes] == [f"topic {enriched}", f"topic {changes}"]
     fates = why(bench.spark, bench.lake, bench.topology, place=(bench.topology.sources[1].topic, *_some_change(bench)))
-    (told,) = (sentence for sentence in fates[0].told if sentence.startswith("gave "))
+    (told,) = (sentence for sentence in fates[0].sentences if sentence.startswith("gave "))
     assert f"{changes}: " in told
     for table, topic in ((SILVER, enriched), ("silver.changes", changes)):
         assert (f" {table}: " in told) == (f" {topic}: " in told)
     with pytest.raises(UnknownReference, match="is a topic, not a table"):
-        Opened(bench.spark, bench.lake, bench.topology).silver(enriched)
+        PipelineTables(bench.spark, bench.lake, bench.topology).silver(enriched)
 
 
 def _some_change(bench: Bench) -> tuple[int, int]:

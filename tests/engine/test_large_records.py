@@ -17,7 +17,7 @@ from tests.engine.harness import Bench, assert_ledger_sound
 from tests.engine.heavy import OUTPUT, letters
 
 from lakestreams.engine.ingest import record_sizes
-from lakestreams.engine.ingest.batch_metrics import Telling
+from lakestreams.engine.ingest.batch_metrics import AppendMetrics
 from lakestreams.engine.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_a_topic_is_looked_at_once_also_where_no_append_is_weighed(
         looks.append(sample(*given))
         return looks[-1]
 
-    monkeypatch.setattr(Telling, "weight", lambda _: None)
+    monkeypatch.setattr(AppendMetrics, "weight", lambda _: None)
     monkeypatch.setattr(record_sizes, "sample", looked)
     topic = fresh_topic(broker)
     bench = Bench(spark, broker, tmp_path, letters(topic))

@@ -8,9 +8,9 @@ import pytest
 
 from lakestreams.engine.ledger.last_cycle import LastCycle, State
 from lakestreams.engine.ledger.plans import History, Plan
-from lakestreams.expectations.tally import NodeTally, Tally
+from lakestreams.expectations.cycle_metrics import CycleMetrics, NodeCounts
 
-TALLY = Tally({"views": NodeTally(rows_in=2)})
+METRICS = CycleMetrics({"views": NodeCounts(rows_in=2)})
 
 
 def plan(number: int) -> Plan:
@@ -25,13 +25,13 @@ def planned() -> LastCycle:
 
 def executed() -> LastCycle:
     one = planned()
-    one.executed(TALLY)
+    one.executed(METRICS)
     return one
 
 
 def left() -> LastCycle:
     one = executed()
-    one.left_open(one.closing("run", {"ingest": 2.0, "join": 3.0}, 2_000))
+    one.left_open(one.summary("run", {"ingest": 2.0, "join": 3.0}, 2_000))
     return one
 
 
@@ -61,8 +61,8 @@ def test_it_knows_how_far_it_is(state: State) -> None:
 STEPS: dict[str, tuple[Callable[[LastCycle], object], set[State], State]] = {
     "planned": (lambda one: one.planned(plan(2), {}, 9), {"none", "closed"}, "planned"),
     "revised": (lambda one: one.revised(plan(1)), {"planned"}, "planned"),
-    "executed": (lambda one: one.executed(TALLY), {"planned"}, "executed"),
-    "left": (lambda one: one.left_open(executed().closing("run", {}, 9)), {"executed"}, "left"),
+    "executed": (lambda one: one.executed(METRICS), {"planned"}, "executed"),
+    "left": (lambda one: one.left_open(executed().summary("run", {}, 9)), {"executed"}, "left"),
     "closed": (lambda one: one.closed(), {"executed", "left"}, "closed"),
 }
 
@@ -84,12 +84,12 @@ def test_a_step_leads_on_from_where_it_may_and_changes_nothing_elsewhere(state: 
 @pytest.mark.parametrize("state", ["none", "planned", "closed"])
 def test_nothing_is_told_of_a_cycle_that_may_not_be_closed(state: State) -> None:
     with pytest.raises(RuntimeError, match="of p has not been executed"):
-        STATES[state]().closing("run", {}, 9)
+        STATES[state]().summary("run", {}, 9)
 
 
 def test_what_is_told_is_what_was_counted_and_the_time_since_it_was_planned() -> None:
-    told = executed().closing("run", {"ingest": 2.0, "settle": 1.5, "join": 3.0}, 2_000)
-    assert (told.cycle, told.tally, told.run_id) == (1, TALLY, "run")
+    told = executed().summary("run", {"ingest": 2.0, "settle": 1.5, "join": 3.0}, 2_000)
+    assert (told.cycle, told.cycle_metrics, told.run_id) == (1, METRICS, "run")
     assert told.seconds == {"settle": 0.5, "join": 3.0}, "a stage in which nothing was spent is left out"
     assert (told.planned_at_ms, told.closed_at_ms) == (1_000, 2_000)
 
@@ -99,12 +99,12 @@ def test_the_seconds_of_the_run_may_go_on() -> None:
     one = LastCycle("p")
     one.planned(plan(1), seconds, 1_000)
     seconds["join"] = 4.0
-    one.executed(TALLY)
-    assert one.closing("run", seconds, 2_000).seconds == {"join": 3.0}
+    one.executed(METRICS)
+    assert one.summary("run", seconds, 2_000).seconds == {"join": 3.0}
 
 
 def test_one_that_was_left_is_told_as_it_was_when_its_round_ended() -> None:
-    told = left().closing("run", {"ingest": 50.0, "join": 60.0}, 9_000)
+    told = left().summary("run", {"ingest": 50.0, "join": 60.0}, 9_000)
     assert (told.seconds, told.closed_at_ms) == ({"join": 3.0}, 2_000)
 
 
@@ -113,9 +113,14 @@ def test_the_next_one_begins_anew() -> None:
     one.closed()
     one.planned(plan(2), {"join": 5.0}, 3_000)
     assert (one.state, one.number) == ("planned", 2)
-    one.executed(Tally())
-    told = one.closing("run", {"join": 6.0}, 4_000)
-    assert (told.cycle, told.tally, told.seconds, told.planned_at_ms) == (2, Tally(), {"join": 1.0}, 3_000)
+    one.executed(CycleMetrics())
+    told = one.summary("run", {"join": 6.0}, 4_000)
+    assert (told.cycle, told.cycle_metrics, told.seconds, told.planned_at_ms) == (
+        2,
+        CycleMetrics(),
+        {"join": 1.0},
+        3_000,
+    )
 
 
 def test_an_earlier_drivers_cycle_is_open_unless_the_ledger_says_that_it_is_done() -> None:
@@ -124,6 +129,6 @@ def test_an_earlier_drivers_cycle_is_open_unless_the_ledger_says_that_it_is_done
     one = LastCycle.of("p", History(plan=plan(3), done_cycle=2))
     assert one.state == "planned", "however far it came, it is executed again"
     one.revised(plan(3))
-    one.executed(TALLY)
-    told = one.closing("run", {"join": 1.0}, 5_000)
+    one.executed(METRICS)
+    told = one.summary("run", {"join": 1.0}, 5_000)
     assert (told.seconds, told.planned_at_ms, told.closed_at_ms) == ({"join": 1.0}, 5_000, 5_000)

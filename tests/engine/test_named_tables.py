@@ -60,7 +60,7 @@ def test_a_table_is_named_as_other_tables_are(name: str) -> None:
 
 def test_the_name_of_a_table_is_part_of_what_a_pipeline_is() -> None:
     assert f"(stream, topic: {DOT}, bronze: dotted)" in orders("dotted").describe()
-    assert len({orders(None).meaning(), orders("dotted").meaning(), orders("a").meaning()}) == 3
+    assert len({orders(None).semantics(), orders("dotted").semantics(), orders("a").semantics()}) == 3
 
 
 @pytest.mark.broker
@@ -82,4 +82,4 @@ def test_a_pipeline_with_named_tables_runs_and_is_explained(
         assert [named.bronze("shop", topic).read(spark).count() for topic in (DOT, DASH)] == [2, 2]
         assert sorted(path.name for path in (tmp_path / "bronze").iterdir()) == ["shop__dotted", "shop__shop_orders"]
         assert verify(spark, bench.lake, bench.topology).equal
-        assert {fate.topic for fate in why(spark, bench.lake, bench.topology, key="o1")} == {DOT, DASH}
+        assert {trace.topic for trace in why(spark, bench.lake, bench.topology, key="o1")} == {DOT, DASH}

@@ -7,9 +7,9 @@ from lakestreams.engine.ledger.plans import Ingest, Range
 from lakestreams.engine.publish import partitioning
 
 
-def batch(seq: int, *stretches: tuple[str, int, int, int, int]) -> Ingest:
+def batch(seq: int, *ranges: tuple[str, int, int, int, int]) -> Ingest:
     """A batch of topic, partition, offsets and records."""
-    return Ingest(seq, seq, tuple(Range(*one) for one in stretches))
+    return Ingest(seq, seq, tuple(Range(*one) for one in ranges))
 
 
 BATCHES = [
@@ -19,17 +19,17 @@ BATCHES = [
 ]
 
 
-def stretches(most: int) -> tuple[dict[int, tuple[int, int]], int]:
+def ranges(most: int) -> tuple[dict[int, tuple[int, int]], int]:
     found = partitioning._newest(BATCHES, "t", most)
-    return dict(found.stretches), found.seq_from
+    return dict(found.ranges), found.seq_from
 
 
 def test_the_newest_batches_are_read_and_the_last_one_in_part():
-    assert stretches(1_000) == ({0: (0, 160), 1: (0, 90)}, 1)
-    assert stretches(250) == ({0: (0, 160), 1: (0, 90)}, 1)
-    assert stretches(175) == ({0: (50, 160), 1: (25, 90)}, 1)  # half of the first batch, of both partitions
-    assert stretches(100) == ({0: (100, 160), 1: (50, 90)}, 3)
-    assert stretches(50) == ({0: (130, 160), 1: (70, 90)}, 3)
+    assert ranges(1_000) == ({0: (0, 160), 1: (0, 90)}, 1)
+    assert ranges(250) == ({0: (0, 160), 1: (0, 90)}, 1)
+    assert ranges(175) == ({0: (50, 160), 1: (25, 90)}, 1)  # half of the first batch, of both partitions
+    assert ranges(100) == ({0: (100, 160), 1: (50, 90)}, 3)
+    assert ranges(50) == ({0: (130, 160), 1: (70, 90)}, 3)
     assert partitioning._newest(BATCHES, "nothing", 10) is None
 
 

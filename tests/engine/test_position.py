@@ -6,7 +6,7 @@ from lakestreams.engine.ingest.kafka import Lag
 from lakestreams.engine.ingest.position import BronzePosition
 from lakestreams.engine.ledger.last_cycle import LastCycle
 from lakestreams.engine.ledger.plans import Ingest, Plan, Range
-from lakestreams.expectations.tally import Tally
+from lakestreams.expectations.cycle_metrics import CycleMetrics
 from lakestreams.kafka.noted import Noted
 
 VIEWS, USERS = ("views", 0), ("users", 0)
@@ -25,7 +25,7 @@ def closed(*plans: Plan) -> LastCycle:
     last = LastCycle("p")
     for one in plans:
         last.planned(one, {}, 0)
-        last.executed(Tally())
+        last.executed(CycleMetrics())
         last.closed()
     return last
 
@@ -49,7 +49,7 @@ def test_a_plan_empties_batches_and_the_newest_stays() -> None:
     assert bronze.batches == [two, three], "the plan has cut the second"
     bronze.planned(plan(2, 6, 0, 3))
     assert bronze.batches == [three]
-    assert bronze.standing.seq == 3
+    assert bronze.state.seq == 3
 
 
 def test_batches_behind_the_last_plan_are_unplanned() -> None:

@@ -62,10 +62,10 @@ def bad_records(bench: Bench) -> dict[str, tuple[str, int, int]]:
     return {row["key"]: (row["topic"], row["partition"], row["offset"]) for row in rows}
 
 
-def standing(bench: Bench) -> dict[tuple[str, int], str]:
+def with_decisions(bench: Bench) -> dict[tuple[str, int], str]:
     """Key and attempt of each record in quarantine, with its state."""
     rows = (
-        quarantined.standing(bench.spark, ledger(bench))
+        quarantined.with_decisions(bench.spark, ledger(bench))
         .select(F.col("key").cast("string"), "attempt", "state")
         .collect()
     )
@@ -104,18 +104,18 @@ def test_a_mended_record_gives_its_row_once_and_a_table_keeps_what_is_newer(
     bench.run(snapshot_every=1)
     wanted = {("cid", "/1", "US", 0), ("cid", "/mended", "US", 1), ("ann", "/a", "AS", 0), ("bob", "/b", "EU", 0)}
     assert results(bench) == wanted
-    assert standing(bench) == {
+    assert with_decisions(bench) == {
         ("cid", 0): "replayed", ("ann", 0): "replayed", ("bob", 0): "superseded", ("dora", 0): "replayed",
         ("dora", 1): "open",
     }  # fmt: skip
-    (reason,) = quarantined.standing(spark, ledger(bench)).where("state = 'superseded'").select("reason").first()
-    assert reason == attempts.LATER_IS_THERE
+    (reason,) = quarantined.with_decisions(spark, ledger(bench)).where("state = 'superseded'").select("reason").first()
+    assert reason == attempts.LATER_EXISTS
     assert bench.bronze(users).where("attempt > 0").count() == 1
     assert_equal(bench)
     before = facts(bench)
     bench.run()
     assert facts(bench) == before, "a request is taken once"
-    told = {fate.attempt: fate.told for fate in why(spark, bench.lake, bench.topology, place=bad["cid"])}
+    told = {trace.attempt: trace.sentences for trace in why(spark, bench.lake, bench.topology, place=bad["cid"])}
     assert told[0][1].startswith("was replayed, as asked by request ")
     assert "matched of" in told[1][0]
     assert "#1" in told[1][0]
@@ -213,8 +213,8 @@ def test_wherever_a_run_fails_what_is_replayed_is_there_once(
     assert facts(failing) == facts(plain)
     rows = {(page, region) for user, page, region, _ in results(failing) if user.startswith("u")}
     assert rows == {("/last", "newer" if number % 2 else f"r{number}") for number in count}
-    assert {state for (key, _), state in standing(failing).items() if key.startswith("v")} == {"replayed"}
-    assert standing(failing) == standing(plain)
+    assert {state for (key, _), state in with_decisions(failing).items() if key.startswith("v")} == {"replayed"}
+    assert with_decisions(failing) == with_decisions(plain)
     assert_equal(failing)
 
 
@@ -242,7 +242,7 @@ def test_attempts_are_trimmed_as_others_and_a_table_s_behind_a_trim_are_refused(
     assert results(bench) == {
         ("cid", "/1", "US", 1), ("dora", "/2", "<unknown>", 1), ("ann", "/a", "AS", 0), ("bob", "/b", "<unknown>", 0)
     }  # fmt: skip
-    reasons = quarantined.standing(spark, ledger(bench)).where("state = 'superseded'").select("reason").collect()
+    reasons = quarantined.with_decisions(spark, ledger(bench)).where("state = 'superseded'").select("reason").collect()
     assert [row[0] for row in reasons] == [attempts.TRIMMED]
     found = verify(spark, bench.lake, bench.topology)
     assert found.from_cycle == 3
@@ -330,6 +330,6 @@ def test_a_mended_reader_reads_records_as_they_are_and_discarded_ones_stay_where
     mended.run()
     rows = mended.silver("silver.clicks").select("page", "_lineage.trigger.attempt").collect()
     assert [tuple(row) for row in rows] == [("/framed", 1)]
-    assert standing(mended) == {
+    assert with_decisions(mended) == {
         ("ann", 0): "replayed", ("bob", 0): "discarded", ("cid", 0): "replayed", ("cid", 1): "open",
     }  # fmt: skip

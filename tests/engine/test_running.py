@@ -13,7 +13,7 @@ from lakestreams.engine.ledger.plans import Claim, History, Plan, Range
 from lakestreams.engine.publish.cycle import RunCounts
 from lakestreams.engine.takeover import running
 from lakestreams.errors import TooManyBadRecords
-from lakestreams.expectations.tally import Tally
+from lakestreams.expectations.cycle_metrics import CycleMetrics
 
 NOW = 1_700_000_000_000
 BEFORE = Claim("3f2a", 4, NOW - 90_000, NOW - 5_000)
@@ -73,11 +73,11 @@ def test_a_first_run_has_no_clock_to_compare_with() -> None:
 def test_many_records_of_the_future_are_told(read: int | None, future: int, told: int) -> None:
     builder = StreamsBuilder("p")
     builder.stream("t", key=Text("a"), value=Text("b")).to_delta("silver.t")
-    tally = Tally()
-    tally.of("t").rows_in = read
-    tally.quarantined("t", "FUTURE_TIMESTAMP", future)
-    tally.quarantined("t", "MALFORMED_VALUE", 50)
-    found = running.in_the_future(builder.build(), tally, NOW)
+    cycle_metrics = CycleMetrics()
+    cycle_metrics.of("t").rows_in = read
+    cycle_metrics.quarantined("t", "FUTURE_TIMESTAMP", future)
+    cycle_metrics.quarantined("t", "MALFORMED_VALUE", 50)
+    found = running.in_the_future(builder.build(), cycle_metrics, NOW)
     assert len(found) == told
     assert all(f"t: {future} of {read} records" in one and running.shown(NOW) in one for one in found)
 

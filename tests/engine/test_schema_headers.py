@@ -21,7 +21,7 @@ from lakestreams.engine.ingest import batches
 from lakestreams.engine.ingest.bronze_rows import create_bronze
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Standing
+from lakestreams.engine.ledger.plans import BronzeState
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.formats.writers import AVRO, JSON, Written
 from lakestreams.registry import RegistryOptions
@@ -47,17 +47,17 @@ def test_schemas_named_in_headers_are_asked_for_once_and_stand_in_the_ledger(
     ledger.create(spark)
     create_bronze(spark, lake, "orders", source)
     ledger = claimed(spark, ledger, "first")
-    offsets, standing = iter(range(100)), Standing(0, {})
+    offsets, bronze_state = iter(range(100)), BronzeState(0, {})
 
     def ingest(schemas: WriterSchemas, *records: Record) -> None:
-        nonlocal standing
+        nonlocal bronze_state
         rows = [
             (bytearray(key), bytearray(value), "Orders", 0, next(offsets), AT, 0, [(name, bytearray(raw)) for name, raw in more])
             for _, key, value, more in records
         ]  # fmt: skip
-        writer = batches.BatchWriter(ledger, topology.sources, str(tmp_path), standing, schemas=schemas)
+        writer = batches.BatchWriter(ledger, topology.sources, str(tmp_path), bronze_state, schemas=schemas)
         writer(spark.createDataFrame(rows, _KAFKA).coalesce(1), 0)
-        standing = Standing.after(ledger.ingests(spark, 1))
+        bronze_state = BronzeState.after(ledger.ingests(spark, 1))
 
     def bronze() -> dict[str, tuple[Any, ...]]:
         rows = lake.bronze("orders", "Orders").read(spark).select("k.order", "offset", "v.id", "error.*").collect()

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestreams.engine.ledger.backlog import Backlog
-from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Plan, Range
+from lakestreams.engine.ledger.idle_policy import IdlePolicy, idle_plan
+from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Plan, Range
 from lakestreams.engine.ledger.settle import Frontier, holding, next_plan
-from lakestreams.engine.ledger.silence import Silence, idle_plan
 from lakestreams.engine.publish.cycle import RunCounts
 from lakestreams.kafka.noted import TopicPartition
 
@@ -69,7 +69,7 @@ def test_a_partition_below_its_end_holds_the_others_at_its_stream_time() -> None
 def test_a_partition_at_its_end_holds_nothing() -> None:
     log = {V: [1, 2, 3, 9], U: [0]}
     ingests = [batch(log, 1, {V: (0, 4), U: (0, 1)})]
-    assert holding(Backlog(None, tuple(ingests)).stretches()[0], {V: 4, U: 1}) == {}
+    assert holding(Backlog(None, tuple(ingests)).open_ranges()[0], {V: 4, U: 1}) == {}
     first = plan(log, None, ingests, {V: 4, U: 1})
     assert first is not None
     assert first.positions == {V: 4, U: 1}
@@ -157,7 +157,7 @@ def test_how_late_a_record_can_be_is_told_from_the_clock_that_may_judge_it() -> 
 
 # --- replayed records ------------------------------------------------------------------------------------------------
 
-AGAIN = ("views", ATTEMPTS)
+AGAIN = ("views", REPLAYED)
 
 
 def replayed(seq: int, before: Ingest, times: Mapping[TopicPartition, Sequence[int]], bad: int = 0) -> Ingest:
@@ -168,9 +168,9 @@ def replayed(seq: int, before: Ingest, times: Mapping[TopicPartition, Sequence[i
     for at, own in times.items():
         ranges[at] = Range(*at, ranges[at].to_offset, ranges[at].to_offset,
                            stream_time_ms=max([ranges[at].stream_time_ms, *own]))  # fmt: skip
-    start = ranges[topic, ATTEMPTS].to_offset if (topic, ATTEMPTS) in ranges else seq
-    ranges[topic, ATTEMPTS] = Range(
-        topic, ATTEMPTS, start, seq + 1, records=sum(map(len, times.values())), bad=bad,
+    start = ranges[topic, REPLAYED].to_offset if (topic, REPLAYED) in ranges else seq
+    ranges[topic, REPLAYED] = Range(
+        topic, REPLAYED, start, seq + 1, records=sum(map(len, times.values())), bad=bad,
         stream_time_ms=max(ranges[at].stream_time_ms for at in times),
     )  # fmt: skip
     return Ingest(seq, seq, tuple(ranges[at] for at in sorted(ranges)), request=seq)
@@ -271,13 +271,13 @@ def test_any_mixture_of_batches_and_requests_is_planned_once_and_in_order(data: 
     plans += [found] if found is not None else []
     positions: dict[TopicPartition, int] = {}
     for one in plans:
-        assert ATTEMPTS not in one.clocks
+        assert REPLAYED not in one.clocks
         for part in one.ranges:
             assert part.from_offset == positions.get(part.at, part.from_offset)
             positions[part.at] = part.to_offset
     for topic in "ab":
-        asked = [part for one in ingests for part in one.ranges if part.at == (topic, ATTEMPTS) and part.records]
-        taken = [part for one in plans for part in one.ranges if part.at == (topic, ATTEMPTS)]
+        asked = [part for one in ingests for part in one.ranges if part.at == (topic, REPLAYED) and part.records]
+        taken = [part for one in plans for part in one.ranges if part.at == (topic, REPLAYED)]
         assert sum(part.records for part in taken) == sum(part.records for part in asked)
         for earlier, later in itertools.pairwise(taken):
             assert earlier.to_offset == later.from_offset
@@ -317,8 +317,8 @@ def test_by_event_time_a_partition_at_its_end_holds_all_the_same() -> None:
 
 
 def quiet(plan: Plan | None, arrived: Mapping[TopicPartition, int], now: int, **more) -> Plan | None:
-    silence = Silence(STREAMS, more.pop("tasks", 0), more.pop("longest_ms", 100), more.pop("timeout_ms", 50))
-    return idle_plan((plan.cycle if plan else 0) + 1, "f", plan, silence, arrived, now, **more)
+    idle_policy = IdlePolicy(STREAMS, more.pop("tasks", 0), more.pop("longest_ms", 100), more.pop("timeout_ms", 50))
+    return idle_plan((plan.cycle if plan else 0) + 1, "f", plan, idle_policy, arrived, now, **more)
 
 
 def planned(times: Mapping[TopicPartition, int]) -> Plan:
@@ -379,13 +379,13 @@ def test_silence_moves_no_clock_past_what_a_partition_holds_back() -> None:
     first = next_plan(1, "f", Backlog(None, tuple(ingests)), {}, {}, cutter(log), always=active)
     assert first is not None
     assert first.positions[PAYMENTS] == 1, "the payment of 2500 is held"
-    silence = Silence(streams, 0, 5_000, 50)
+    idle_policy = IdlePolicy(streams, 0, 5_000, 50)
     arrived = {ORDERS: 0, PAYMENTS: 0, LATER: 9_990, OTHERS: 9_990}
-    assert idle_plan(2, "f", first, silence, arrived, 10_000, active) is None, "the order of 1000 would be given up"
+    assert idle_plan(2, "f", first, idle_policy, arrived, 10_000, active) is None, "the order of 1000 would be given up"
     all_silent = Frontier(frozenset(), streams)
     rest = next_plan(2, "f", Backlog(first, tuple(ingests)), {}, {}, cutter(log), always=all_silent)
     assert rest is not None
     assert rest.positions[PAYMENTS] == 2
-    moved = idle_plan(3, "f", rest, silence, dict.fromkeys(arrived, 0), 10_000, all_silent)
+    moved = idle_plan(3, "f", rest, idle_policy, dict.fromkeys(arrived, 0), 10_000, all_silent)
     assert moved is not None
     assert moved.ticks[PAYMENTS] == 7_501, "everything is planned: nothing waits in bronze any more"

@@ -177,9 +177,9 @@ def test_settings_that_no_result_follows_from_may_change_in_the_middle_of_a_cycl
     bench = pipeline.made["all"]
     pipeline.arm(f"publish.after/{FIRST}")
     with pytest.raises(failpoints.FailpointReached):
-        bench.run(config_text="pace 1", meaning="all")
+        bench.run(config_text="pace 1", semantics="all")
     pipeline.arm("")
-    bench.run(config_text="pace 2", meaning="all")
+    bench.run(config_text="pace 2", semantics="all")
     assert pipeline.users == (BOTH, BOTH)
     assert_sound(bench)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakestreams.engine.ingest.topic_identity import require_same, require_unchanged, warnings
-from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest, Range
+from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Range
 from lakestreams.errors import TopicRecreated
 from lakestreams.kafka.cluster_view import ClusterView
 from lakestreams.kafka.noted import Noted
@@ -92,7 +92,7 @@ def test_a_delta_table_of_another_id_is_another_table() -> None:
 BATCHES = [
     Ingest(5, 5, (Range("views", 0, 10, 20, records=10), Range("views", 1, 3, 3), Range("users", 0, 0, 4, records=4))),
     Ingest(6, 6, (Range("views", 0, 20, 25, records=5), Range("views", 1, 3, 7, records=4))),
-    Ingest(7, 7, (Range("views", ATTEMPTS, 7, 8, records=1),)),
+    Ingest(7, 7, (Range("views", REPLAYED, 7, 8, records=1),)),
 ]
 
 

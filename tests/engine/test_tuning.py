@@ -16,7 +16,7 @@ from lakestreams.engine.ledger.plans import Range
 from lakestreams.engine.runtime import tuning
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
-from lakestreams.engine.runtime.tuning import ARROW, BUFFERS, FEW, SETTINGS, SHUFFLES, ZONE, Tuning, in_utc
+from lakestreams.engine.runtime.tuning import ARROW, BUFFERS, SETTINGS, SHUFFLES, SMALL_INPUT, ZONE, Tuning, in_utc
 from lakestreams.expectations.rules import RecordRules
 
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ def own(spark: SparkSession) -> Iterator[dict[str, str | None]]:
 
 def test_few_rows_and_many_in_between(spark: SparkSession, own: dict[str, str | None]) -> None:
     tuning = Tuning(spark)
-    with tuning.few():
+    with tuning.small_input():
         assert settings(spark) == SETTINGS
-        with tuning.rows(FEW):
+        with tuning.rows(SMALL_INPUT):
             assert settings(spark) == SETTINGS
-        with pytest.raises(AssertionError), tuning.rows(FEW + 1):
+        with pytest.raises(AssertionError), tuning.rows(SMALL_INPUT + 1):
             assert settings(spark) != own
-        with tuning.few():
+        with tuning.small_input():
             assert settings(spark) == SETTINGS
         assert settings(spark) == SETTINGS, "the inner one's end is not the outer one's"
     assert settings(spark) == own
-    with tuning.rows(FEW + 1):
+    with tuning.rows(SMALL_INPUT + 1):
         assert settings(spark) == own
 
 
@@ -84,7 +84,7 @@ def test_of_large_records_fewer_are_held(spark: SparkSession, record_bytes: int,
     own = spark.conf.get(WINDOW)
     tuning = Tuning(spark)
     tuning.holds(record_bytes)
-    with tuning.few(), tuning.rows(FEW + 1):
+    with tuning.small_input(), tuning.rows(SMALL_INPUT + 1):
         assert spark.conf.get(WINDOW) == (rows or own)
         assert {name: spark.conf.get(name) for name in BUFFERS} == BUFFERS
         tuning.holds(1 << 20)
@@ -101,7 +101,7 @@ def test_what_is_refused_is_asked_for_once() -> None:
     session = Refusing()
     tuning = Tuning(session)  # type: ignore[arg-type]
     for _ in range(3):
-        with tuning.few():
+        with tuning.small_input():
             assert session.values == {SHUFFLES: "1"}
         assert session.values == {SHUFFLES: "auto"}
     assert session.asked == len(SETTINGS) - 1 + len(BUFFERS) + len(ARROW) + 1 + 3 * 2  # the zone is refused once
@@ -113,7 +113,7 @@ def test_work_is_done_in_utc_and_the_session_has_its_own_zone_back() -> None:
     session.set = session.values.__setitem__  # type: ignore[method-assign]
     session.unset = session.values.__delitem__  # type: ignore[attr-defined]
     tuning, seen = Tuning(session), []  # type: ignore[arg-type]
-    with tuning.few(), tuning.rows(FEW + 1):
+    with tuning.small_input(), tuning.rows(SMALL_INPUT + 1):
         seen.append(session.values[ZONE])
         seen += tuning.other_zone()
     in_utc(lambda one: seen.append(one.conf.get(ZONE)))(session)  # type: ignore[arg-type, attr-defined]
@@ -144,8 +144,8 @@ def test_a_large_backlog_is_counted_as_the_session_is_set(
     monkeypatch.setattr(settling, "cut_below", spying)
     topology = page_views("views", "users")
     one = Driver(spark, topology, Lake(str(tmp_path)), RunSettings(kafka={}))
-    with one.setup.tuning.few():
-        for records in (FEW, FEW + 1):
+    with one.setup.tuning.small_input():
+        for records in (SMALL_INPUT, SMALL_INPUT + 1):
             settling.cut(one.setup, RecordRules(), [Range("views", 0, 0, records)], None, 1)
     assert seen == ["1", own[SHUFFLES]]
 
@@ -186,8 +186,8 @@ def test_a_large_batch_behind_a_small_one_has_all_its_tasks(
         return append(self, *given)
 
     monkeypatch.setattr(batches._Batch, "_append", spying)
-    for most in (FEW, 0, FEW):
-        monkeypatch.setattr(tuning, "FEW", most)
+    for most in (SMALL_INPUT, 0, SMALL_INPUT):
+        monkeypatch.setattr(tuning, "SMALL_INPUT", most)
         broker.produce(views, [("u", "/1", 1_000)])
         bench.run()
     assert seen == ["1", own[SHUFFLES], "1"]

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from lakestreams import errors
-from lakestreams.errors.phrases import Either, Given, Option, Phrase
+from lakestreams.errors.phrases import Either, Option, OptionValue, Phrase
 from lakestreams.errors.places import FilePlace, NodePlace
 
 
@@ -17,13 +17,13 @@ from lakestreams.errors.places import FilePlace, NodePlace
         (Option("within"), "within=", "within"),
         (Option("within", "5 minutes"), 'within="5 minutes"', "within: 5 minutes"),
         (Option("max_records", 10_000), "max_records=10_000", "max_records: 10000"),
-        (Given("mode", "all"), "mode='all'", "mode: all"),
-        (Given("mode", "it's"), 'mode="it\'s"', "mode: it's"),
-        (Given("mode", "a\x1b"), "mode='a\\x1b'", "mode: a\\x1b"),
-        (Given("partitions", 0), "partitions=0", "partitions: 0"),
-        (Given("partitions", True), "partitions=True", "partitions=True"),
-        (Given("left_on", ()), "left_on=()", "left_on=()"),
-        (Given("grace", "1 s", in_files=False), "grace='1 s'", "grace"),
+        (OptionValue("mode", "all"), "mode='all'", "mode: all"),
+        (OptionValue("mode", "it's"), 'mode="it\'s"', "mode: it's"),
+        (OptionValue("mode", "a\x1b"), "mode='a\\x1b'", "mode: a\\x1b"),
+        (OptionValue("partitions", 0), "partitions=0", "partitions: 0"),
+        (OptionValue("partitions", True), "partitions=True", "partitions=True"),
+        (OptionValue("left_on", ()), "left_on=()", "left_on=()"),
+        (OptionValue("grace", "1 s", in_files=False), "grace='1 s'", "grace"),
         (Either(python="leave as_of out", file="leave history out"), "leave as_of out", "leave history out"),
         (Phrase("give ", Phrase(Option("a"), " or ", Option("b"))), "give a= or b=", "give a or b"),
         (Phrase.listed(["before", "after"], " and "), "before= and after=", "before and after"),
@@ -62,7 +62,7 @@ def test_a_class_that_has_a_hint_for_files_has_another_one_for_python(cls):
     ],
 )
 def test_a_place_crosses_a_process_as_it_is(place):
-    error = errors.InvalidOption(Phrase(Given("grace", lambda: 0), " is wrong"), where=place)
+    error = errors.InvalidOption(Phrase(OptionValue("grace", lambda: 0), " is wrong"), where=place)
     came = pickle.loads(pickle.dumps(error))
     assert (type(came.where), came.where, vars_of(came.where)) == (type(place), place, vars_of(place))
     assert (str(came), came.option, came.node) == (str(error), "grace", error.node)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from lakestreams import Json, StreamsBuilder, Text, invariants
 from lakestreams.engine.ledger.plans import Plan, Range
 from lakestreams.engine.publish import events
-from lakestreams.engine.publish.events import Closing
+from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.errors import UnknownColumn
 from lakestreams.evaluate.walk import check
 from lakestreams.expectations import judging, outcomes
+from lakestreams.expectations.cycle_metrics import CycleMetrics, Expected
 from lakestreams.expectations.judging import Dataset
 from lakestreams.expectations.rules import names_of
-from lakestreams.expectations.tally import Expected, Tally
 from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE
 from lakestreams.topology.fields import Fields
 
@@ -123,9 +123,9 @@ def test_a_rule_is_checked_against_the_schema_before_the_start(spark: SparkSessi
     mapped.expect("gone", "amount > 0").expect("runs_code", "reflect('java.lang.Runtime', 'getRuntime') is not null")
     mapped.to_delta("silver.x").holds(invariants.UniqueKey(columns=("y",)))
     _, faults = check(builder.build(), spark)
-    told = {(fault.code, fault.where) for fault in faults}
-    assert (UnknownColumn.code, 'expectation "wrong" of s') in told
-    assert sum(code == UnknownColumn.code for code, _ in told) >= 2
+    as_rows = {(fault.code, fault.where) for fault in faults}
+    assert (UnknownColumn.code, 'expectation "wrong" of s') in as_rows
+    assert sum(code == UnknownColumn.code for code, _ in as_rows) >= 2
     assert any("reflect" in fault.message for fault in faults)
 
 
@@ -142,29 +142,29 @@ def _topology() -> Any:
 
 
 def test_a_tally_fills_in_what_follows_and_survives_the_ledger() -> None:
-    tally = Tally()
-    tally.of("s").rows_in = 10
-    tally.of("s").expected.append(Expected("r", "drop", 7, 2))
-    tally.quarantined("s", "EXPECTATION", 2)
-    tally.quarantined("s", "MALFORMED_VALUE", 1)
-    tally.rows("silver.x", {"rows": 7, "rows_record": 7, "rows_matched": 0})
-    tally.complete(_topology())
-    assert [tally.of(name).rows for name in ("s", "keyed", "mapped", "silver.x")] == [7, 7, 7, 7]
-    assert Tally.from_dict(json.loads(json.dumps(tally.as_dict()))) == tally
+    cycle_metrics = CycleMetrics()
+    cycle_metrics.of("s").rows_in = 10
+    cycle_metrics.of("s").expected.append(Expected("r", "drop", 7, 2))
+    cycle_metrics.quarantined("s", "EXPECTATION", 2)
+    cycle_metrics.quarantined("s", "MALFORMED_VALUE", 1)
+    cycle_metrics.rows("silver.x", {"rows": 7, "rows_record": 7, "rows_matched": 0})
+    cycle_metrics.complete(_topology())
+    assert [cycle_metrics.of(name).rows for name in ("s", "keyed", "mapped", "silver.x")] == [7, 7, 7, 7]
+    assert CycleMetrics.from_dict(json.loads(json.dumps(cycle_metrics.as_dict()))) == cycle_metrics
 
 
 def test_events_have_lakeflows_names() -> None:
-    tally = Tally()
-    tally.of("s").rows_in = 10
-    tally.of("s").expected.append(Expected("r", "drop", 7, 2))
-    tally.quarantined("s", "EXPECTATION", 2)
-    tally.rows("silver.x", {"rows": 8, "rows_record": 8})
+    cycle_metrics = CycleMetrics()
+    cycle_metrics.of("s").rows_in = 10
+    cycle_metrics.of("s").expected.append(Expected("r", "drop", 7, 2))
+    cycle_metrics.quarantined("s", "EXPECTATION", 2)
+    cycle_metrics.rows("silver.x", {"rows": 8, "rows_record": 8})
     topology = _topology()
-    tally.complete(topology)
+    cycle_metrics.complete(topology)
     part = Range("topic", 0, 5, 15, 10, 0, 0, 0, 900, 30, end_offset=20, lateness=(9, 1, 0, 0, 0, 0, 0, 0))
     plan = Plan(3, "f", (part,), {0: 900}, 1, 2)
-    closing = Closing(3, tally, {"join": 1.5}, "run", 1_000, 2_000)
-    rows = events.of_cycle(topology, plan, Closing.from_dict(json.loads(json.dumps(closing.as_dict()))))
+    summary = CycleSummary(3, cycle_metrics, {"join": 1.5}, "run", 1_000, 2_000)
+    rows = events.of_cycle(topology, plan, CycleSummary.from_dict(json.loads(json.dumps(summary.as_dict()))))
     assert [row["event_type"] for row in rows] == ["flow_progress"] * 4 + ["cycle_progress"]
     assert [row["sequence"] for row in rows] == sorted({row["sequence"] for row in rows})
     flow = json.loads(rows[0]["details"])["flow_progress"]

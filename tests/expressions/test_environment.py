@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakestreams.config import load_pipeline, recorded
-from lakestreams.config.recorded import Given, NotCompiled
+from lakestreams.config.recorded import ImportedNames, NotCompiled
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.errors import ExpressionRefused, LakestreamsError, TopologyInvalid
 from lakestreams.expressions.environment import References, Written, digest, references_in, resolved
@@ -111,9 +111,9 @@ def test_an_expression_shows_its_reference_and_means_its_value() -> None:
 def test_nothing_that_is_recorded_or_shown_has_the_value(path: Path) -> None:
     pipeline = load_pipeline(path)
     topology = pipeline.topology
-    configuration = fingerprint.of(topology, pipeline.text, pipeline.meaning)
+    configuration = fingerprint.of(topology, pipeline.text, pipeline.semantics)
     shown = [
-        pipeline.text, pipeline.meaning, repr(pipeline), topology.describe(), topology.meaning(), repr(topology), topology.mermaid(),
+        pipeline.text, pipeline.semantics, repr(pipeline), topology.describe(), topology.semantics(), repr(topology), topology.mermaid(),
         topology.svg(), repr(configuration), *(text for rule in topology.expectations.rules for text in (rule.text, rule.id, rule.describe())),
     ]  # fmt: skip
     assert [text for text in shown if "hunter" in text] == []
@@ -170,8 +170,8 @@ def test_a_short_or_plain_value_is_not_looked_for(value: str) -> None:
 def test_another_value_is_another_fingerprint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def both() -> tuple[str, str]:
         pipeline = load_pipeline(path)
-        found = fingerprint.of(pipeline.topology, pipeline.text, pipeline.meaning)
-        return found.whole, found.meaning
+        found = fingerprint.of(pipeline.topology, pipeline.text, pipeline.semantics)
+        return found.whole, found.semantics
 
     first, again = both(), both()
     monkeypatch.setenv("PEPPER", "salt-and-sugar")
@@ -185,7 +185,7 @@ def test_files_without_references_in_sql_have_the_text_that_they_had(tmp_path: P
     """So that no cycle of a former version is of another configuration."""
     pipeline = load_pipeline(written(tmp_path, STEPS.replace("${PEPPER}", "x"), SOURCES.replace("${PEPPER}", "x")))
     assert set(json.loads(pipeline.text)) == {"pipeline", "sources"}
-    assert set(json.loads(pipeline.meaning)) == {"pipeline", "topics"}
+    assert set(json.loads(pipeline.semantics)) == {"pipeline", "topics"}
 
 
 def test_a_digest_tells_values_apart_and_is_of_its_place() -> None:
@@ -199,7 +199,7 @@ def test_a_digest_tells_values_apart_and_is_of_its_place() -> None:
 
 def test_a_recorded_text_is_evaluated_with_the_value_that_it_had(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = load_pipeline(path)
-    described, own = pipeline.topology.describe(), Given.by(pipeline.text)
+    described, own = pipeline.topology.describe(), ImportedNames.by(pipeline.text)
     assert own.variables == {"PEPPER"}
     again = recorded.topology(pipeline.text, described, own)
     kept = {node.name: node for node in again.nodes}
@@ -222,7 +222,7 @@ def test_a_table_reads_nothing_from_the_environment_that_the_files_do_not(
     content = json.loads(pipeline.text.replace("PEPPER", "CLOUD_KEY"))
     content["references"] = {"${CLOUD_KEY}": digest("seasoned", "${CLOUD_KEY}", "topsecret-key")}
     with pytest.raises(NotCompiled, match="CLOUD_KEY: the given files do not refer to it"):
-        recorded.topology(json.dumps(content), pipeline.topology.describe(), Given.by(pipeline.text))
+        recorded.topology(json.dumps(content), pipeline.topology.describe(), ImportedNames.by(pipeline.text))
     del content["references"]  # then it is no reference
     made = recorded.topology(json.dumps(content), pipeline.topology.describe().replace("PEPPER", "CLOUD_KEY"))
     assert "topsecret" not in text_of([repr(node) for node in made.nodes])

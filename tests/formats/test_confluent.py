@@ -18,7 +18,7 @@ from tests.formats.test_headers import read
 
 from lakestreams import JsonSchema, RegistryAvro, RegistryProtobuf
 from lakestreams.formats.headers import named
-from lakestreams.formats.writers import TEST_ID, RegistryFormat, Written, told_to
+from lakestreams.formats.writers import TEST_ID, RegistryFormat, Written, with_known_schemas
 from lakestreams.testing.encode import encode
 
 SIDES = ("key", "value")
@@ -68,7 +68,7 @@ def client() -> SchemaRegistryClient:
 def written_by(client: SchemaRegistryClient, how: RegistryFormat, name: int | str) -> RegistryFormat:
     """The format with the schema that the registry has under an id or a GUID."""
     found = client.get_schema(name) if isinstance(name, int) else client.get_schema_by_guid(name)
-    return told_to(how, {name: Written(found.schema_type or "AVRO", (found.schema_str,))}, strict=True)
+    return with_known_schemas(how, {name: Written(found.schema_type or "AVRO", (found.schema_str,))}, strict=True)
 
 
 def as_columns(kind: str, row: Any) -> Any:

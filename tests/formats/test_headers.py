@@ -16,7 +16,7 @@ from tests.formats.protobuf import judge as protobuf
 from lakestreams import JsonSchema, RegistryAvro, RegistryProtobuf, Text
 from lakestreams.formats.decoding import read_batches
 from lakestreams.formats.headers import Heads, heads_of
-from lakestreams.formats.writers import HEADERS, RegistryFormat, UnknownIds, Written, told_to
+from lakestreams.formats.writers import HEADERS, RegistryFormat, UnknownIds, Written, with_known_schemas
 
 GUID, OTHER = uuid.UUID("7f0c1d1e-0000-4000-8000-00000000002a"), uuid.UUID(int=5)
 ID = b"\0\0\0\0\7"
@@ -169,7 +169,9 @@ def test_schemas_that_nobody_knows_and_that_cannot_be_had() -> None:
     assert asked.value.ids == [str(OTHER), 9]
     for how, word, text in ((AVRO, "Avro", json.dumps(ORDER)), (JSON, "JSON", "{}"), (PROTOBUF, "Protobuf", PROTO)):
         kind = how.registered.kind
-        told = told_to(how, {str(OTHER): "nobody can say", str(GUID): Written("OTHER", (text,)), 9: None}, strict=True)
+        told = with_known_schemas(
+            how, {str(OTHER): "nobody can say", str(GUID): Written("OTHER", (text,)), 9: None}, strict=True
+        )
         own = [
             (raw, [(name, value + (b"\0" if how is PROTOBUF else b"")) for name, value in one]) for raw, one in records
         ]
@@ -180,7 +182,7 @@ def test_schemas_that_nobody_knows_and_that_cannot_be_had() -> None:
             f"schema {GUID}: the registry has no {word} schema of this GUID",
         ]
         assert told == how
-        assert told_to(how, {str(GUID): Written(kind, (text,)), 7: None}, strict=False) == how
+        assert with_known_schemas(how, {str(GUID): Written(kind, (text,)), 7: None}, strict=False) == how
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -18,7 +18,7 @@ from tests.formats.avro.judge import written as avro
 from tests.formats.protobuf.judge import written as protobuf
 from tests.infer.test_proposal import declared
 
-from lakestreams.formats.writers import RegistryFormat, told_to
+from lakestreams.formats.writers import RegistryFormat, with_known_schemas
 from lakestreams.infer.proposal import Proposal, propose
 from lakestreams.kafka.sample import Record
 from lakestreams.registry import Registered, Schema
@@ -91,7 +91,7 @@ def read(proposal: Proposal, raw: Sequence[bytes]) -> list[dict[str, Any] | None
     """The values as the printed lines read them."""
     how: Any = declared(proposal).value.build()
     assert isinstance(how, RegistryFormat)
-    found = told_to(how, proposal.value.written, strict=False).decode(pa.array(raw, pa.binary()))  # type: ignore[attr-defined]
+    found = with_known_schemas(how, proposal.value.written, strict=False).decode(pa.array(raw, pa.binary()))  # type: ignore[attr-defined]
     assert found.errors.to_pylist() == [None] * len(raw)
     rows: list[dict[str, Any] | None] = found.values.to_pylist()
     return rows

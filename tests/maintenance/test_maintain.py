@@ -247,9 +247,9 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     assert {one.what: one.examples for one in verdict.findings if one.differs} == {}
 
     if name == "correlation":  # what it remembers is of its configuration; how fast it runs is not part of that
-        bench.run(config_text="another pace", meaning="")
+        bench.run(config_text="another pace", semantics="")
         with pytest.raises(BronzeTrimmed, match="is of another configuration"):
-            bench.run(meaning="another window")
+            bench.run(semantics="another window")
         lose_caches(bench, bases=True)
         with pytest.raises(BronzeTrimmed, match="is missing"):
             bench.run()

@@ -133,8 +133,8 @@ class Settings:
             return KafkaJoin(how, Windows(*times), sides, emit, in_memory=in_memory)
 
         words = [how, rules, *(["in memory"] if in_memory else []), *(["eager"] if emit == "eager" else []), str(times)]
-        fates = rules == "strict" and emit == "on_window_close" and how != "inner"
-        return self._setting(f"windowed {', '.join(words)}", topology, page, (), fates=fates, **tasks)
+        outcomes = rules == "strict" and emit == "on_window_close" and how != "inner"
+        return self._setting(f"windowed {', '.join(words)}", topology, page, (), outcomes=outcomes, **tasks)
 
     def stream_table(self, how: str, *, left: Side | None = None, **tasks: Tasks) -> Setting:
         """A lookup of the latest row."""
@@ -201,15 +201,15 @@ class Settings:
         )
 
     def _lookup(self, name: str, how: str, topology: Topology, page: Callable[[], Join], **tasks: Tasks) -> Setting:
-        return self._setting(f"{name} {how}", topology, page, ("right",), fates=how == "left", **tasks)
+        return self._setting(f"{name} {how}", topology, page, ("right",), outcomes=how == "left", **tasks)
 
     def _setting(
-        self, name: str, topology: Topology, page: Callable[[], Join], tables: tuple[str, ...], *, fates: bool = False,
+        self, name: str, topology: Topology, page: Callable[[], Join], tables: tuple[str, ...], *, outcomes: bool = False,
         **tasks: Tasks,
     ) -> Setting:  # fmt: skip
         told = [f"{side} {word} over {count}" for word, of in tasks.items() for side, count in of.items()]
         whole = ", ".join([name, *told])
-        return Setting(whole, topology, page, tables, fates=fates, composite=self.composite, **tasks)
+        return Setting(whole, topology, page, tables, outcomes=outcomes, composite=self.composite, **tasks)
 
     # --- all of them -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.operators.balance import evenly, hashed, lanes
+from lakestreams.operators.balance import balanced, evenly, hashed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ def test_the_hash_is_sparks(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(("things", "tasks"), [(4, 4), (4, 2), (3, 8), (12, 5), (100, 200), (200, 100)])
 def test_each_task_gets_as_many(spark: SparkSession, things: int, tasks: int) -> None:
-    numbers = lanes(dict.fromkeys(range(things), 10), tasks)
+    numbers = balanced(dict.fromkeys(range(things), 10), tasks)
     assert numbers.keys() == set(range(things))
     rows = spark.createDataFrame(list(numbers.items()), "thing int, lane int").repartition(tasks, "lane")
     placed = Counter(row[0] for row in rows.select(F.spark_partition_id()).collect())
@@ -48,7 +48,7 @@ def test_what_has_no_number_of_its_own_keeps_apart(spark: SparkSession) -> None:
 
 def test_heavy_things_are_kept_apart() -> None:
     weights = {0: 5, 1: 50, 2: 5, 3: 40, 4: 10}
-    found = lanes(weights, 2)
+    found = balanced(weights, 2)
     loads = Counter(dict.fromkeys(found.values(), 0))
     for thing, lane in found.items():
         loads[lane] += weights[thing]
@@ -58,5 +58,5 @@ def test_heavy_things_are_kept_apart() -> None:
 
 @pytest.mark.parametrize(("weights", "tasks"), [({}, 4), ({7: 3}, 4), ({1: 1, 2: 1}, 1)])
 def test_where_nothing_is_to_be_spread_all_are_equal(weights: dict[int, int], tasks: int) -> None:
-    assert set(lanes(weights, tasks).values()) <= {0}
-    assert lanes(weights, tasks).keys() == weights.keys()
+    assert set(balanced(weights, tasks).values()) <= {0}
+    assert balanced(weights, tasks).keys() == weights.keys()

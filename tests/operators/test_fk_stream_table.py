@@ -28,8 +28,8 @@ def test_every_case_in_one_batch(spark: SparkSession, how: Any) -> None:
     cases = recorded.cases_of("stream-table-fk", how)
     points = recorded.streams(spark, cases)
     table = TableSide(None, recorded.tables(spark, cases, "right", foreign_key=True))
-    for plural in (False, True):
-        joined = stream_table.execute(points, table, how, 0, plural=plural)
+    for multi_row in (False, True):
+        joined = stream_table.execute(points, table, how, 0, multi_row=multi_row)
         recorded.compare(recorded.produced([joined], cases), cases)
 
 
@@ -95,7 +95,7 @@ def test_several_points_of_one_record_are_numbered_through(spark: SparkSession) 
     table = frame(spark, "t", [("a", "x", 1, 1, "p"), ("b", "y", 1, 2, "p"), ("c", "z", 1, 3, "q")], extra=FK)
     points = frame(spark, "s", [("q", "0", 1, 7), ("p", "1", 1, 7), ("q", "2", 1, 7)], side=1)
     points = points.withColumn("n", F.col("v.s").cast("int"))
-    found = results(stream_table.execute(points, TableSide(table, None), "left", 7, plural=True))
+    found = results(stream_table.execute(points, TableSide(table, None), "left", 7, multi_row=True))
     assert [row[1:5] for row in found] == [
         (0, "q", "0", "z"),
         (1, "p", "1", "x"),
@@ -122,7 +122,7 @@ def test_a_row_that_keeps_changing_costs_its_results_only(spark: SparkSession) -
 
 
 @pytest.mark.parametrize(
-    ("changed", "plural", "cost"),
+    ("changed", "multi_row", "cost"),
     [
         (True, False, {"Exchange": 2, "Sort": 4, "Window": 4}),
         (True, True, {"Exchange": 3, "Sort": 5, "Window": 5}),
@@ -131,13 +131,13 @@ def test_a_row_that_keeps_changing_costs_its_results_only(spark: SparkSession) -
 )
 @pytest.mark.parametrize("how", HOWS)
 def test_the_sides_are_exchanged_once_by_the_stream_key(
-    spark: SparkSession, tmp_path: Any, how: Any, changed: bool, plural: bool, cost: dict[str, int]
+    spark: SparkSession, tmp_path: Any, how: Any, changed: bool, multi_row: bool, cost: dict[str, int]
 ) -> None:
     rows = plans.stored(frame(spark, "t", [("a", "x", 1, 1, "p")], extra=FK), tmp_path / "table")
     points: DataFrame = plans.stored(frame(spark, "s", [("p", "1", 1, 7)], side=1), tmp_path / "points")
     table = TableSide(rows, rows if changed else None)
     with plans.settings(spark, plans.SETTINGS):
-        assert plans.cost(stream_table.execute(points, table, how, 1, plural=plural)) == cost
+        assert plans.cost(stream_table.execute(points, table, how, 1, multi_row=multi_row)) == cost
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_a_cycle_that_changes_one_side_alone(spark: SparkSession, how: Any) -> N
 def self_join(spark: SparkSession, rows: list[tuple[Any, ...]], how: Any) -> list[tuple[Any, ...]]:
     people = frame(spark, "people", rows, extra=FK)
     left, right = changes(people), changes(people.drop("fk"))
-    return results(table_table.execute(left, right, how, 0, overlap="left_first", plural=True))
+    return results(table_table.execute(left, right, how, 0, overlap="left_first", multi_row=True))
 
 
 def test_a_table_that_names_its_own_rows(spark: SparkSession) -> None:
@@ -230,7 +230,7 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     ("changed", "options", "cost"),
     [
         ("both", {}, {"Exchange": 2, "Sort": 4, "Window": 4}),
-        ("both", {"plural": True}, {"Exchange": 3, "Sort": 5, "Window": 5}),
+        ("both", {"multi_row": True}, {"Exchange": 3, "Sort": 5, "Window": 5}),
         ("both", {"with_old": True}, {"Exchange": 3, "Sort": 5, "Window": 5}),
         ("left", {}, {"Exchange": 2, "Sort": 2, "Window": 2}),
         ("right", {}, {"Exchange": 1, "Sort": 2, "Window": 2}),

@@ -58,8 +58,8 @@ def test_homes_are_those_of_the_same_in_sql(spark: SparkSession, kind: str, valu
         assert share_tasks(placed, count)
         table = placed.toArrow()
         assert homes(table["k"].combine_chunks().flatten()[0], count).tolist() == table["task"].to_pylist()
-        apart = placed.unionByName(placed.withColumn("task", F.col("task") + 1))
-        assert not share_tasks(apart, count)
+        materialise = placed.unionByName(placed.withColumn("task", F.col("task") + 1))
+        assert not share_tasks(materialise, count)
 
 
 def test_keys_of_librdkafkas_producers_are_at_home_too(spark: SparkSession) -> None:

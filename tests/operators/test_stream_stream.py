@@ -79,13 +79,15 @@ def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
         for ascending in (False, True):
             join = Windowed(how, 6, 4, 3, realm=TASKS, ascending=ascending)
             ways["whole", ascending] = results(stream_stream.execute(left, right, join, 1))
-            for few in (False, True) if ascending else ():
-                ways[few, ascending] = []
+            for small_input in (False, True) if ascending else ():
+                ways[small_input, ascending] = []
                 past: tuple[DataFrame, ...] = (left.limit(0), right.limit(0))
                 for cycle in range(1, CYCLES + 1):
                     new = [side.where(F.col("o.cycle") == cycle) for side in (left, right)]
                     both = [one.unionByName(old, allowMissingColumns=True) for one, old in zip(new, past, strict=True)]
-                    ways[few, ascending] += results(stream_stream.execute(*both, join, cycle, few=few))
+                    ways[small_input, ascending] += results(
+                        stream_stream.execute(*both, join, cycle, small_input=small_input)
+                    )
                     kept = stream_stream.retain(*both, join)
                     past = tuple(spark.createDataFrame(side.collect(), side.schema) for side in kept)
     first = ways["whole", False]

@@ -103,8 +103,8 @@ class Setting:
             if one.source == CLOCK:
                 found.append(Arrival("tick", record, one.ts))
             else:
-                arms = ("left", "right") if self.both else (one.source,)
-                found += [Arrival(arm, record, moves) for arm in arms]
+                both_sides = ("left", "right") if self.both else (one.source,)
+                found += [Arrival(arm, record, moves) for arm in both_sides]
         return found
 
     def _task(self, source: str, key: str | None, partition: int) -> int | None:

@@ -313,21 +313,21 @@ def test_keys_with_many_versions_go_another_way_and_meet_the_same(
     bench: Bench, cases: list[Case], how: str, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All keys (more than 0 versions in the call), or those that change in it."""
-    monkeypatch.setattr(lookup, "FEW", few)
+    monkeypatch.setattr(lookup, "LINEAR_VERSIONS", few)
     table = TableSide(bench.versions(cases, (0,), live_only=True), bench.versions(cases, (1, 2)))
     found = produced(how, ["user"], bench.points(cases, (2,)), table, changes=10_000)
     compare(found, expected(cases, how, (0, 1, 2)), cases)
 
 
 @pytest.mark.parametrize(("overlap", "seen"), [("left_first", [None, "1"]), ("right_first", ["1", "2"])])
-@pytest.mark.parametrize("few", [0, pytest.param(lookup.FEW, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("few", [0, pytest.param(lookup.LINEAR_VERSIONS, marks=pytest.mark.slow)])
 def test_a_record_that_is_a_point_and_a_row(
     spark: SparkSession, overlap: Any, seen: list[Any], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream that is also read as a table: the side whose path leaves it first is served first."""
-    monkeypatch.setattr(lookup, "FEW", few)
+    monkeypatch.setattr(lookup, "LINEAR_VERSIONS", few)
     rows = frame(spark, "s", [("p", "1", 1, 1), ("p", "2", 2, 2)], side=1)
-    joined = stream_table.execute(rows, TableSide(None, rows), "left", 0, overlap, busy=True)
+    joined = stream_table.execute(rows, TableSide(None, rows), "left", 0, overlap, many_changes=True)
     assert [row[4] for row in results(joined)] == seen
 
 
@@ -338,7 +338,7 @@ UPDATES = 30_000
 def test_a_row_that_keeps_changing_costs_its_results_only(spark: SparkSession) -> None:
     """Points and versions of one key in turns: of 225 million pairs 15,000 ever meet."""
     table, points = in_turns(spark, UPDATES)
-    joined = stream_table.execute(points, TableSide(None, table), "left", 1, busy=True)
+    joined = stream_table.execute(points, TableSide(None, table), "left", 1, many_changes=True)
     assert joined.where("v.s = rv.t + 1").count() == joined.count() == UPDATES // 2
 
 
@@ -364,7 +364,7 @@ def pair_bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     [
         pytest.param(False, 0, id="all"),
         pytest.param(True, 0, id="filtered", marks=pytest.mark.slow),
-        pytest.param(False, 10_000, id="busy", marks=pytest.mark.slow),
+        pytest.param(False, 10_000, id="many_changes", marks=pytest.mark.slow),
     ],
 )
 def test_keys_of_several_columns_with_nulls_inside(
@@ -374,7 +374,7 @@ def test_keys_of_several_columns_with_nulls_inside(
     cases = histories(CASES // 2, SEED + 1, PAIRS, null_share=0.0)
     table = TableSide(pair_bench.versions(cases, (0,), live_only=True), pair_bench.versions(cases, (1, 2)))
     counts = {"views": 1, "users": 1_000} if few else None
-    monkeypatch.setattr(lookup, "FEW", 1)
+    monkeypatch.setattr(lookup, "LINEAR_VERSIONS", 1)
     found = produced(how, PAIR, pair_bench.points(cases, (2,)), table, counts, changes)
     wanted = expected(cases, how, (0, 1, 2))
     assert any(row.key == (None, None) and row.right for rows in wanted.values() for row in rows)
@@ -459,7 +459,7 @@ def test_points_of_keys_with_many_versions_alone_are_exchanged_and_sorted(
     """The keys are counted and broadcast; they go one way, all others the other."""
     with plans.settings(stored["points"].sparkSession, {"spark.sql.adaptive.enabled": "false"}):
         found = plans.cost(
-            stream_table.execute(stored["points"], TableSide(None, stored["changes"]), how, CYCLE, busy=True)
+            stream_table.execute(stored["points"], TableSide(None, stored["changes"]), how, CYCLE, many_changes=True)
         )
     assert found == {"Exchange": 3, "BroadcastExchange": 2, "Sort": 2, "Window": 2, "BroadcastHashJoin": 5}
 

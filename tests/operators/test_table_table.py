@@ -73,7 +73,7 @@ def joined_values(rows: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("how", "plural"),
+    ("how", "multi_row"),
     [
         pytest.param("inner", False, marks=pytest.mark.slow),
         pytest.param("left", False, marks=pytest.mark.slow),
@@ -81,7 +81,7 @@ def joined_values(rows: DataFrame) -> DataFrame:
         ("outer", True),
     ],
 )
-def test_chains_that_come_back_to_the_right_table(spark: SparkSession, how: Any, plural: bool) -> None:
+def test_chains_that_come_back_to_the_right_table(spark: SparkSession, how: Any, multi_row: bool) -> None:
     """Each join hears the right table by itself: repeated and out-of-date results, in Kafka's order."""
     chains = recorded.cases_of("table-table", how, chains=True)
     pieces = []
@@ -91,7 +91,7 @@ def test_chains_that_come_back_to_the_right_table(spark: SparkSession, how: Any,
             left, right = (recorded.tables(spark, cases, side) for side in ("left", "right"))
             inner = joined_values(table_table.execute(changes(left), changes(right), first, 0, with_old=True))  # type: ignore[arg-type]
             pieces.append(
-                table_table.execute(changes(inner), changes(right), how, 0, overlap="left_first", plural=plural)
+                table_table.execute(changes(inner), changes(right), how, 0, overlap="left_first", multi_row=multi_row)
             )
     recorded.compare(recorded.produced(pieces, chains), chains)
 
@@ -108,11 +108,11 @@ def self_join(spark: SparkSession, how: Any, **options: Any) -> list[tuple[Any, 
 
 
 @pytest.mark.parametrize("overlap", ["left_first", "right_first"])
-@pytest.mark.parametrize("plural", [False, True])
+@pytest.mark.parametrize("multi_row", [False, True])
 def test_a_self_join_says_each_row_twice_and_sees_the_record_on_both_sides(
-    spark: SparkSession, overlap: str, plural: bool
+    spark: SparkSession, overlap: str, multi_row: bool
 ) -> None:
-    found = self_join(spark, "inner", overlap=overlap, plural=plural)
+    found = self_join(spark, "inner", overlap=overlap, multi_row=multi_row)
     assert found == [
         (cycle, n, "a", value, value, ts, "matched") for cycle, value, ts in [(1, "1", 5), (2, "2", 3)] for n in (0, 1)
     ]
@@ -200,7 +200,7 @@ def test_what_lives_on_is_the_row_of_each_key(spark: SparkSession) -> None:
         ("left", {}, {"Exchange": 1, "Sort": 1, "Window": 1}),
         ("outer", {"with_old": True}, {"Exchange": 1, "Sort": 1, "Window": 1}),
         ("outer", {"overlap": "left_first"}, {"Exchange": 1, "Sort": 1, "Window": 3}),
-        ("outer", {"overlap": "left_first", "plural": True}, {"Exchange": 2, "Sort": 2, "Window": 3}),
+        ("outer", {"overlap": "left_first", "multi_row": True}, {"Exchange": 2, "Sort": 2, "Window": 3}),
     ],
 )
 def test_one_exchange_and_one_sort(

@@ -167,7 +167,7 @@ class Setting:
         tables: which sources are tables.
         rekeyed: source to the count of tasks that its records are spread over by their value's `to`, their new key.
         moved: source to the count of tasks that its records are spread over by their own key.
-        fates: whether each left record has exactly one fate.
+        outcomes: whether each left record has exactly one fate.
         composite: whether keys have two columns: the first letter, and what follows it or null.
     """
 
@@ -177,7 +177,7 @@ class Setting:
     tables: tuple[str, ...] = ()
     rekeyed: Mapping[str, int] = field(default_factory=dict)
     moved: Mapping[str, int] = field(default_factory=dict)
-    fates: bool = False
+    outcomes: bool = False
     composite: bool = False
 
     def key(self, key: str | None) -> bytes | None:
@@ -304,10 +304,10 @@ class Run:
             F.when(F.col("v").isNull(), F.lit("tombstone")).otherwise(F.col("kind")).alias("kind"),
             "contributors",
         )
-        wanted = {LATE, NO_PARTNER, *([NULL_KEY] if self.setting.fates else [])}
+        wanted = {LATE, NO_PARTNER, *([NULL_KEY] if self.setting.outcomes else [])}
         refused = [
             one.records.select(F.lit(one.code).alias("code"), "source", "partition", "offset")
-            for one in [*results.rejected, *(unreadable if self.setting.fates else ())]
+            for one in [*results.rejected, *(unreadable if self.setting.outcomes else ())]
             if one.code in wanted
         ]
         return rows, refused
@@ -395,7 +395,7 @@ def faults(one: Run) -> list[tuple[History, str]]:
         for code in (LATE, NO_PARTNER):
             if wrong is None and wanted.refused[code] != outcome.refused[code]:
                 wrong = f"{code}: expected {sorted(wanted.refused[code])}, got {sorted(outcome.refused[code])}"
-        if wrong is None and one.setting.fates:
+        if wrong is None and one.setting.outcomes:
             wrong = without_one_fate(history, outcome)
         if wrong is not None:
             found.append((history, f"{one.setting.name}, cut {ends}: {wrong}"))
@@ -412,10 +412,10 @@ def without_one_fate(history: History, outcome: Outcome) -> str | None:
     for place, event in enumerate(history.events):
         if event.source != "left" or event.ts == FAR:
             continue
-        fates = ["matched"] * (place in matched) + ["unmatched"] * unmatched.count(place)
-        fates += [code for code, places in outcome.refused.items() if place in places]
-        if len(fates) != 1:
-            wrong[place] = fates
+        outcomes = ["matched"] * (place in matched) + ["unmatched"] * unmatched.count(place)
+        outcomes += [code for code, places in outcome.refused.items() if place in places]
+        if len(outcomes) != 1:
+            wrong[place] = outcomes
     return f"fates: {wrong}" if wrong else None
 
 

@@ -31,7 +31,7 @@ from tests.protocol.state import (
     slot_to,
 )
 
-from lakestreams.engine.ledger.plans import ATTEMPTS
+from lakestreams.engine.ledger.plans import REPLAYED
 from lakestreams.engine.protocol import commands
 
 
@@ -111,7 +111,7 @@ class Commits(Promises):
             rows, numbers, table_id, by = self.tables.values[state[place]]
             values = [self.rows.values[row] for row in rows]
             gone = [
-                (one[3] < ends.get((topic, ATTEMPTS), 0)) if one[2] else (one[1] < ends.get((topic, 0), 0))
+                (one[3] < ends.get((topic, REPLAYED), 0)) if one[2] else (one[1] < ends.get((topic, 0), 0))
                 for one in values
             ]
             marked = (

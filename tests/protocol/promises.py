@@ -17,7 +17,7 @@ from tests.protocol.state import (
     epoch_of,
 )
 
-from lakestreams.engine.ledger.plans import ATTEMPTS, Ingest
+from lakestreams.engine.ledger.plans import REPLAYED, Ingest
 from lakestreams.engine.protocol import commands, machines
 
 
@@ -27,7 +27,7 @@ class Promises(Reads):
     def _answer(self, state: State, who: int, at: int, command: commands.Read, label: int) -> int:
         """The number of what is there."""
         if command.what == "bronze":
-            self._require_there(state, command.of[0], command.of[1], label)
+            self._require_kept(state, command.of[0], command.of[1], label)
         return self.answer(state, who, at, command)
 
     def _require_allowed(self, state: State, command: commands.Append, label: int) -> None:
@@ -89,7 +89,7 @@ class Promises(Reads):
     def _wrong_batch(self, state: State, one: Ingest) -> str:
         there = {self.rows.values[row][:3] for place in (A, B) for row in self.tables.values[state[place]][0]}
         for part in one.ranges:
-            if part.partition == ATTEMPTS:
+            if part.partition == REPLAYED:
                 continue
             records = self.scenario.topics[part.topic]
             if any(records[at] == "r" and (part.topic, at, 0) not in there for at in range(part.to_offset)):
@@ -114,7 +114,7 @@ class Promises(Reads):
         if wrong:
             raise Broken(wrong, label)
 
-    def _require_there(self, state: State, since: int, cycle: int, label: int) -> None:
+    def _require_kept(self, state: State, since: int, cycle: int, label: int) -> None:
         """Whether bronze has what the cycles behind one took."""
         if not self.scenario.drivers[0].remembers:
             return

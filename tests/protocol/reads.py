@@ -27,8 +27,17 @@ from tests.protocol.state import (
     slot_of,
 )
 
-from lakestreams.engine.ledger.plans import ATTEMPTS, History, Ingest, KnownTable, Plan, Range, StoredState, Tail
-from lakestreams.engine.protocol import commands, decisions, machines, upkeep
+from lakestreams.engine.ledger.plans import (
+    REPLAYED,
+    AppendedRange,
+    History,
+    Ingest,
+    KnownTable,
+    Plan,
+    Range,
+    StoredState,
+)
+from lakestreams.engine.protocol import commands, decisions, machines, maintenance
 
 
 class Reads:
@@ -41,8 +50,8 @@ class Reads:
             {
                 "one": lambda: machines.drive(one, scenario.rounds),
                 **({} if scenario.symmetric else {"two": lambda: machines.drive(two, scenario.rounds)}),
-                "trim": lambda: upkeep.trim(one),
-                "ask": upkeep.request,
+                "trim": lambda: maintenance.trim(one),
+                "ask": maintenance.request,
             }
         )
         self.rows, self.tables, self.actors, self.late = Numbers(), Numbers(), Numbers(), Numbers()
@@ -57,7 +66,7 @@ class Reads:
             return []
         found = []
         for part in plan.ranges:
-            if part.partition == ATTEMPTS:
+            if part.partition == REPLAYED:
                 found += [(part.topic, 0, 1)] if part.to_offset > part.from_offset else []
             else:
                 records = self.scenario.topics[part.topic]
@@ -124,7 +133,7 @@ class Reads:
     def _read_plans(self, state: State, who: int, of: int) -> tuple[int, ...]:
         return tuple(sorted(one for one in self._plans(state) if one > of))
 
-    def _read_tail(self, state: State, who: int, of: int, attempt: int = 0) -> dict[tuple[str, int], Tail]:
+    def _read_tail(self, state: State, who: int, of: int, attempt: int = 0) -> dict[tuple[str, int], AppendedRange]:
         found = {}
         for place, topic in ((A, "a"), (B, "b")):
             values = [self.rows.values[row] for row in self.tables.values[state[place]][0]]
@@ -132,10 +141,10 @@ class Reads:
             if own:
                 offsets = [one[1] for one in own]
                 part = Range(topic, 0, min(offsets), max(offsets) + 1, len(own), stream_time_ms=0)
-                found[topic, 0] = Tail(part, max(one[3] for one in own), 0)
+                found[topic, 0] = AppendedRange(part, max(one[3] for one in own), 0)
         return found
 
-    def _read_attempts(self, state: State, who: int, of: int) -> dict[tuple[str, int], Tail]:
+    def _read_attempts(self, state: State, who: int, of: int) -> dict[tuple[str, int], AppendedRange]:
         return self._read_tail(state, who, of, attempt=1)
 
     def _read_ends(self, state: State, who: int, of: Any) -> dict[tuple[str, int], int]:

@@ -16,7 +16,7 @@ PLAIN: Final = Pipeline(("a", "b"), ("silver",))
 EMPTY: Final = Pipeline(("a", "b"), ("silver",), fingerprint="e")
 PIECES: Final = Pipeline(("a", "b"), ("silver",), most=1)
 KEEPS: Final = Pipeline(("a", "b"), ("silver",), remembers=True)
-QUERY: Final = Pipeline(("a", "b"), ("silver",), most=1, beside=True)
+QUERY: Final = Pipeline(("a", "b"), ("silver",), most=1, reads_ahead=True)
 
 TWO_DRIVERS: Final = Scenario(
     "two drivers, of which one crashes; an answer is lost; records come",

@@ -203,7 +203,7 @@ class World(Threads):
         elif kind is commands.Evaluate:
             label = self._label(who, "", actor.place)
             if not is_older(state, command.turn):  # what an older driver computes is published nowhere
-                self._require_there(state, decisions.cycle_of(command.since), command.plan.cycle, label)
+                self._require_kept(state, decisions.cycle_of(command.since), command.plan.cycle, label)
             found.append((label, self._answered(state, who, state[who], self._yes, label)))
             if state[LEFT] // DIGIT["failures"] % 8:
                 label = self._label(who, "finds that a rule fails:", actor.place)
@@ -224,10 +224,10 @@ class World(Threads):
             self._replace(state, who, actor, command, found)
 
     def _append(self, state: State, who: int, actor: Actor, command: commands.Append, found: list[Step]) -> None:
-        if command.beside:
+        if command.pending:
             label = self._label(who, "goes on beside:", actor.place)
-            beside = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, NEW, joined=False))))
-            found.append((label, self._answered(state, who, beside, self._none_told, label)))
+            pending = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, NEW, joined=False))))
+            found.append((label, self._answered(state, who, pending, self._none_told, label)))
         elif actor.phase == NEW:
             label = self._label(who, "begins:", actor.place)
             if self._is_skipped(state, command):
@@ -266,7 +266,7 @@ class World(Threads):
             label = self._label(who, "begins beside:", one.place)
             if self._is_skipped(state, command):
                 there = one.joined or self._read_mine(state, who, command.row[:2])
-                own = one.joined or decisions.is_own(written=False, there=there, mine=True)
+                own = one.joined or decisions.is_own(written=False, existing=there, mine=True)
                 found.append((label, gone_on(state, label, None, failed=not own)))
             elif is_fenced(state, command):
                 found.append((label, gone_on(state, label, None, failed=True)))

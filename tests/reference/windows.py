@@ -58,7 +58,7 @@ class StreamStreamJoin:
     """State and rows of either rule set; `stream_stream.py` and `stream_stream_kafka.py` say what happens when."""
 
     def __init__(self, how: How, windows: Windows, joiner: Joiner, emit: Emit = "on_window_close") -> None:
-        self.outer_arms = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
+        self.outer_sides = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
         self.windows, self.eager = windows, emit == "eager"
         self.stored: list[Entry] = []
         self.late: list[Record] = []
@@ -94,7 +94,7 @@ class StreamStreamJoin:
         return self.process(Entry(arm, record, self._taken))
 
     def is_outer(self, entry: Entry) -> bool:
-        return entry.arm in self.outer_arms
+        return entry.arm in self.outer_sides
 
     def alone(self, entry: Entry, cause: Record) -> Result:
         """An unmatched row: its record's own time."""

@@ -87,10 +87,10 @@ def test_an_expectation_is_no_step_and_stands_in_the_description() -> None:
     assert "expect r: a > 0 (warn)" in text
     assert "expect x: id is not null (fail)" in text
     assert "invariant fan_out: at_most 3, fail" in text
-    assert "expect" not in topology.meaning(), "what only counts changes no result"
+    assert "expect" not in topology.semantics(), "what only counts changes no result"
     dropping = Parts()
     dropping.stream.expect_or_drop("r", "a > 0")
-    assert "expect r: a > 0 (drop)" in dropping.builder.build().meaning()
+    assert "expect r: a > 0 (drop)" in dropping.builder.build().semantics()
 
 
 def test_another_condition_is_another_rule() -> None:

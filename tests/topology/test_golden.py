@@ -89,7 +89,7 @@ def told(topology: Topology, configured: str = "") -> dict[str, Any]:
     found = fingerprint.of(topology, configured)
     return {
         "describe": topology.describe().splitlines(),
-        "meaning": found.meaning,
+        "meaning": found.semantics,
         "results": [
             f"{node}, {option}: {text}" for node, own in results.of(topology).items() for option, text in own.items()
         ],
@@ -117,7 +117,7 @@ def now() -> dict[str, Any]:
         ready = {}
         for path in READY:
             pipeline = load_pipeline(path)
-            ready[f"conf/{path.name}"] = told(pipeline.topology, pipeline.meaning)
+            ready[f"conf/{path.name}"] = told(pipeline.topology, pipeline.semantics)
     return ready | {name: told(small(name)) for name in SMALL}
 
 

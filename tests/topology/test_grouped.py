@@ -10,7 +10,7 @@ import pytest
 from lakestreams import Json, KGroupedStream, KGroupedTable, KTable, StreamsBuilder, Text, TimeWindowedKStream, agg
 from lakestreams.errors import InvalidDuration, TopologyInvalid
 from lakestreams.topology.derived import Aggregate, Suppress, ToTable
-from lakestreams.topology.graph import is_plural, key_source, meet_apart, overlap_of, takes_null_values
+from lakestreams.topology.graph import is_multi_row, key_source, overlap_of, sequential_sides, takes_null_values
 from lakestreams.topology.kinds import TimeWindows
 from lakestreams.topology.steps import SelectKey
 
@@ -54,8 +54,8 @@ def test_what_follows_for_keys_and_rows() -> None:
     per_user, per_region = clicks.group_by_key().count(), users.group_by("region").count()
     assert key_source(per_user.node) == clicks.node
     assert key_source(per_region.node) is None
-    assert [is_plural(one.node) for one in (per_user, per_region, per_user.suppress("1 s"))] == [False, True, True]
-    assert is_plural(clicks.group_by_key().windowed_by("1 s").count(name="w").node)
+    assert [is_multi_row(one.node) for one in (per_user, per_region, per_user.suppress("1 s"))] == [False, True, True]
+    assert is_multi_row(clicks.group_by_key().windowed_by("1 s").count(name="w").node)
     assert not takes_null_values(clicks.node, [clicks.node, per_user.node])
     assert takes_null_values(clicks.node, [clicks.node, ToTable("t", clicks.node)])
 
@@ -67,9 +67,9 @@ def test_what_passes_a_repartition_comes_later() -> None:
     counts = users.group_by("region").count()
     for join, first in ((counts.join(users, name="a"), "right_first"), (users.join(counts, name="b"), "left_first")):
         assert overlap_of(join.node, builder._nodes) == first
-        assert meet_apart(join.node)
+        assert sequential_sides(join.node)
     twice = users.join(users.map_values(lambda one: {"m": one.n}), name="c")
-    assert not meet_apart(twice.node)
+    assert not sequential_sides(twice.node)
 
 
 Declare = Callable[[StreamsBuilder], Any]

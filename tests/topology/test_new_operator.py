@@ -27,7 +27,7 @@ from lakestreams.costs import commits
 from lakestreams.errors import InvalidOption, LakestreamsError, TopologyInvalid, unfold
 from lakestreams.evaluate import registry
 from lakestreams.evaluate.registry import Calls, Operator
-from lakestreams.expectations.tally import Tally
+from lakestreams.expectations.cycle_metrics import CycleMetrics
 from lakestreams.testing.small import small as small_inputs
 from lakestreams.topology import graph, results
 from lakestreams.topology.labels import lines_of
@@ -203,7 +203,7 @@ def test_what_follows_for_the_graph() -> None:
     assert [source.name for source in graph.sources_of(cheap)] == ["Views"]
     assert graph.key_source(cheap) is the(topology, "Views")
     assert [pin.name for pin in cheap.pins()] == ["Views"]
-    assert not graph.is_plural(cheap)
+    assert not graph.is_multi_row(cheap)
     assert not graph.is_rekeyed(cheap)
     assert graph.follows_partitions(cheap)
     assert (cheap.makes, young.makes) == ("stream", "table")
@@ -232,11 +232,11 @@ def test_a_stream_behind_it_can_be_merged_by_record() -> None:
 def test_what_it_lets_through_is_not_counted_from_behind() -> None:
     """It passes on fewer rows than it gets, so that those of an output say nothing of its input."""
     topology = small()
-    tally = Tally()
-    tally.of("silver.users").rows = 3
-    tally.complete(topology)
-    assert tally.of("young").rows == 3
-    assert tally.of("Users").rows is None
+    cycle_metrics = CycleMetrics()
+    cycle_metrics.of("silver.users").rows = 3
+    cycle_metrics.complete(topology)
+    assert cycle_metrics.of("young").rows == 3
+    assert cycle_metrics.of("Users").rows is None
 
 
 def test_a_file_may_say_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from lakestreams.cli.screen import Screen
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.errors import NothingToVerify
 from lakestreams.testing.small import small
-from lakestreams.verify.comparison import Finding
+from lakestreams.verify.comparison import Comparison
 from lakestreams.verify.verify import Verdict, verify
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def ran(spark: SparkSession, broker: Broker, root: Path, *configurations: tuple[
     builder.stream(views, key=Text("user"), value=Text("page"), name="views").to_delta(VIEWS)
     builder.table(users, key=Text("user"), value=Text("region"), name="users").to_delta(ROWS, mode="merge")
     bench = Bench(spark, broker, root, builder.build())
-    for number, (text, meaning) in enumerate(configurations):
+    for number, (text, semantics) in enumerate(configurations):
         at = ZERO + 10 * number
         broker.produce(views, [(f"user{number}", f"/{number}", at + 1)])
         broker.produce(users, [(f"user{number}", "eu", at), ("everybody", f"region {number}", at)])
-        bench.run(config_text=text, meaning=meaning)
+        bench.run(config_text=text, semantics=semantics)
     return bench
 
 
@@ -85,7 +85,7 @@ def test_only_the_cycles_that_are_asked_for_are_compared(
     bench = ran(spark, broker, tmp_path, ("same", None), ("same", None))
     change(bench, VIEWS, "page", "user0")
     monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
-    given = SimpleNamespace(topology=bench.topology, text="same", meaning=None)
+    given = SimpleNamespace(topology=bench.topology, text="same", semantics=None)
     monkeypatch.setattr(command, "load", lambda _: [given])
 
     def of(*asked: str) -> tuple[int, dict[str, Any]]:
@@ -120,8 +120,8 @@ def test_cycles_of_another_configuration_are_counted_and_not_called_equal(
     assert found.equal
     assert (found.cycles, found.left_out) == (2, 1)
     assert [one for one in found.findings if one.what in (VIEWS, ROWS)] == [
-        Finding(VIEWS, 1, left_out=1),
-        Finding(ROWS, 2, left_out=1),
+        Comparison(VIEWS, 1, left_out=1),
+        Comparison(ROWS, 2, left_out=1),
     ]
     first = fingerprint.of(bench.topology, "one").whole
     why = "their topology was declared in Python, of which no text is recorded"
@@ -151,7 +151,7 @@ def test_code_that_only_the_ledger_names_is_not_run(
     """The text of a cycle is a row of a table, which others than the files' owner may write to."""
     called: list[str] = []
     module = ModuleType("named_by_a_table")
-    module.made = lambda: called.append("made")  # type: ignore[attr-defined]
+    module.unfiltered = lambda: called.append("made")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     text = json.dumps(
         {"sources": {"topics": {}}, "pipeline": {"pipeline": "configured", "topology": "named_by_a_table:made"}}

@@ -8,7 +8,7 @@ from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.topology.topology import Topology
 from lakestreams.verify import following
-from lakestreams.verify.fate import Fate
+from lakestreams.verify.trace import Trace
 
 WAITS = "waits in named until the clock"
 HAD_NONE = "has no partner in named: Customers had no row of its key while it waited"
@@ -39,6 +39,6 @@ def test_a_left_join_that_waits_holds_what_it_has_not_let_out(
 ) -> None:
     topology = topology_of(how, rekeyed=rekeyed)
     (join,) = topology.joins
-    fate = Fate("Orders", 0, 2, 0, 1, "o3", "{}", 100, 1)
+    trace = Trace("Orders", 0, 2, 0, 1, "o3", "{}", 100, 1)
     plan = Plan(cycle=1, fingerprint="", ranges=(), clocks=clocks, seq_from=1, seq=1)
-    assert following._lost(join, fate, [plan]) == told
+    assert following._lost(join, trace, [plan]) == told

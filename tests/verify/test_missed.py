@@ -8,8 +8,8 @@ import pytest
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.topology.topology import Topology
-from lakestreams.verify.fate import Fate
 from lakestreams.verify.following import missed
+from lakestreams.verify.trace import Trace
 
 JUNE, NOVEMBER = 1_780_000_000_000, 1_795_000_000_000
 
@@ -24,9 +24,9 @@ def topology(*, is_keyed_anew: bool = False) -> Topology:
     return builder.build()
 
 
-def fate(topic: str, at: int, offset: int = 0, *, key: str = "d1", kind: str | None = None) -> Fate:
+def fate(topic: str, at: int, offset: int = 0, *, key: str = "d1", kind: str | None = None) -> Trace:
     rows: list[dict[str, Any]] = [] if kind is None else [{"output": "silver.located", "_lineage": {"kind": kind}}]
-    return Fate(topic, 0, offset, 0, 1, key, "{}", at, 1, results=rows)
+    return Trace(topic, 0, offset, 0, 1, key, "{}", at, 1, results=rows)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def fate(topic: str, at: int, offset: int = 0, *, key: str = "d1", kind: str | N
         ([], "unmatched", False, ""),
     ],
 )
-def test_the_row_that_came_too_late_is_named(rows: list[Fate], kind: str, is_keyed_anew: bool, told: str) -> None:
+def test_the_row_that_came_too_late_is_named(rows: list[Trace], kind: str, is_keyed_anew: bool, told: str) -> None:
     reading = fate("readings", JUNE, kind=kind)
     missed(topology(is_keyed_anew=is_keyed_anew), [reading, *rows])
     sentences = (

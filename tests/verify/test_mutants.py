@@ -20,7 +20,7 @@ from tests.engine.laid import Laid, Record
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.ledger import settle
 from lakestreams.engine.ledger.backlog import Backlog
-from lakestreams.engine.ledger.plans import Ingest, Position, Standing
+from lakestreams.engine.ledger.plans import BronzeState, Ingest, Position
 from lakestreams.engine.publish import sinks
 from lakestreams.engine.runtime.table import Table
 from lakestreams.engine.state import inputs
@@ -30,7 +30,7 @@ from lakestreams.operators import versions
 from lakestreams.operators.foreign_key import table_table
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table_as_of import grace
-from lakestreams.operators.stream_table_wait import fates as race
+from lakestreams.operators.stream_table_wait import outcomes as race
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ def _frontier_not_strict(patch: pytest.MonkeyPatch) -> None:
 
 def _skips_a_record(patch: pytest.MonkeyPatch) -> None:
     """Each plan begins one record past the end of the one before."""
-    real = Backlog.stretches
+    real = Backlog.open_ranges
 
     def short(backlog: Backlog) -> Any:
         found, cut = real(backlog)
@@ -391,7 +391,7 @@ def _skips_a_record(patch: pytest.MonkeyPatch) -> None:
         }
         return moved, cut
 
-    patch.setattr(Backlog, "stretches", short)
+    patch.setattr(Backlog, "open_ranges", short)
 
 
 @pytest.mark.parametrize(
@@ -413,15 +413,15 @@ def test_a_fault_of_settling_is_found_in_the_plans(
 def test_a_stream_time_that_is_not_carried_on_is_found_in_bronze(spark: SparkSession, tmp_path: Path) -> None:
     """A batch begins with no stream time instead of the one that its partition has reached."""
     topology, topics = windows()
-    real = Standing.after
+    real = BronzeState.after
 
-    def forgets(ingests: Sequence[Ingest]) -> Standing:
-        standing = real(ingests)
-        positions = {at: Position(place.offset, -1) for at, place in standing.positions.items()}
-        return Standing(standing.seq, positions)
+    def forgets(ingests: Sequence[Ingest]) -> BronzeState:
+        bronze_state = real(ingests)
+        positions = {at: Position(place.offset, -1) for at, place in bronze_state.positions.items()}
+        return BronzeState(bronze_state.seq, positions)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Standing, "after", forgets)
+        patch.setattr(BronzeState, "after", forgets)
         laid = Laid(spark, tmp_path, topology).ingested(topics, BATCHES)
     found = set(laid.planned().published().differing(ask_second=False))
     assert found & {"bronze of Orders, stream time", "bronze of Payments, stream time"}

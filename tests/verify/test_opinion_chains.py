@@ -22,7 +22,7 @@ from lakestreams.operators import lookup, records, versions
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
 from lakestreams.testing.small import small
-from lakestreams.topology.graph import is_made, upstream
+from lakestreams.topology.graph import is_derived, upstream
 from lakestreams.verify import sql_check
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def told(spark: SparkSession, story: Story) -> sql_check.Evaluation:
     return sql_check.Evaluation({name: rows.localCheckpoint() for name, rows in frames.items()}, {})
 
 
-CHAINS = [story for story in ALL if any(is_made(parent) for join in story.topology.joins for parent in join.parents)]
+CHAINS = [story for story in ALL if any(is_derived(parent) for join in story.topology.joins for parent in join.parents)]
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_stories_agree_and_a_row_too_few_is_noticed(spark: SparkSession, story: 
     for node in topology.joins:
         rows = evaluation.frames[node.name]
         fewer = rows.orderBy("o", "n").limit(rows.count() - 1).localCheckpoint()
-        found = sql_check._Opinion(spark, topology, replace(evaluation, made={node.name: fewer})).on(node)
+        found = sql_check._SqlCheck(spark, topology, replace(evaluation, unfiltered={node.name: fewer})).on(node)
         assert found.differs == 1, (node.name, found.examples)
 
 
@@ -147,7 +147,7 @@ def test_every_join_of_the_ready_pipelines_and_of_the_stories_is_judged() -> Non
         (topology.name, node.name): reason
         for topology in told_of
         for node in topology.joins
-        if (reason := sql_check._Opinion(None, topology, nothing).why_not(node)) is not None  # type: ignore[arg-type]
+        if (reason := sql_check._SqlCheck(None, topology, nothing).why_not(node)) is not None  # type: ignore[arg-type]
     }
     assert silent == {}
 
@@ -161,7 +161,7 @@ def test_tampering_is_noticed(spark: SparkSession, make: Callable[[], Topology])
     topology = make()
     evaluation = evaluated(spark, topology, seed=5)
     for node in topology.joins:
-        found = sql_check._Opinion(spark, topology, tampered(evaluation, node.name)).on(node)
+        found = sql_check._SqlCheck(spark, topology, tampered(evaluation, node.name)).on(node)
         # what lookups see of a row is wrong with it
         assert found.differs == (8 if "seen_ts" in evaluation.frames[node.name].columns else 4), (
             node.name,
@@ -231,5 +231,5 @@ def test_a_fault_of_a_kernel_is_noticed(
     mutate(monkeypatch)
     names = {one.name for one in upstream(node)} | {child.name for child in topology.joins if node in child.parents}
     part = replace(topology, nodes=tuple(one for one in topology.nodes if one.name in names))
-    found = sql_check._Opinion(spark, part, evaluated(spark, part, seed=5)).on(node)
+    found = sql_check._SqlCheck(spark, part, evaluated(spark, part, seed=5)).on(node)
     assert found.differs, found.compared

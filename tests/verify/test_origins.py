@@ -23,4 +23,4 @@ MADE, ONE_OF = "made the key 'asia' of totals", "records that made the key 'asia
     ],
 )
 def test_how_many_there_are_and_how_many_are_left_out(origin: Origin, told: str) -> None:
-    assert origin.told("asia") == told
+    assert origin.sentence("asia") == told

@@ -69,7 +69,7 @@ def _small(spark: SparkSession) -> Iterator[None]:
 
 def ran(bench: Bench, pipeline: Pipeline) -> None:
     replace(bench, topology=pipeline.topology).run(
-        config_text=pipeline.text, meaning=pipeline.meaning, max_offsets_per_trigger=4, accept_change=True
+        config_text=pipeline.text, semantics=pipeline.semantics, max_offsets_per_trigger=4, accept_change=True
     )
 
 
@@ -96,7 +96,7 @@ def changed(
 
 
 def under(bench: Bench, given: Pipeline) -> Verdict:
-    configuration = fingerprint.of(given.topology, given.text, given.meaning)
+    configuration = fingerprint.of(given.topology, given.text, given.semantics)
     return verify(bench.spark, bench.lake, given.topology, configuration=configuration)
 
 

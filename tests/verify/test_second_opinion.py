@@ -143,10 +143,12 @@ def _small(spark: SparkSession) -> Iterator[None]:
 
 def evaluated(spark: SparkSession, topology: Topology, seed: int) -> sql_check.Evaluation:
     """What the kernels gave, kept."""
-    inputs = replace(given(spark, topology, seed), apart=lambda rows: rows.localCheckpoint())
+    inputs = replace(given(spark, topology, seed), materialise=lambda rows: rows.localCheckpoint())
     results = walk.run(topology, inputs)
     frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
-    frames, made = ({name: rows.localCheckpoint() for name, rows in some.items()} for some in (frames, results.made))
+    frames, made = (
+        {name: rows.localCheckpoint() for name, rows in some.items()} for some in (frames, results.unfiltered)
+    )
     return sql_check.Evaluation(frames, inputs.partitions, inputs.ticks, made)
 
 
@@ -191,7 +193,7 @@ def test_every_rule_agrees(spark: SparkSession, seed: int) -> None:
 
 def tampered(evaluation: sql_check.Evaluation, name: str) -> sql_check.Evaluation:
     """As if a join had given one row too few, one of other records, and one twice."""
-    rows = evaluation.made.get(name, evaluation.frames[name])
+    rows = evaluation.unfiltered.get(name, evaluation.frames[name])
     rows = rows.withColumn("of_one", F.count("*").over(Window.partitionBy("o")))
     left_out = F.coalesce(F.col("k.id").isin("stray", "odd"), F.lit(False))
     alone = Window.orderBy(left_out, F.col("of_one"), F.col("kind") == "tombstone", "o", "n")
@@ -204,7 +206,7 @@ def tampered(evaluation: sql_check.Evaluation, name: str) -> sql_check.Evaluatio
         .unionByName(rows.where("nth = 3"))
         .drop("of_one", "nth")
     )
-    return replace(evaluation, made={**evaluation.made, name: wrong})
+    return replace(evaluation, unfiltered={**evaluation.unfiltered, name: wrong})
 
 
 @pytest.mark.soak
@@ -219,7 +221,7 @@ def test_tampering_is_noticed(spark: SparkSession, make: Callable[[], Topology])
         if node.name not in names:
             continue
         given_wrongly = tampered(evaluation, node.name)
-        found = sql_check._Opinion(spark, topology, given_wrongly).on(node)
+        found = sql_check._SqlCheck(spark, topology, given_wrongly).on(node)
         assert found.differs == 4, (node.name, found.examples)
         sides = sorted(one.rpartition(": ")[2] for one in found.examples)
         assert sides == ["by SQL only", "by SQL only", "by the kernel only", "by the kernel only"], node.name

@@ -17,7 +17,7 @@ from lakestreams.engine.publish import sinks
 from lakestreams.engine.state import inputs, store
 from lakestreams.errors import NoSuchRecord, NothingToVerify
 from lakestreams.testing.small import small
-from lakestreams.verify.fate import Fate
+from lakestreams.verify.trace import Trace
 from lakestreams.verify.verify import verify
 from lakestreams.verify.why import why
 
@@ -157,8 +157,8 @@ def test_a_fault_of_the_engine_is_found(
 # --- why -------------------------------------------------------------------------------------------------------------
 
 
-def told(fates: list[Fate]) -> str:
-    return "\n".join(sentence for fate in fates for sentence in fate.told)
+def told(traces: list[Trace]) -> str:
+    return "\n".join(sentence for trace in traces for sentence in trace.sentences)
 
 
 @pytest.mark.soak
@@ -166,15 +166,15 @@ def test_why_tells_the_fate_of_each_record(spark: SparkSession, broker: Broker, 
     bench = ran(spark, broker, tmp_path, "correlation")
     orders, payments = (source.topic for source in bench.topology.sources)
 
-    def of(key: str) -> list[Fate]:
+    def of(key: str) -> list[Trace]:
         return why(spark, bench.lake, bench.topology, key=key)
 
     silver = bench.silver("silver.order_payments")
     paid = silver.where("_lineage.kind = 'matched'").first()
     assert paid is not None
     found = of(paid["order_id"])
-    assert {fate.topic for fate in found} == {orders, payments}
-    assert all(fate.results for fate in found)
+    assert {trace.topic for trace in found} == {orders, payments}
+    assert all(trace.results for trace in found)
     assert f"silver.order_payments: matched of {orders}-" in told(found)
     late = bench.quarantine().where("code = 'LATE'").selectExpr("cast(key as string) as key").first()
     assert late is not None
@@ -198,7 +198,11 @@ def test_why_tells_of_each_output_that_lacks_a_record(spark: SparkSession, broke
     broker.produce(views, [("u", "/a", ZERO + 1), ("u", "/b", ZERO + 2)])
     bench = Bench(spark, broker, tmp_path, builder.build())
     bench.run()
-    told_of = {fate.value: fate.told for fate in why(spark, bench.lake, bench.topology, key="u") if fate.topic == views}
+    told_of = {
+        trace.value: trace.sentences
+        for trace in why(spark, bench.lake, bench.topology, key="u")
+        if trace.topic == views
+    }
     assert len(told_of["/a"]) == 1
     assert told_of["/b"][0] == "not in silver.some: was filtered out by wanted"
     assert told_of["/b"][1].startswith("gave silver.every: matched of ")
@@ -219,8 +223,8 @@ def test_why_says_of_an_open_window_that_a_partner_may_still_come(
     bench = Bench(spark, broker, tmp_path, builder.build())
 
     def of(key: str) -> list[str]:
-        (fate,) = why(spark, bench.lake, bench.topology, key=key)
-        return fate.told
+        (trace,) = why(spark, bench.lake, bench.topology, key=key)
+        return trace.sentences
 
     broker.produce(orders, [("o1", "1", ZERO)])
     broker.produce(payments, [("o2", "2", ZERO + 10)])

@@ -16,7 +16,7 @@ from lakestreams.cli.why import show
 from lakestreams.errors import NoSuchRecord
 from lakestreams.testing.small import small
 from lakestreams.verify import why as audit
-from lakestreams.verify.fate import Fate
+from lakestreams.verify.trace import Trace
 from lakestreams.verify.why import why
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def test_where_a_key_comes_from_that_only_results_have(
     broker.produce(clicks, [(number(1), number(5), ZERO + 11)])
     bench.run()
 
-    def of(key: str) -> list[Fate]:
+    def of(key: str) -> list[Trace]:
         return why(spark, bench.lake, bench.topology, key=key)
 
     found = of("asia")
-    assert [fate.place for fate in found] == [(clicks, 0, 1), (clicks, 0, 0), (regions, 0, 1), (regions, 0, 0)]
+    assert [trace.place for trace in found] == [(clicks, 0, 1), (clicks, 0, 0), (regions, 0, 1), (regions, 0, 0)]
     newest, first, region, _ = found
     in_totals, in_located = (
         f"is one of {count} records that made the key 'asia' of {output}"
@@ -76,25 +76,25 @@ def test_where_a_key_comes_from_that_only_results_have(
     )
     pair = f"{LOCATED}: matched of {clicks}-0@1 + {regions}-0@1, cycle 1"
     assert (newest.key, newest.value, newest.cycle) == ("2", "4", 1)
-    assert newest.told == [in_totals, in_located, f"gave {TOTALS}: record of {clicks}-0@1, cycle 1; {pair}"]
+    assert newest.sentences == [in_totals, in_located, f"gave {TOTALS}: record of {clicks}-0@1, cycle 1; {pair}"]
     assert [(row["output"], row["region"], row["clicks"]) for row in newest.results] == [
         (TOTALS, "asia", 17),
         (LOCATED, "asia", 4),
     ]
-    assert first.told[:2] == [in_totals, in_located]
+    assert first.sentences[:2] == [in_totals, in_located]
     assert [row["output"] for row in first.results] == [LOCATED], "the total of then is no more"
-    assert region.told == [in_located, f"gave {pair}"]
+    assert region.sentences == [in_located, f"gave {pair}"]
     show(Screen(), found)
     assert f"{TOTALS} region=asia, clicks=17" in " ".join(capsys.readouterr().out.split())
     with monkeypatch.context() as patch:
         patch.setattr(audit, "_MOST", 1)
-        told = of('{"region": "asia"}')[0].told
+        told = of('{"region": "asia"}')[0].sentences
     assert told[0] == in_totals.replace("'asia'", repr('{"region": "asia"}')) + "; 1 older one is left out"
 
     opened = lakestreams.open(bench.topology, root=str(tmp_path))
     rows = opened.why(key="42").collect()
     assert {(row["topic"], row["offset"], row["key"]) for row in rows} == {(clicks, 2, "42"), (regions, 2, "42")}
     (row,) = opened.why(at=f"{clicks}-0@1").collect()
-    assert row["told"] == newest.told[2:], "of a record by its place it is only said what came of it"
+    assert row["told"] == newest.sentences[2:], "of a record by its place it is only said what came of it"
     with pytest.raises(NoSuchRecord, match="'africa', and no output a row of it"):
         of("africa")

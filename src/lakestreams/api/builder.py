@@ -9,7 +9,7 @@ from lakestreams.api.kafka_names import unknown_method
 from lakestreams.api.streams import KStream
 from lakestreams.api.tables import GlobalKTable, KTable
 from lakestreams.errors import InvalidFormat, InvalidOption, TopologyInvalid
-from lakestreams.errors.phrases import Given, Option, Phrase
+from lakestreams.errors.phrases import Option, OptionValue, Phrase
 from lakestreams.errors.places import NodePlace
 from lakestreams.formats.base import Format
 from lakestreams.formats.table import TableColumns
@@ -124,7 +124,7 @@ class StreamsBuilder:
             InvalidOption: if a history is given without `as_of`.
         """
         if history is not None and not as_of:
-            msg = Phrase(Given("history", history), " without as_of=True: only a versioned table keeps one")
+            msg = Phrase(OptionValue("history", history), " without as_of=True: only a versioned table keeps one")
             where = NodePlace("source", name or topic)
             raise InvalidOption(msg, hint="add as_of=True, or leave history out", where=where)
         source = self._source("table", topic, key, value, name, event_time, max_future, "ignore", "drop", delta)
@@ -224,24 +224,24 @@ class StreamsBuilder:
         )
 
 
-def _format(side: str, given: object, where: str) -> Format:
+def _format(side: str, value: object, where: str) -> Format:
     """The format of a topic's bytes; users without a type checker pass anything."""
-    if not isinstance(given, Format) or isinstance(given, TableColumns):
-        msg = Phrase(Given(side, given), " is not a format")
+    if not isinstance(value, Format) or isinstance(value, TableColumns):
+        msg = Phrase(OptionValue(side, value), " is not a format")
         raise InvalidFormat(msg, hint='such as Text("user") or Json("ms int, page string")', where=where)
-    return given
+    return value
 
 
-def _columns(side: str, given: object, where: str) -> Format:
+def _columns(side: str, value: object, where: str) -> Format:
     """The columns of a Delta table."""
-    if isinstance(given, TableColumns):
-        return given
-    if not isinstance(given, str):
-        msg = Phrase(Given(side, given), " is not a list of columns")
+    if isinstance(value, TableColumns):
+        return value
+    if not isinstance(value, str):
+        msg = Phrase(OptionValue(side, value), " is not a list of columns")
         hint = Phrase("a Delta table has typed columns: ", Option(side, "id bigint"))
         raise InvalidFormat(msg, hint=hint, where=where)
     try:
-        return TableColumns(given)
+        return TableColumns(value)
     except InvalidFormat as error:
         error.where = error.where or where
         raise

@@ -106,20 +106,20 @@ class Handle:
             self._builder.expect(self._node, Rule(self.name, name, condition, action))
         return self
 
-    def _other(self, given: object, verb: str, takes: str) -> Node:
+    def _other(self, other: object, verb: str, takes: str) -> Node:
         """The node of the other handle that a step is given.
 
         Raises:
             TypeError: if it is no handle at all.
             MixedBuilders: if another builder collects it.
         """
-        if not isinstance(given, Handle):
-            msg = f"{self.name}.{verb}() takes {takes}, not {type(given).__name__}"
+        if not isinstance(other, Handle):
+            msg = f"{self.name}.{verb}() takes {takes}, not {type(other).__name__}"
             raise TypeError(msg)
-        if given._builder is not self._builder:  # noqa: SLF001 - the same class family
-            msg = f"{self.name} and {given.name} belong to different builders"
+        if other._builder is not self._builder:  # noqa: SLF001 - the same class family
+            msg = f"{self.name} and {other.name} belong to different builders"
             raise MixedBuilders(msg)
-        return given.node
+        return other.node
 
     def _named(self, name: str | None, verb: str) -> str:
         return f"{self.name}_{verb}" if name is None else name
@@ -131,16 +131,16 @@ class Output(Handle):
     __slots__ = ()
 
 
-def require_function(given: object, where: str) -> None:
+def require_function(function: object, where: str) -> None:
     """Refuses what is no function of a record's fields, such as SQL text; users without a type checker pass anything.
 
     Raises:
         InvalidOption: of the step at `where`.
     """
-    if not callable(given):
-        message = f"{given!r} is not a function"
+    if not callable(function):
+        message = f"{function!r} is not a function"
         hint = 'give a function of the record\'s fields, such as lambda row: row.page != "/b"; in YAML files steps take SQL'
         raise InvalidOption(message, hint=hint, where=where)
-    if not takes(given, 1):
+    if not takes(function, 1):
         message = "the function cannot be called with one argument, the record's fields"
         raise InvalidOption(message, hint="write lambda row: ...; the key's columns are fields, too", where=where)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, get_args
 
 from lakestreams.errors import InvalidOption, WrongKind
-from lakestreams.errors.phrases import Either, Given, Option, Part, Phrase
+from lakestreams.errors.phrases import Either, Option, OptionValue, Part, Phrase
 from lakestreams.errors.places import NodePlace
 from lakestreams.topology.durations import Duration, to_ms
 from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
@@ -123,7 +123,7 @@ def key_mapper(on: On) -> Mapper:
 
 
 def options_of(shape: type[Join], how: OuterJoinKind) -> tuple[str, ...]:
-    """The options a join takes beside its name, sorted."""
+    """The options a join takes besides its name, sorted."""
     out = {"name", *_OF_UNMATCHED} if how == "inner" else {"name"}
     return tuple(sorted(_OPTIONS[shape].__annotations__.keys() - out))
 
@@ -144,11 +144,11 @@ def declare(
         InvalidOption: of an option that the shape does not take, or one that is missing.
         InvalidDuration: of a bound or grace that is no duration.
     """
-    given: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
+    present: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
     verb = "join" if how == "inner" else f"{how}_join"
-    name = given.pop("name", f"{left.name}_{verb}_{right.name}")
+    name = present.pop("name", f"{left.name}_{verb}_{right.name}")
     where = NodePlace(verb, name)
-    shape = _shape(left, right, given, where)
+    shape = _shape(left, right, present, where)
     if how == "outer" and how not in get_args(shape.choices["how"]):
         msg = f"there is no outer {shape.shape} join"
         ways = Either(python="join(...), left_join(...)", file="join, left_join")
@@ -162,9 +162,9 @@ def declare(
     if joiner is not None and not takes(joiner, 2):
         msg = "the joiner cannot be called with two arguments, the fields of both sides"
         raise InvalidOption(msg, hint="write lambda left, right: {...}; keys are fields, too", where=where)
-    _refuse_foreign(shape, how, given, where)
+    _refuse_foreign(shape, how, present, where)
     make: Callable[..., Join] = shape
-    return make(name=name, left=left, right=right, how=how, joiner=joiner, **_SETTINGS[shape](given, where))
+    return make(name=name, left=left, right=right, how=how, joiner=joiner, **_SETTINGS[shape](present, where))
 
 
 def takes(function: Callable[..., object], count: int) -> bool:
@@ -190,7 +190,7 @@ def refuse_unnamed(unnamed: Sequence[object], where: NodePlace) -> None:
         raise InvalidOption(msg, hint=Phrase("give options by name, such as ", window, " or ", key), where=where)
 
 
-def _shape(left: Node, right: Node, given: Mapping[str, Any], where: str) -> type[Join]:
+def _shape(left: Node, right: Node, options: Mapping[str, Any], where: str) -> type[Join]:
     if left.is_table and right.makes == GLOBAL:
         msg = f"{left.name} is a table, {right.name} a global table; a global table joins streams only"
         way = Either(python="with table(...)", file="as kind: table")
@@ -200,22 +200,22 @@ def _shape(left: Node, right: Node, given: Mapping[str, Any], where: str) -> typ
         msg = f"{left.name} is a table, {right.name} a stream; a table joins tables only"
         raise WrongKind(msg, hint=f"start from the stream: {right.name} joined with {left.name}", where=where)
     if left.is_table:
-        return ForeignKeyJoin if "left_on" in given else TableTableJoin
+        return ForeignKeyJoin if "left_on" in options else TableTableJoin
     if right.makes == GLOBAL:
         return StreamGlobalJoin
     if right.is_table:
-        return ForeignKeyStreamJoin if "right_on" in given else StreamTableJoin
+        return ForeignKeyStreamJoin if "right_on" in options else StreamTableJoin
     return WindowedJoin
 
 
-def _refuse_foreign(shape: type[Join], how: OuterJoinKind, given: Mapping[str, Any], where: str) -> None:
+def _refuse_foreign(shape: type[Join], how: OuterJoinKind, options: Mapping[str, Any], where: str) -> None:
     taken = options_of(shape, how)
-    for option in given:
+    for option in options:
         if option in taken:
             continue
         kind = f"{'inner ' if how == 'inner' and option in _OF_UNMATCHED else ''}{shape.shape} join"
         # a file's text is without the value, which may be a function
-        wrong = Given(option, given[option], in_files=False)
+        wrong = OptionValue(option, options[option], in_files=False)
         msg = Phrase(wrong, f" is no option of this join, which is {_article(kind)} {kind}")
         raise InvalidOption(msg, hint=_of_this_join(option, shape, taken), where=where, takes=taken)
 
@@ -234,37 +234,44 @@ def _of_this_join(option: str, shape: type[Join], taken: Sequence[str]) -> Phras
     return Phrase(*parts)
 
 
-def _windowed(given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    bounds = [side for side in ("before", "after") if side in given]
-    if "within" not in given and not bounds:
+def _windowed(options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    bounds = [side for side in ("before", "after") if side in options]
+    if "within" not in options and not bounds:
         msg = "a join of two streams needs a window"
         hint = Phrase(Option("within", "5 minutes"), ", or ", _BOTH, " (either alone leaves the other 0)")
         raise InvalidOption(msg, hint=hint, where=where)
-    if "within" in given and bounds:
+    if "within" in options and bounds:
         both = Phrase(_WITHIN, " sets both bounds, and ", Phrase.listed(bounds, " and "), " contradicts it")
         hint = Phrase("give ", _WITHIN, ", or ", _BOTH)
-        raise InvalidOption(both, hint=hint, where=where, option="within", given=given["within"])
-    if "within" in given:
-        before_ms = after_ms = to_ms(given["within"], "within")
+        raise InvalidOption(both, hint=hint, where=where, option="within", given=options["within"])
+    if "within" in options:
+        before_ms = after_ms = to_ms(options["within"], "within")
     else:
-        before_ms, after_ms = (to_ms(given.get(side, "0 s"), side, signed=True) for side in ("before", "after"))
-    rest = {option: given[option] for option in ("rules", "emit_unmatched", "co_partitioning") if option in given}
-    return {"before_ms": before_ms, "after_ms": after_ms, "grace_ms": to_ms(given.get("grace", "0 s"), "grace"), **rest}
+        before_ms, after_ms = (to_ms(options.get(side, "0 s"), side, signed=True) for side in ("before", "after"))
+    rest = {option: options[option] for option in ("rules", "emit_unmatched", "co_partitioning") if option in options}
+    return {
+        "before_ms": before_ms,
+        "after_ms": after_ms,
+        "grace_ms": to_ms(options.get("grace", "0 s"), "grace"),
+        **rest,
+    }
 
 
-def _by_key(given: Mapping[str, Any], where: str) -> dict[str, Any]:  # noqa: ARG001 - all of them are called alike
-    rest = {option: given[option] for option in ("co_partitioning",) if option in given}
-    times = {f"{option}_ms": to_ms(given[option], option) for option in ("grace", "wait", "amend") if option in given}
+def _by_key(options: Mapping[str, Any], where: str) -> dict[str, Any]:  # noqa: ARG001 - all of them are called alike
+    rest = {option: options[option] for option in ("co_partitioning",) if option in options}
+    times = {
+        f"{option}_ms": to_ms(options[option], option) for option in ("grace", "wait", "amend") if option in options
+    }
     return rest | times
 
 
 def _by_mapper(option: str, shape: type[Join]) -> Settings:
-    return lambda given, where: {option: _mapper(given, option, shape, where)}
+    return lambda options, where: {option: _mapper(options, option, shape, where)}
 
 
-def _mapper(given: Mapping[str, Any], option: str, shape: type[Join], where: str) -> Mapper:
+def _mapper(options: Mapping[str, Any], option: str, shape: type[Join], where: str) -> Mapper:
     """What `left_on` or `right_on` stands for: a function, which may return the column itself, or names of columns."""
-    on = given.get(option)
+    on = options.get(option)
     ways = f', {option}=("one", "two") or a function from the fields to a Column or a dict of name to Column'
     hint = Phrase(Option(option, "column"), ways)
     if on is None:
@@ -273,7 +280,7 @@ def _mapper(given: Mapping[str, Any], option: str, shape: type[Join], where: str
         return on if isinstance(on, ByName) else ForeignKey(on)
     names = (on,) if isinstance(on, str) else on
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) and name for name in names):
-        msg = Phrase(Given(option, on), " names no columns and is not a function")
+        msg = Phrase(OptionValue(option, on), " names no columns and is not a function")
         raise InvalidOption(msg, hint=hint, where=where)
     return ByName(tuple(names))
 

@@ -1,6 +1,6 @@
 """The `lakestreams` command and its arguments.
 
-Exit codes of every command: 0 all is well, 1 a fault or error (told on stderr in its own form), 2 the arguments cannot
+Exit codes of every command: 0 all is well, 1 a fault or error (reported on stderr in its own form), 2 the arguments cannot
 be read, 130 interrupted. `run` adds 3: fenced by a newer driver; 2 of `test` is also a file of cases that cannot be
 read. Nothing heavy is imported before a command needs it.
 """
@@ -107,15 +107,15 @@ def check(
     if not pipeline and wanted.data:
         msg = "--data looks at what pipelines have read: name their files"
         raise typer.BadParameter(msg)
-    found = None
+    target_report = None
     if deployed.target is not None:
         from lakestreams.cli import target  # noqa: PLC0415
 
         asked = target.Target.of(deployed.bundle, deployed.target, deployed.var)
-        found = target.check(screen, asked, ask=workspace, broker=kafka.broker)
+        target_report = target.check(screen, asked, ask=workspace, broker=kafka.broker)
         if not pipeline:
-            screen.result({"ok": found.ok, "target": found.as_dict()})
-            return 0 if found.ok else 1
+            screen.result({"ok": target_report.ok, "target": target_report.as_dict()})
+            return 0 if target_report.ok else 1
     from lakestreams.cli.check import run  # noqa: PLC0415
 
     files = where.files(*(pipeline or ()), bootstrap_servers=kafka.bootstrap_servers)
@@ -123,7 +123,7 @@ def check(
         msg = "--svg draws one pipeline into one file; check them one by one"
         raise typer.BadParameter(msg)
     options = RunOptions(files, where.lake, Timing(ms_of(interval, "--interval")))
-    return run(screen, options, wanted, broker=kafka.broker, beside=found)
+    return run(screen, options, wanted, broker=kafka.broker, target_report=target_report)
 
 
 @app.command(name="run")

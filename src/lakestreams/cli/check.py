@@ -46,7 +46,12 @@ class Report:
 
 
 def run(
-    screen: Screen, options: RunOptions, wanted: CheckOptions, *, broker: bool, beside: TargetReport | None = None
+    screen: Screen,
+    options: RunOptions,
+    wanted: CheckOptions,
+    *,
+    broker: bool,
+    target_report: TargetReport | None = None,
 ) -> int:
     """Checks the pipelines and draws the first one, if there is a file for it; returns the exit code.
 
@@ -54,7 +59,7 @@ def run(
         options: the pipelines and how they are run.
         wanted: what is looked at and shown beyond faults.
         broker: whether the broker is asked.
-        beside: what was found out about a target, for the result and the exit code.
+        target_report: what was found out about a target, for the result and the exit code.
     """
     pipelines = load(options.files, screen.secrets)
     if not broker:  # nobody signs in then, and a service credential is known on Databricks only
@@ -78,9 +83,9 @@ def run(
     if wanted.svg is not None:
         write_drawing(job.pipelines[0].topology, reports[0].partitions, wanted.svg)
         screen.say(f"drawing: {wanted.svg}")
-    ok = all(one.fault is None for one in reports) and (beside is None or beside.ok)
+    ok = all(one.fault is None for one in reports) and (target_report is None or target_report.ok)
     result: dict[str, Any] = {"ok": ok, "pipelines": [_as_dict(one, job, explain=wanted.explain) for one in reports]}
-    screen.result(result if beside is None else result | {"target": beside.as_dict()})
+    screen.result(result if target_report is None else result | {"target": target_report.as_dict()})
     return failure.OK if ok else failure.FAILED
 
 
@@ -92,24 +97,26 @@ def _examine(spark: SparkSession, job: Job, index: int, *, broker: bool) -> Repo
     from lakestreams.engine.ingest.delta_source import is_delta  # noqa: PLC0415 - needs pyspark
     from lakestreams.evaluate import walk  # noqa: PLC0415 - needs pyspark
 
-    found = Report(job.pipelines[index])
-    topology = found.pipeline.topology
+    report = Report(job.pipelines[index])
+    topology = report.pipeline.topology
     try:
         if broker:
-            found.outputs, view, found.warnings = job.driver(spark, index).check()
-            found.partitions = {topic: count for topic, count in view.partitions.items() if not is_delta(topic)}
-            if found.partitions and not any(topic in view.topic_ids for topic in found.partitions):
-                found.unchecked.append("topic ids: only an admin client tells them; a recreated topic may go unnoticed")
+            report.outputs, view, report.warnings = job.driver(spark, index).check()
+            report.partitions = {topic: count for topic, count in view.partitions.items() if not is_delta(topic)}
+            if report.partitions and not any(topic in view.topic_ids for topic in report.partitions):
+                report.unchecked.append(
+                    "topic ids: only an admin client tells them; a recreated topic may go unnoticed"
+                )
         else:
-            found.unchecked.append("topics, partition counts and Delta tables that are read: --no-broker")
-            found.outputs, faults = walk.check(topology, spark)
+            report.unchecked.append("topics, partition counts and Delta tables that are read: --no-broker")
+            report.outputs, faults = walk.check(topology, spark)
             if faults:
                 raise TopologyInvalid(faults, topology.name)
-        found.warnings += late_behind_waits(topology)
-        found.warnings += _windows(spark, job, topology)
+        report.warnings += late_behind_waits(topology)
+        report.warnings += _windows(spark, job, topology)
     except LakestreamsError as error:
-        found.fault = locate(error, found.pipeline)
-    return found
+        report.fault = locate(error, report.pipeline)
+    return report
 
 
 def late_behind_waits(topology: Topology) -> list[str]:
@@ -126,8 +133,8 @@ def _windows(spark: SparkSession, job: Job, topology: Topology) -> list[str]:
     from lakestreams.costs import spans  # noqa: PLC0415 - needs pyspark
     from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415
 
-    apart = job.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))
-    return spans.warnings(topology, apart) if apart else []
+    interval_ms = job.interval_ms or spans.cycle_ms(spark, Ledger(job.lake, topology.name))
+    return spans.warnings(topology, interval_ms) if interval_ms else []
 
 
 def _judged(spark: SparkSession, job: Job, index: int, newest: int) -> Partitioning:
@@ -204,27 +211,27 @@ def in_words(nodes: tuple[Node, ...]) -> list[str]:
 def tables(one: Report, job: Job) -> list[dict[str, Any]]:
     """The tables that a run writes: name, what it is for, columns (where the check got that far), layout."""
     topology, lake = one.pipeline.topology, job.lake
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for sink in topology.sinks:
         layout = f"cluster by {', '.join(sink.cluster_by)}" if sink.cluster_by else ""
         layout = f"partitioned by {', '.join(sink.partition_by)}" if sink.partition_by else layout
         frame = one.outputs.get(sink.name)
         columns = [] if frame is None else [(c.name, c.dataType.simpleString()) for c in frame.schema.fields]
-        found.append(_table(lake.output(sink.name).name, "output", columns, layout))
+        result.append(_table(lake.output(sink.name).name, "output", columns, layout))
     for source in topology.sources:
         typed = [(f"k.{c.name}", c.type) for c in source.key.fields] + [
             (f"v.{c.name}", c.type) for c in source.value.fields
         ]
         name = lake.bronze(topology.name, source.topic).name
-        found.append(_table(name, f"bronze of {source.topic}: raw, coordinates, time, and typed", typed, ""))
+        result.append(_table(name, f"bronze of {source.topic}: raw, coordinates, time, and typed", typed, ""))
     for source in topology.sources:
         if source.kind != "stream":
             name = lake.snapshot(topology.name, source.topic).name
-            found.append(_table(name, f"cache: live rows of {source.topic}", [], ""))
-    found.append(_table(lake.control("ledger").name, "epochs, ingests, plans", [], ""))
-    found.append(_table(lake.control("epochs").name, "which driver may write", [], ""))
-    found.append(_table(lake.control("quarantine").name, "records without a result, with reason", [], ""))
-    return found
+            result.append(_table(name, f"cache: live rows of {source.topic}", [], ""))
+    result.append(_table(lake.control("ledger").name, "epochs, ingests, plans", [], ""))
+    result.append(_table(lake.control("epochs").name, "which driver may write", [], ""))
+    result.append(_table(lake.control("quarantine").name, "records without a result, with reason", [], ""))
+    return result
 
 
 def _table(name: str, what: str, columns: list[tuple[str, str]], layout: str) -> dict[str, Any]:
@@ -243,7 +250,7 @@ _TYPE_WIDTH = 24
 
 def _as_dict(one: Report, job: Job, *, explain: bool) -> dict[str, Any]:
     topology = one.pipeline.topology
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "pipeline": topology.name,
         "ok": one.fault is None,
         "faults": [fault.as_dict() for fault in unfold(one.fault)] if one.fault else [],
@@ -254,14 +261,14 @@ def _as_dict(one: Report, job: Job, *, explain: bool) -> dict[str, Any]:
     if one.data is not None:
         from lakestreams.cli import partitioning  # noqa: PLC0415 - needs pyspark
 
-        found["data"] = partitioning.as_dict(one.data)
+        result["data"] = partitioning.as_dict(one.data)
     if explain:
-        found["plan"] = in_words(topology.nodes)
-        found["tables"] = tables(one, job)
-        found["cost"] = None if one.cost is None else one.cost.as_dict()
-        found["topology"] = topology.describe()
-        found["mermaid"] = topology.mermaid()
-    return found
+        result["plan"] = in_words(topology.nodes)
+        result["tables"] = tables(one, job)
+        result["cost"] = None if one.cost is None else one.cost.as_dict()
+        result["topology"] = topology.describe()
+        result["mermaid"] = topology.mermaid()
+    return result
 
 
 def _count(things: tuple[object, ...], word: str) -> str:

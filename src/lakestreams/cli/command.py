@@ -46,7 +46,7 @@ class Commands(TyperGroup):
 
     def resolve_command(
         self, ctx: Any, args: list[str]
-    ) -> Any:  # the library of its types is inside of Typer or beside it
+    ) -> Any:  # the library of its types is part of Typer or a package of its own
         """As Typer does it, but an unknown one is answered with what to type."""
         if args and self.get_command(ctx, args[0]) is None:
             known = {name: f"Did you mean {name!r}?" for name in self.list_commands(ctx)}

@@ -55,13 +55,13 @@ def of(job: Job, index: int, records_per_second: float, table_rows: int) -> Cost
 
 def show(screen: Screen, one: Cost) -> None:
     """Shows it below the tables of the plan."""
-    load, found = one.load, one.counts
+    load, counts = one.load, one.counts
     word = "run" if load.scheduled else "round"
-    per_day = found.rounds_per_day
+    per_day = counts.rounds_per_day
     rows: list[tuple[object, ...]] = [
-        (_name(name), _number(each), round(each * per_day)) for name, each in found.commits.items()
+        (_name(name), _number(each), round(each * per_day)) for name, each in counts.commits.items()
     ]
-    rows.append((Text("all", style="bold"), _number(found.commits_per_round), round(found.commits_per_day)))
+    rows.append((Text("all", style="bold"), _number(counts.commits_per_round), round(counts.commits_per_day)))
     title = "\nCost: Delta commits, if every topic has news and nothing is refused"
     right = (f"a {word}", "a day")
     screen.show(table("table", *right, title=title, rows=rows, right=right))
@@ -71,15 +71,15 @@ def show(screen: Screen, one: Cost) -> None:
 
 def in_words(one: Cost) -> list[str]:
     """What is said below the table."""
-    load, found = one.load, one.counts
-    apart = f"runs every {to_text(load.every_ms)}" if load.scheduled else f"rounds {to_text(load.every_ms)} apart"
+    load, counts = one.load, one.counts
+    how_often = f"runs every {to_text(load.every_ms)}" if load.scheduled else f"rounds {to_text(load.every_ms)} apart"
     most = "" if load.scheduled else "at most "
-    per_day = f"{found.rounds_per_day:,.0f} a day, {found.commits_per_day:,.0f} commits"
-    files = f"at least {found.files_per_day:,.0f} data files"
+    per_day = f"{counts.rounds_per_day:,.0f} a day, {counts.commits_per_day:,.0f} commits"
+    files = f"at least {counts.files_per_day:,.0f} data files"
     at = f"{load.records_per_second:,.10g} records/s and {load.table_rows:,} rows a table"
     return [
-        f"{apart}: {most}{per_day}, {files}",
-        f"at {at}: {found.new:,.0f} new records each, and {found.retained:,.0f} rows of the past",
+        f"{how_often}: {most}{per_day}, {files}",
+        f"at {at}: {counts.new:,.0f} new records each, and {counts.retained:,.0f} rows of the past",
     ]
 
 

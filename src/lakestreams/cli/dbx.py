@@ -1,4 +1,4 @@
-"""`lakestreams dbx`: the bundle's jobs for dbx, made anew."""
+"""`lakestreams dbx`: the bundle's jobs for dbx, written again."""
 
 from __future__ import annotations
 

@@ -155,7 +155,9 @@ class _Demo:
     def _kill(self) -> None:
         log = self.folder / "killed-job.log"
         code = _killed_child(self._options("conf"), log)
-        self._expect(code == KILLED, f"the job ended with code {code} instead of by SIGKILL; its log:\n{_tail(log)}")
+        self._expect(
+            code == KILLED, f"the job ended with code {code} instead of by SIGKILL; its log:\n{_last_lines(log)}"
+        )
         self.screen.say("  killed: process and JVM are gone")
 
     def _restart(self) -> tuple[SparkSession, Job]:
@@ -186,18 +188,18 @@ class _Demo:
         silver = _silver(spark, job)
         self.screen.show(table("user", "page", "region", "kind", "made of", title=OUTPUT, rows=silver))
         self.facts["bronze_rows"] = len(bronze)
-        self.facts["silver"] = found = [row[:3] for row in silver]
-        self._expect(found == ENRICHED, f"{OUTPUT} holds {found}")
+        self.facts["silver"] = enriched = [row[:3] for row in silver]
+        self._expect(enriched == ENRICHED, f"{OUTPUT} holds {enriched}")
         self.screen.say(Text.assemble(("  ledger  ", "bold"), self._history(spark, job, len(silver))))
 
     def _history(self, spark: SparkSession, job: Job, rows: int) -> str:
         from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
 
         ledger = Ledger(job.lake, "page_views").rows(spark).where("kind in ('epoch', 'plan', 'done')")
-        found = [tuple(row) for row in ledger.select("kind", "epoch", "cycle").orderBy("written_at_ms").collect()]
-        self.facts["ledger"] = found
+        seen = [tuple(row) for row in ledger.select("kind", "epoch", "cycle").orderBy("written_at_ms").collect()]
+        self.facts["ledger"] = seen
         expected = [("epoch", 1, None), ("plan", 1, 1), ("epoch", 2, None), ("done", 2, 1)]
-        self._expect(found == expected, f"the ledger holds {found}")
+        self._expect(seen == expected, f"the ledger holds {seen}")
         return (
             f"epoch 1 was killed after its plan of cycle 1; epoch 2 executed the same plan; {rows} rows, "
             f"{'no duplicate' if rows == len(ENRICHED) else 'which is wrong'}"
@@ -289,7 +291,7 @@ def _killed_child(options: RunOptions, log: Path) -> int:
     try:
         return process.wait(_CHILD_WITHIN_S)
     except subprocess.TimeoutExpired as error:
-        msg = f"the job was not killed within {_CHILD_WITHIN_S} s; its log:\n{_tail(log)}"
+        msg = f"the job was not killed within {_CHILD_WITHIN_S} s; its log:\n{_last_lines(log)}"
         raise IngestFailed(msg) from error
     finally:
         if process.stdin is not None:
@@ -305,15 +307,15 @@ def _bronze(spark: SparkSession, job: Job, topic: str) -> list[list[Any]]:
 
 def _silver(spark: SparkSession, job: Job) -> list[list[Any]]:
     rows = job.lake.output(OUTPUT).read(spark).orderBy("_lineage.cycle", "_lineage.trigger", "_lineage.n")
-    found = rows.select("user", "page", "region", "_lineage.kind", "_lineage.contributors").collect()
-    return [[*row[:4], _places(row["contributors"])] for row in found]
+    collected = rows.select("user", "page", "region", "_lineage.kind", "_lineage.contributors").collect()
+    return [[*row[:4], _places(row["contributors"])] for row in collected]
 
 
 def _places(contributors: Sequence[Any]) -> str:
     return " + ".join(f"{one['source']}-{one['partition']}@{one['offset']}" for one in contributors)
 
 
-def _tail(log: Path) -> str:
+def _last_lines(log: Path) -> str:
     from lakestreams.local.cache import tail  # noqa: PLC0415 - a local part
 
     return tail(log)

@@ -1,4 +1,4 @@
-"""The demo's second half: the jobs `correlation` and `fk_join` on a few orders, and the fate of one of them."""
+"""The demo's second half: the jobs `correlation` and `fk_join` on a few orders, and what became of one of them."""
 
 from __future__ import annotations
 
@@ -95,33 +95,33 @@ class Orders:
         """Orders and payments in a window: an unpaid order comes out when its window has closed."""
         job = self._run("correlation")
         rows = job.lake.output("silver.order_payments").read(self.spark).orderBy("order_id")
-        found = [list(row) for row in rows.select("order_id", "amount", "reference", "_lineage.kind").collect()]
+        paid = [list(row) for row in rows.select("order_id", "amount", "reference", "_lineage.kind").collect()]
         title = "silver.order_payments"
-        self.screen.show(table("order_id", "amount", "reference", "kind", title=title, rows=found))
-        self._expect(found == PAID, f"{title} holds {found}")
+        self.screen.show(table("order_id", "amount", "reference", "kind", title=title, rows=paid))
+        self._expect(paid == PAID, f"{title} holds {paid}")
         return job
 
     def join_by_foreign_key(self) -> None:
         """Orders with their customers' names: a changed name changes all of its orders, in one MERGE."""
         job = self._run("fk_join")
         rows = job.lake.output("silver.orders_with_names").read(self.spark).orderBy("order_id")
-        found = [list(row) for row in rows.select("order_id", "name", "amount").collect()]
+        named = [list(row) for row in rows.select("order_id", "name", "amount").collect()]
         title = "silver.orders_with_names"
-        self.screen.show(table("order_id", "name", "amount", title=title, rows=found))
-        self._expect(found == NAMED, f"{title} holds {found}")
+        self.screen.show(table("order_id", "name", "amount", title=title, rows=named))
+        self._expect(named == NAMED, f"{title} holds {named}")
 
     def tell(self, job: Job) -> list[dict[str, Any]]:
         """Why an order has no result yet, and where the results of another one come from."""
         from lakestreams.verify.why import why  # noqa: PLC0415 - needs pyspark
 
-        told = []
+        facts = []
         for key, word in (("o1", "gave silver.order_payments: matched"), ("o3", "waits in with_reference until")):
-            fates = why(self.spark, job.lake, job.pipelines[0].topology, key=key)
-            show(self.screen, fates)
-            told += [{"key": key, "told": fate.told} for fate in fates]
-            said = " ".join(sentence for fate in fates for sentence in fate.told)
+            traces = why(self.spark, job.lake, job.pipelines[0].topology, key=key)
+            show(self.screen, traces)
+            facts += [{"key": key, "told": trace.sentences} for trace in traces]
+            said = " ".join(sentence for trace in traces for sentence in trace.sentences)
             self._expect(word in said, f"why says of {key}: {said}")
-        return told
+        return facts
 
     def _run(self, name: str) -> Job:
         file = self.folder / "orders" / f"{name}.yml"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def verify(argv: Sequence[str] | None = None) -> None:
     """Compares the tables of pipelines with what bronze gives; ends the process with 1 if anything differs."""
 
-    def run(screen: Screen, options: PipelineOptions, _given: Namespace) -> int:
+    def run(screen: Screen, options: PipelineOptions, _arguments: Namespace) -> int:
         from lakestreams.cli import verify  # noqa: PLC0415 - what only names the entry points needs no command
 
         return verify.run(screen, options, VerifyOptions())
@@ -36,10 +36,10 @@ def verify(argv: Sequence[str] | None = None) -> None:
 def maintain(argv: Sequence[str] | None = None) -> None:
     """Keeps the tables of pipelines in shape; ends the process with its exit code unless that is 0."""
 
-    def run(screen: Screen, options: PipelineOptions, given: Namespace) -> int:
+    def run(screen: Screen, options: PipelineOptions, arguments: Namespace) -> int:
         from lakestreams.cli import maintain  # noqa: PLC0415 - as above
 
-        wanted = MaintainOptions(given.retention, vacuum_retention=given.vacuum_retention)
+        wanted = MaintainOptions(arguments.retention, vacuum_retention=arguments.vacuum_retention)
         return maintain.run(screen, options, wanted)
 
     _end("lakestreams-maintain", sys.argv[1:] if argv is None else argv, run)
@@ -56,12 +56,12 @@ def _end(name: str, argv: Sequence[str], run: Callable[[Screen, PipelineOptions,
     from lakestreams.cli.shown import Screen  # noqa: PLC0415 - see above
 
     parser = command_parser(name)
-    given = parse(parser, argv)
-    options = pipeline_options(given)
+    arguments = parse(parser, argv)
+    options = pipeline_options(arguments)
     if not options.files.pipelines:  # such as `--pipeline=,`
         parser.error("the following arguments are required: --pipeline")
     screen = Screen()
-    code = exit_code(screen, lambda: run(screen, options, given))
+    code = exit_code(screen, lambda: run(screen, options, arguments))
     if code and on_databricks():
         msg = f"{name} ended with {code}"
         raise LakestreamsError(msg, hint="see its output above")

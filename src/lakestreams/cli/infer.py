@@ -17,10 +17,10 @@ from lakestreams.config.kafka import load_kafka
 from lakestreams.config.load import read
 from lakestreams.config.registry import AS_WRITTEN, load_registry
 from lakestreams.errors import InvalidOption, LakestreamsError, SchemaMissing
-from lakestreams.formats.writers import HEADERS, KEYS, RegistryFormat, SchemaName, told_to
-from lakestreams.infer.found import Side
+from lakestreams.formats.writers import HEADERS, KEYS, RegistryFormat, SchemaName, with_known_schemas
 from lakestreams.infer.proposal import Proposal, propose
 from lakestreams.infer.registered import Schemas, heads_of
+from lakestreams.infer.side import Side
 from lakestreams.kafka.options import KafkaOptions
 from lakestreams.kafka.sample import Record, newest
 from lakestreams.registry.client import Registered, Registry, Schema
@@ -97,7 +97,7 @@ def _misfits(name: str, side: Side, raw: Sequence[bytes | None], records: Sequen
     some = pa.array(raw, pa.binary())
     if isinstance(how, RegistryFormat):
         heads = heads_of([dict(one.headers).get(HEADERS[name]) for one in records])
-        errors = told_to(how, side.written, strict=False).decode(some, heads).errors.to_pylist()
+        errors = with_known_schemas(how, side.written, strict=False).decode(some, heads).errors.to_pylist()
     else:
         errors = how.decode(some).errors.to_pylist()
     for reason, count in Counter(one for one in errors if one is not None).most_common(_MISFITS):
@@ -113,8 +113,8 @@ def _show(screen: Screen, proposal: Proposal, count: int, partitions: int, misfi
     for note in proposal.notes:
         screen.say(Text.assemble(("note", "dim"), f"  {note}"))
     for one in misfits:
-        told = f"  {one.records} of {count} {one.side}s are not read: {one.reason}"
-        screen.say(Text.assemble(("warning", "yellow"), told))
+        text = f"  {one.records} of {count} {one.side}s are not read: {one.reason}"
+        screen.say(Text.assemble(("warning", "yellow"), text))
     screen.say("\nin the sources' file, under topics:\n")
     for line in proposal.lines:
         screen.say(line)

@@ -44,26 +44,26 @@ def up(
     wanted = PORT if port is None else port
     try:
         with screen.working("starting the broker"):
-            found = user_broker.up(data_dir, keep, progress=screen.say, port=wanted or None)
+            broker = user_broker.up(data_dir, keep, progress=screen.say, port=wanted or None)
     except PortTaken as error:
         raise PortTaken(
             error.message, hint="choose another port, such as --port 9192; --port 0 takes any free one"
         ) from None
-    runs_at = int(found.bootstrap_servers.rpartition(":")[2])
+    runs_at = int(broker.bootstrap_servers.rpartition(":")[2])
     if port and port != runs_at:
-        msg = f"a broker runs already, at {found.bootstrap_servers}"
+        msg = f"a broker runs already, at {broker.bootstrap_servers}"
         raise InvalidOption(msg, hint=f"stop it first: lakestreams local down; then lakestreams local up --port {port}")
-    screen.say(f"broker at {found.bootstrap_servers} (log {found.log})")
+    screen.say(f"broker at {broker.bootstrap_servers} (log {broker.log})")
     if runs_at != PORT:
-        screen.say(f"  export KAFKA_BOOTSTRAP={found.bootstrap_servers}")
+        screen.say(f"  export KAFKA_BOOTSTRAP={broker.bootstrap_servers}")
     if not registry:
-        screen.result(asdict(found))
+        screen.result(asdict(broker))
         return 0
     with screen.working("starting the schema registry"):
-        beside = schema_registry.up(progress=screen.say)
-    screen.say(f"schema registry at {beside.url}")
-    screen.say(f"  export SCHEMA_REGISTRY_URL={beside.url}")
-    screen.result({**asdict(found), "registry": asdict(beside)})
+        registry_info = schema_registry.up(progress=screen.say)
+    screen.say(f"schema registry at {registry_info.url}")
+    screen.say(f"  export SCHEMA_REGISTRY_URL={registry_info.url}")
+    screen.result({**asdict(broker), "registry": asdict(registry_info)})
     return 0
 
 
@@ -134,7 +134,7 @@ def produce(
     from lakestreams.errors import ConfigUnreadable  # noqa: PLC0415 - not for --help
 
     topics = _topics(bootstrap_servers)
-    from lakestreams.local.topics import parsed  # noqa: PLC0415 - needs confluent-kafka, whose lack is told above
+    from lakestreams.local.topics import parsed  # noqa: PLC0415 - needs confluent-kafka, whose lack is reported above
 
     try:
         lines = sys.stdin.read() if file is None else file.read_text(encoding="utf-8")
@@ -176,7 +176,7 @@ def _topics(servers: str | None) -> Topics:
     from lakestreams.local import user_broker  # noqa: PLC0415 - needs confluent-kafka
     from lakestreams.local.topics import Topics  # noqa: PLC0415 - as above
 
-    found = user_broker.info() if servers is None else None
-    if servers is None and found is None:
+    broker = user_broker.info() if servers is None else None
+    if servers is None and broker is None:
         raise BrokerUnreachable("no local broker runs", hint="start one: lakestreams local up")
-    return Topics(servers or (found.bootstrap_servers if found else ""))
+    return Topics(servers or (broker.bootstrap_servers if broker else ""))

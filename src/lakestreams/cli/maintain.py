@@ -1,4 +1,4 @@
-"""`lakestreams maintain`: bronze trimmed, small files joined, files of old versions removed, beside running jobs."""
+"""`lakestreams maintain`: bronze trimmed, small files joined, files of old versions removed, while jobs run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(screen: Screen, options: PipelineOptions, wanted: MaintainOptions) -> in
     for pipeline in pipelines:
         retention = pipeline.settings.bronze_retention_ms if retention_ms is None else retention_ms
         vacuum_hours = None if vacuum_ms is None else vacuum_ms / 3_600_000
-        asked = Options(retention, wanted.outputs, vacuum_hours, wanted.dry_run, pipeline.meaning)
+        asked = Options(retention, wanted.outputs, vacuum_hours, wanted.dry_run, pipeline.semantics)
         with screen.working(f"maintaining {pipeline.topology.name}"):
             done.append(maintain(spark, lake, pipeline.topology, asked))
         _show(screen, done[-1])

@@ -16,36 +16,39 @@ from lakestreams.partitioning.copartitioning import percent
 from lakestreams.partitioning.partitioners import PARTITIONERS
 
 
-def show(screen: Screen, found: Partitioning) -> None:
+def show(screen: Screen, partitioning: Partitioning) -> None:
     """Tables of what was found a topic, and in words what does not fit together."""
-    if found.topics:
-        for made in _tables(found):
-            screen.show(made)
-    for one in found.topics:
-        for told in _warnings(one):
-            screen.say(Text.assemble(("warning", "yellow"), f"  {told}"))
-    for pair in found.pairs:
+    if partitioning.topics:
+        for one_table in _tables(partitioning):
+            screen.show(one_table)
+    for one in partitioning.topics:
+        for warning in _warnings(one):
+            screen.say(Text.assemble(("warning", "yellow"), f"  {warning}"))
+    for pair in partitioning.pairs:
         mark = ("ok", "bold green") if pair.agree else ("warning", "yellow") if pair.agree is False else ("open", "dim")
         screen.say(Text.assemble(mark, f"  {pair.message}"))
-    for note in found.notes:
+    for note in partitioning.notes:
         screen.say(Text.assemble(("note", "dim"), f"  {note}"))
 
 
-def _tables(found: Partitioning) -> Iterator[Table]:
+def _tables(partitioning: Partitioning) -> Iterator[Table]:
     """Who wrote each topic, which share of its keys is at home under each partitioner, how unevenly records lie."""
     verdicts = [
-        (one.topic, one.skew.records, one.partitioner.keys, _verdict(one), one.split.keys) for one in found.topics
+        (one.topic, one.skew.records, one.partitioner.keys, _verdict(one), one.split.keys)
+        for one in partitioning.topics
     ]
-    title = f"\nPartitioning of {found.pipeline}, judged from its newest records"
+    title = f"\nPartitioning of {partitioning.pipeline}, judged from its newest records"
     columns = ("topic", "records", "keys", "written with", "keys in several partitions")
     yield table(*columns, title=title, rows=verdicts, right=(*columns[1:3], columns[4]))
-    even = {one.topic: percent(1 / one.partitioner.partitions) for one in found.topics}
-    shares = [(one.topic, even[one.topic], *map(percent, one.partitioner.shares.values())) for one in found.topics]
+    even = {one.topic: percent(1 / one.partitioner.partitions) for one in partitioning.topics}
+    shares = [
+        (one.topic, even[one.topic], *map(percent, one.partitioner.shares.values())) for one in partitioning.topics
+    ]
     yield table(
         "topic", "by chance", *PARTITIONERS, title="Keys on their home partition", rows=shares,
         right=("by chance", *PARTITIONERS),
     )  # fmt: skip
-    skews = [(one.topic, one.skew, even[one.topic]) for one in found.topics]
+    skews = [(one.topic, one.skew, even[one.topic]) for one in partitioning.topics]
     heaviest = [
         (topic, share, skew.partition, percent(skew.partition_share), skew.key, percent(skew.key_share))
         for topic, skew, share in skews
@@ -54,12 +57,12 @@ def _tables(found: Partitioning) -> Iterator[Table]:
     yield table("topic", *numbers[:3], "heaviest key", numbers[3], title="Skew", rows=heaviest, right=numbers)
 
 
-def as_dict(found: Partitioning) -> dict[str, Any]:
+def as_dict(partitioning: Partitioning) -> dict[str, Any]:
     """For `--json`."""
     return {
-        "topics": [_topic(one) for one in found.topics],
-        "pairs": [asdict(pair) for pair in found.pairs],
-        "notes": list(found.notes),
+        "topics": [_topic(one) for one in partitioning.topics],
+        "pairs": [asdict(pair) for pair in partitioning.pairs],
+        "notes": list(partitioning.notes),
     }
 
 
@@ -77,8 +80,8 @@ def _topic(one: TopicPartitioning) -> dict[str, Any]:
 
 
 def _warnings(one: TopicPartitioning) -> list[str]:
-    found = (copartitioning.off_home(one.partitioner), copartitioning.split(one.topic, one.split))
-    return [told for told in found if told is not None]
+    warnings = (copartitioning.off_home(one.partitioner), copartitioning.split(one.topic, one.split))
+    return [warning for warning in warnings if warning is not None]
 
 
 def _verdict(one: TopicPartitioning) -> str:

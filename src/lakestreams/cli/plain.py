@@ -61,8 +61,8 @@ class Screen:
 
     def fail(self, error: Exception) -> int:
         """Tells an error that ends the job, with its log; returns the exit code."""
-        told, log = self.secrets.noted(error)
-        self.errors.print(told if log is None else f"{told}\n  Log: {log}")
+        as_shown, log = self.secrets.noted(error)
+        self.errors.print(as_shown if log is None else f"{as_shown}\n  Log: {log}")
         return failure.exit_code(error)
 
 

@@ -37,7 +37,7 @@ _NEWEST = ("topic", "partition", "offset", "attempt", "code", "node", "rules", "
 
 
 @dataclass(frozen=True)
-class Opened:
+class QuarantineAtHand:
     """A pipeline's quarantine, at hand."""
 
     spark: SparkSession
@@ -47,7 +47,7 @@ class Opened:
     filters: Filters
 
 
-def _open(screen: Screen, options: PipelineOptions, wanted: Wanted) -> Opened:
+def _open(screen: Screen, options: PipelineOptions, wanted: Wanted) -> QuarantineAtHand:
     lake, (pipeline,) = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
         spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
@@ -55,7 +55,7 @@ def _open(screen: Screen, options: PipelineOptions, wanted: Wanted) -> Opened:
 
     ledger = Ledger(lake.naming(pipeline.topology), pipeline.topology.name)
     ledger.require_run(spark, NotInQuarantine)
-    return Opened(spark, ledger, pipeline.topology, pipeline.registry, wanted.filters(pipeline.topology))
+    return QuarantineAtHand(spark, ledger, pipeline.topology, pipeline.registry, wanted.filters(pipeline.topology))
 
 
 # --- list ------------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def show_list(screen: Screen, options: PipelineOptions, wanted: Wanted, limit: i
     from lakestreams.engine.replay import quarantined  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the quarantine"):
-        rows = quarantined.standing(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
+        rows = quarantined.with_decisions(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
         groups = [row.asDict() for row in quarantined.groups(rows).collect()]
         newest = [row.asDict() for row in quarantined.newest(rows, limit).select(*_NEWEST).collect()]
     name = at_hand.ledger.pipeline
@@ -107,22 +107,22 @@ def show_records(screen: Screen, options: PipelineOptions, wanted: Wanted, limit
     from lakestreams.engine.replay import quarantined  # noqa: PLC0415 - needs pyspark
 
     with screen.working("reading the quarantine"):
-        rows = quarantined.standing(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
-        found = [row.asDict(recursive=True) for row in quarantined.newest(rows, limit).collect()]
-    if not found:
+        rows = quarantined.with_decisions(at_hand.spark, at_hand.ledger).where(at_hand.filters.condition)
+        records = [row.asDict(recursive=True) for row in quarantined.newest(rows, limit).collect()]
+    if not records:
         message = f"no such record is in the quarantine of {at_hand.ledger.pipeline}"
         raise NotInQuarantine(message)
     if lines:
-        told: dict[str, dict[str, Any]] = {}
-        for row in found:  # a record that several nodes have refused is one line
-            told.setdefault(_record(row), row)
+        by_record: dict[str, dict[str, Any]] = {}
+        for row in records:  # a record that several nodes have refused is one line
+            by_record.setdefault(_record(row), row)
         sys.stdout.writelines(
-            visible_json(json.dumps(repairs.line(row), ensure_ascii=False)) + "\n" for row in told.values()
+            visible_json(json.dumps(repairs.line(row), ensure_ascii=False)) + "\n" for row in by_record.values()
         )
         return failure.OK
-    for row in found:
+    for row in records:
         _show_whole(screen, row)
-    screen.result({"pipeline": at_hand.ledger.pipeline, "records": [_as_json(row) for row in found]})
+    screen.result({"pipeline": at_hand.ledger.pipeline, "records": [_as_json(row) for row in records]})
     return failure.OK
 
 
@@ -132,7 +132,7 @@ def _show_whole(screen: Screen, row: Mapping[str, Any]) -> None:
             (_record(row), "bold"), f"  {row['state']}", ("" if not row["reason"] else f": {visible(row['reason'])}")
         )
     )
-    told = {
+    lines = {
         "refused by": f"{row['node']}: {row['code']}, {row['message']}",
         "rules": ", ".join(row["rules"] or ()) or None,
         "cycle": row["cycle"],
@@ -146,7 +146,7 @@ def _show_whole(screen: Screen, row: Mapping[str, Any]) -> None:
         "value": _text(row["value"]),
         "row": row["row"],
     }
-    for name, what in told.items():
+    for name, what in lines.items():
         if what is not None:
             screen.say(Text.assemble((f"  {name:<12}", "dim"), visible(str(what))))
 
@@ -179,7 +179,7 @@ def replay(screen: Screen, options: PipelineOptions, wanted: Wanted, edits: Edit
     if not outlook:
         raise _nothing_to("replay", ledger, left_out)
     for one in outlook:
-        screen.say(_told(one))
+        screen.say(_outlook_text(one))
     notes = _notes(left_out)
     if behind:
         notes.append(
@@ -222,7 +222,7 @@ def discard(screen: Screen, options: PipelineOptions, wanted: Wanted, decision: 
 
 def _decided(screen: Screen, decision: Decision, action: str, facts: dict[str, Any], decide: Any) -> int:
     """Asks on a terminal, decides, and tells."""
-    made: list[Request] = []
+    requests: list[Request] = []
     if decision.dry_run:
         screen.say("dry run: nothing was written")
     elif not decision.yes and sys.stdin.isatty() and not typer.confirm(f"{action} them?", err=True):
@@ -231,15 +231,15 @@ def _decided(screen: Screen, decision: Decision, action: str, facts: dict[str, A
         return failure.FAILED
     else:
         with screen.working("writing"):
-            made = decide()
-        for one in made:
+            requests = decide()
+        for one in requests:
             next_run = "; the next run takes it" if action == "replay" else ""
             screen.say(f"request {one.number}: {action} {_records(one.records)} of {one.topic}{next_run}")
-    screen.result({**facts, "requests": [asdict(one) for one in made]})
+    screen.result({**facts, "requests": [asdict(one) for one in requests]})
     return failure.OK
 
 
-def _edited(at_hand: Opened, selection: Selection, edits: Edits) -> Selection:
+def _edited(at_hand: QuarantineAtHand, selection: Selection, edits: Edits) -> Selection:
     """The records that are meant, with their repairs.
 
     Raises:
@@ -253,16 +253,16 @@ def _edited(at_hand: Opened, selection: Selection, edits: Edits) -> Selection:
         return replace(selection, repairs=_repairs(edits.repair))
     if edits.set_value is None:
         return selection
-    found = (
+    rows = (
         deciding.chosen(at_hand.spark, at_hand.ledger, selection)
         .select(*replays.RECORD, "of_attempt")
         .limit(2)
         .collect()
     )
-    if len(found) != 1:
-        msg = f"--set-value takes exactly one record; the selection has {'none' if not found else 'several'} to replay"
+    if len(rows) != 1:
+        msg = f"--set-value takes exactly one record; the selection has {'none' if not rows else 'several'} to replay"
         raise InvalidOption(msg, hint="--at TOPIC-PARTITION@OFFSET names one; --repair FILE corrects several")
-    topic, partition, offset, attempt = found[0]
+    topic, partition, offset, attempt = rows[0]
     one = Repair(topic, partition, offset, attempt, {"value": edits.set_value.encode("utf-8")})
     return replace(selection, repairs=(one,))
 
@@ -287,7 +287,7 @@ def _refused_behind_sources(chosen: DataFrame, topology: Topology) -> int:
     return chosen.where(~chosen["node"].isin(*names)).count()
 
 
-def _told(one: Outlook) -> Text:
+def _outlook_text(one: Outlook) -> Text:
     text = Text.assemble((one.topic, "bold"), f": {_records(one.records)}")
     if one.refused:
         codes = ", ".join(f"{code} {count:,}" for code, count in one.refused.items())

@@ -58,7 +58,7 @@ class Wanted:
         """
         from lakestreams.engine.replay.quarantined import Filters  # noqa: PLC0415 - needs pyspark
         from lakestreams.engine.replay.requests import STATES  # noqa: PLC0415 - needs pyspark
-        from lakestreams.verify.fate import at  # noqa: PLC0415 - needs pyspark
+        from lakestreams.verify.trace import at  # noqa: PLC0415 - needs pyspark
 
         states = self.state or ()
         unknown = [state for state in states if state not in STATES]
@@ -66,7 +66,7 @@ class Wanted:
             msg = f"there is no state {unknown[0]!r}"
             raise InvalidOption(msg, hint=f"--state is one of {', '.join(STATES)}")
         by_name = {source.name: source.topic for source in topology.sources}
-        found = Filters(
+        result = Filters(
             codes=tuple(self.code or ()),
             rules=tuple(self.rule or ()),
             nodes=tuple(self.node or ()),
@@ -79,9 +79,9 @@ class Wanted:
             states=tuple(state for state in STATES if state in states),
         )
         if self.place is None:
-            return found
+            return result
         topic, partition, offset = at(self.place)
-        return replace(found, topics=(topic,), partition=partition, from_offset=offset, to_offset=offset)
+        return replace(result, topics=(topic,), partition=partition, from_offset=offset, to_offset=offset)
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,11 @@ def moment_ms(text: str, now: datetime) -> int:
         InvalidOption: if it is neither.
     """
     try:
-        given = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         try:
             return int(now.timestamp() * 1_000) - to_ms(text, "--since")
         except InvalidDuration as error:
             msg = f"--since {text}: neither a moment nor a duration"
             raise InvalidOption(msg, hint="--since 2h, --since 2026-01-31 or --since 2026-01-31T12:00:00") from error
-    return int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1_000)
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)

@@ -25,46 +25,48 @@ def pull(screen: Screen, subject: str, version: int | None, sources: Path, out: 
     options = load_registry(sources)
     screen.secrets.add(options)
     with screen.working("asking the registry"):
-        found = Registry(options).version(subject, "latest" if version is None else version)
-    content, ending = _content(found), ENDINGS[found.schema.kind]
-    file = out or sources.parent / "schemas" / f"{_plain(subject)}.v{found.version}{ending}"
+        registered = Registry(options).version(subject, "latest" if version is None else version)
+    content, ending = _content(registered), ENDINGS[registered.schema.kind]
+    file = out or sources.parent / "schemas" / f"{_plain(subject)}.v{registered.version}{ending}"
     if file.suffix != ending:
         raise InvalidOption(
             f"{file} does not end with {ending}", hint=f"schemas are named so: {file.with_suffix(ending)}"
         )
-    is_there = file.is_file()
-    if is_there and _other(file, content, ending):
+    exists = file.is_file()
+    if exists and _other(file, content, ending):
         raise InvalidOption(f"{file} has another schema", hint="remove it, or name another file with --out")
-    if not is_there:
+    if not exists:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_as_text(content, ending), encoding="utf-8")
-    said = "there already" if is_there else "written"
-    screen.say(Text.assemble((said, "bold green"), f"  {file}: version {found.version} of {visible(subject)}"))
+    said = "there already" if exists else "written"
+    screen.say(Text.assemble((said, "bold green"), f"  {file}: version {registered.version} of {visible(subject)}"))
     named = Path(os.path.relpath(file, sources.parent)).as_posix()
-    screen.say(f"  in {sources.name}: {{{KEYS[found.schema.kind]}: {named}}}")
-    told = {"subject": subject, "version": found.version, "id": found.id, "file": str(file)}
-    screen.result({"ok": True, "written": not is_there, **told})
+    screen.say(f"  in {sources.name}: {{{KEYS[registered.schema.kind]}: {named}}}")
+    result = {"subject": subject, "version": registered.version, "id": registered.id, "file": str(file)}
+    screen.result({"ok": True, "written": not exists, **result})
     return failure.OK
 
 
-def _content(found: Registered) -> object:
+def _content(registered: Registered) -> object:
     """The schema as JSON, that of Protobuf as text, if it can be declared as it is.
 
     Raises:
         SchemaMissing: if it is of no kind that is read, or refers to other schemas of the registry.
         InvalidFormat: if it is none.
     """
-    what = f"version {found.version} of subject {found.subject}"
-    if found.schema.kind not in ENDINGS:
-        raise SchemaMissing(f"{what} is {found.schema.kind}, not {' or '.join(ENDINGS)}", hint="name another subject")
-    if found.schema.references:
+    what = f"version {registered.version} of subject {registered.subject}"
+    if registered.schema.kind not in ENDINGS:
+        raise SchemaMissing(
+            f"{what} is {registered.schema.kind}, not {' or '.join(ENDINGS)}", hint="name another subject"
+        )
+    if registered.schema.references:
         hint = "write the schema into a file with those types in it, each where it is used first"
         raise SchemaMissing(f"{what} refers to other schemas of the registry", hint=hint)
-    text = found.schema.text
-    if found.schema.kind == PROTOBUF:
+    text = registered.schema.text
+    if registered.schema.kind == PROTOBUF:
         compile_texts((text,))
         return text
-    if found.schema.kind == JSON:
+    if registered.schema.kind == JSON:
         JsonSchema(text)
     else:
         parse(text)

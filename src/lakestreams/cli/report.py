@@ -37,23 +37,25 @@ def run(screen: Screen, options: PipelineOptions, *, out: Path, cycles: int, val
         events = read_events(spark, lake, topology.name, cycles)
         first = min((event["cycle"] for event in events), default=0)
         quarantine = read_quarantine(spark, lake, topology.name, from_cycle=first, values=values)
-    found = build.build(topology.name, events, quarantine)
-    drawing = topology.svg(counts=found.rows_out)
-    text = page.render(found, drawing, [node.name for node in topology.nodes])
+    report = build.build(topology.name, events, quarantine)
+    drawing = topology.svg(counts=report.rows_out)
+    text = page.render(report, drawing, [node.name for node in topology.nodes])
     _write(out, text)
-    told = (
-        f"cycles {found.cycles[0].number} to {found.cycles[-1].number}" if found.cycles else "no cycle in the log yet"
+    cycles_text = (
+        f"cycles {report.cycles[0].number} to {report.cycles[-1].number}"
+        if report.cycles
+        else "no cycle in the log yet"
     )
-    screen.say(f"{out}: {topology.name}, {told}, {len(text.encode()) / 1_000:,.0f} kB")
+    screen.say(f"{out}: {topology.name}, {cycles_text}, {len(text.encode()) / 1_000:,.0f} kB")
     screen.result(
         {
             "ok": True,
             "file": str(out),
             "pipeline": topology.name,
-            "cycles": [one.number for one in found.cycles],
-            "records": found.records,
-            "written": found.written,
-            "quarantined": found.quarantined,
+            "cycles": [one.number for one in report.cycles],
+            "records": report.records,
+            "written": report.written,
+            "quarantined": report.quarantined,
         }
     )
     return OK
@@ -61,12 +63,12 @@ def run(screen: Screen, options: PipelineOptions, *, out: Path, cycles: int, val
 
 def _probe(out: Path) -> None:
     """Finds out whether the file can be written, without touching what is there."""
-    there = out.exists()
+    existed = out.exists()
     try:
         out.open("a", encoding="utf-8").close()
     except OSError as error:
         raise _not_writable(out, error) from None
-    if not there:
+    if not existed:
         out.unlink()
 
 

@@ -53,12 +53,12 @@ def run(screen: Screen, options: RunOptions) -> int:
 
 
 def _with_faults(screen: Screen, outcome: Outcome) -> dict[str, Any]:
-    found = outcome.as_dict()
-    found["faults"] = []
+    result = outcome.as_dict()
+    result["faults"] = []
     if outcome.error is not None:
-        faults, found["log"] = screen.failure(outcome.error)
-        found["faults"] = [fault.as_dict() for fault in faults]
-    return found
+        faults, result["log"] = screen.failure(outcome.error)
+        result["faults"] = [fault.as_dict() for fault in faults]
+    return result
 
 
 def _summary(outcomes: list[Outcome]) -> Table:

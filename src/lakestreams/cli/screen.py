@@ -93,11 +93,11 @@ class Screen:
             Its single faults, and the path of the log with the whole trace: written where our own error is not the
             whole story.
         """
-        told, log = self.secrets.noted(error)
-        self.errors.print(error_text(told))
+        as_shown, log = self.secrets.noted(error)
+        self.errors.print(error_text(as_shown))
         if log and isinstance(error, LakestreamsError):
             self.errors.print(f"  Log: {log}", markup=False)
-        return list(unfold(told)), str(log) if log else None
+        return list(unfold(as_shown)), str(log) if log else None
 
     def fail(self, error: Exception) -> int:
         """Tells an error that ends the command; returns its exit code."""

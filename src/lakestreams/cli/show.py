@@ -68,16 +68,16 @@ def run(screen: Screen, options: LakeOptions, name: str | None, wanted: Wanted) 
         spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     if name is None:
         return _list(screen, lake, _of_catalog(spark, lake))
-    found = _table(lake, name)
-    if not found.exists(spark):
+    table = _table(lake, name)
+    if not table.exists(spark):
         known = _of_catalog(spark, lake)
-        found = _table(lake, _whole(lake, name, known))
-        if not found.exists(spark):
+        table = _table(lake, _whole(lake, name, known))
+        if not table.exists(spark):
             raise _missing(lake, name, known)
-    with screen.working(f"reading {found.name}"):
-        rows, more = _rows(spark, found, wanted, condition, version)
-    _show(screen, found.name, rows, more=more)
-    screen.result({"table": found.name, "rows": [row.asDict(recursive=True) for row in rows], "more": more})
+    with screen.working(f"reading {table.name}"):
+        rows, more = _rows(spark, table, wanted, condition, version)
+    _show(screen, table.name, rows, more=more)
+    screen.result({"table": table.name, "rows": [row.asDict(recursive=True) for row in rows], "more": more})
     return failure.OK
 
 
@@ -94,12 +94,12 @@ def _folders(lake: Lake) -> Iterator[str]:
 
 
 def _of_catalog(spark: SparkSession, lake: Lake) -> list[str]:
-    found = []
+    names = []
     for schema in (lake.bronze_schema, lake.silver_schema, lake.control_schema):
         place = quoted(str(lake.catalog), schema)
         if spark.catalog.databaseExists(place):
-            found += [f"{schema}.{one['tableName']}" for one in spark.sql(f"SHOW TABLES IN {place}").collect()]
-    return sorted(found)
+            names += [f"{schema}.{one['tableName']}" for one in spark.sql(f"SHOW TABLES IN {place}").collect()]
+    return sorted(names)
 
 
 def _whole(lake: Lake, name: str, known: list[str]) -> str:
@@ -151,14 +151,14 @@ def _version(text: str) -> dict[str, str]:
 
 
 def _rows(
-    spark: SparkSession, found: Table, wanted: Wanted, condition: Expression | None, version: dict[str, str]
+    spark: SparkSession, table: Table, wanted: Wanted, condition: Expression | None, version: dict[str, str]
 ) -> tuple[list[Any], bool]:
     """The rows, and whether there are more."""
     try:
         reader = spark.read.options(**version)
-        frame = reader.format("delta").load(found.path) if found.path else reader.table(found.reference)
+        frame = reader.format("delta").load(table.path) if table.path else reader.table(table.reference)
         if condition is not None:
-            frame = frame.where(_fulfilled(frame, found.name, condition))
+            frame = frame.where(_fulfilled(frame, table.name, condition))
         rows = frame.orderBy(*_order(frame)).limit(wanted.limit + 1).collect()
     except LakestreamsError:
         raise

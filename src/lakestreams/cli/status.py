@@ -95,14 +95,14 @@ def run(screen: Screen, options: PipelineOptions, *, broker: bool) -> int:
         spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
     with screen.working("reading the ledger"):
         if pipelines:
-            found = [read(spark, lake, one.topology.name, one if broker else None) for one in pipelines]
+            statuses = [read(spark, lake, one.topology.name, one if broker else None) for one in pipelines]
         else:
-            found = [read(spark, lake, name) for name in names(spark, lake)]
-    if not found:
+            statuses = [read(spark, lake, name) for name in names(spark, lake)]
+    if not statuses:
         screen.say(f"no pipeline has run in {lake.root}")
-    for one in found:
+    for one in statuses:
         show(screen, one)
-    screen.result({"root": lake.root, "catalog": lake.catalog, "pipelines": [asdict(one) for one in found]})
+    screen.result({"root": lake.root, "catalog": lake.catalog, "pipelines": [asdict(one) for one in statuses]})
     return failure.OK
 
 
@@ -127,24 +127,24 @@ def read(spark: SparkSession, lake: Lake, name: str, asked: Pipeline | None = No
     """
     from lakestreams.engine.ledger.ledger import Ledger  # noqa: PLC0415 - needs pyspark
 
-    found = Status(name)
+    status = Status(name)
     ledger = Ledger(lake, name)
     ends, notes = _ends(spark, lake, asked) if asked else ({}, [])
-    found.notes.extend(notes)
+    status.notes.extend(notes)
     if not ledger.table.exists(spark):
-        return found
+        return status
     history = ledger.history(spark)
-    found.epoch, found.last_finished_cycle = history.epoch, history.done_cycle
-    found.last_finished_at = _finished_at(spark, ledger, history.done_cycle)
+    status.epoch, status.last_finished_cycle = history.epoch, history.done_cycle
+    status.last_finished_at = _finished_at(spark, ledger, history.done_cycle)
     if history.open_plan is not None:
         records = sum(part.records for part in history.open_plan.ranges)
-        found.open_plan = {"cycle": history.open_plan.cycle, "records": records}
-    found.partitions = _partitions(history, ends)
-    found.bronze_rows, found.unreadable = _ingested(spark, ledger)
-    found.quarantine = _quarantined(spark, ledger)
-    _counted(spark, ledger, found)
-    found.replays = _requested(spark, ledger, history.ingest.request if history.ingest is not None else 0)
-    return found
+        status.open_plan = {"cycle": history.open_plan.cycle, "records": records}
+    status.partitions = _partitions(history, ends)
+    status.bronze_rows, status.unreadable = _ingested(spark, ledger)
+    status.quarantine = _quarantined(spark, ledger)
+    _counted(spark, ledger, status)
+    status.replays = _requested(spark, ledger, history.ingest.request if history.ingest is not None else 0)
+    return status
 
 
 def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[TopicPartition, int], list[str]]:
@@ -162,7 +162,7 @@ def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[
             view = cluster.connect(spark, pipeline.kafka.spark_options(), scratch).view(topics)
         except LakestreamsError as error:
             notes.append(f"ends are unknown: {pipeline.kafka.redact(error.message)}")
-    return delta_source.beside(view, tables).ends, notes
+    return delta_source.with_tables(view, tables).ends, notes
 
 
 def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Partition]:
@@ -171,20 +171,20 @@ def _partitions(history: History, ends: Mapping[TopicPartition, int]) -> list[Pa
     def counted(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {at: versions(offset) if is_delta(at[0]) else offset for at, offset in offsets.items()}
 
-    def told(ranges: Iterable[Range]) -> dict[TopicPartition, int]:
-        return counted({part.at: part.to_offset for part in ranges if not part.of_attempts})
+    def positions(ranges: Iterable[Range]) -> dict[TopicPartition, int]:
+        return counted({part.at: part.to_offset for part in ranges if not part.of_replays})
 
-    ingested = told(history.ingest.ranges if history.ingest else ())
-    planned, ends = told(history.plan.ranges if history.plan else ()), counted(ends)
+    ingested = positions(history.ingest.ranges if history.ingest else ())
+    planned, ends = positions(history.plan.ranges if history.plan else ()), counted(ends)
     behind = sorted(at for at, end in ends.items() if ingested.get(at, 0) < end)
-    found = []
+    partitions = []
     for at in sorted({*ingested, *planned, *ends}):
         to = max(ingested.get(at, 0), planned.get(at, 0))
         held = to - planned.get(at, 0)
         end = ends.get(at)
         lag = None if end is None else max(0, end - to)
-        found.append(Partition(*at, to, planned.get(at, 0), end, lag, held, _why(behind) if held else None))
-    return found
+        partitions.append(Partition(*at, to, planned.get(at, 0), end, lag, held, _why(behind) if held else None))
+    return partitions
 
 
 def _why(behind: list[TopicPartition]) -> str:
@@ -197,8 +197,8 @@ def _why(behind: list[TopicPartition]) -> str:
 
 def _finished_at(spark: SparkSession, ledger: Ledger, cycle: int) -> str | None:
     """When the cycle was closed: by its own DONE row or by the next plan, whichever came first."""
-    closing = f"(kind = 'done' and cycle = {cycle}) or (kind = 'plan' and cycle = {cycle + 1})"
-    row = ledger.rows(spark).where(closing).agg({"written_at_ms": "min"}).first() if cycle else None
+    closes = f"(kind = 'done' and cycle = {cycle}) or (kind = 'plan' and cycle = {cycle + 1})"
+    row = ledger.rows(spark).where(closes).agg({"written_at_ms": "min"}).first() if cycle else None
     if row is None or row[0] is None:
         return None
     return datetime.fromtimestamp(row[0] / 1_000, UTC).isoformat(timespec="seconds")
@@ -235,12 +235,12 @@ def _quarantined(spark: SparkSession, ledger: Ledger) -> dict[str, int]:
     return {row["code"]: row["count"] for row in rows}
 
 
-def _counted(spark: SparkSession, ledger: Ledger, found: Status) -> None:
-    """What the event log says of races and expectations."""
+def _counted(spark: SparkSession, ledger: Ledger, status: Status) -> None:
+    """What the event log says of waiting joins and expectations."""
     from lakestreams.engine.publish import event_log  # noqa: PLC0415 - needs pyspark
 
     for one in event_log.totals(spark, ledger):
-        found.expectations += [
+        status.expectations += [
             {"dataset": one.node, "name": name, "passed": passed, "failed": failed}
             for name, (passed, failed) in one.expected.items()
         ]
@@ -249,7 +249,7 @@ def _counted(spark: SparkSession, ledger: Ledger, found: Status) -> None:
         came, matched, unmatched, amended, expired = (
             one.fates.get(name, 0) for name in ("came", "matched", "unmatched", "amended", "expired")
         )
-        found.races[one.node] = {  # without a wait none is pending, and what is unmatched has not waited
+        status.races[one.node] = {  # without a wait none is pending, and what is unmatched has not waited
             "pending": max(0, came - matched - unmatched - expired),
             "amended": amended,
             "expired": expired + (unmatched if one.wait_ms is not None else 0),
@@ -284,7 +284,7 @@ def show(screen: Screen, one: Status) -> None:
     if one.partitions:
         columns = ("topic", "partition", "ingested", "planned", "end", "lag", "held")
         rows = [
-            (p.topic, p.partition, p.ingested_to, p.planned_to, p.end, _lag(p.lag), _held(p.held))
+            (p.topic, p.partition, p.ingested_to, p.planned_to, p.end, _lag(p.lag), _untaken(p.held))
             for p in one.partitions
         ]
         screen.show(table(*columns, rows=rows, right=columns[1:]))
@@ -302,8 +302,8 @@ def show(screen: Screen, one: Status) -> None:
         screen.say(f"races of {node}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
     if one.expectations:
         names = ("dataset", "expectation", "passed", "failed")
-        told = [(e["dataset"], e["name"], e["passed"], _lag(e["failed"])) for e in one.expectations]
-        screen.show(table(*names, rows=told, right=names[2:]))
+        counted = [(e["dataset"], e["name"], e["passed"], _lag(e["failed"])) for e in one.expectations]
+        screen.show(table(*names, rows=counted, right=names[2:]))
     if one.replays:
         screen.say(f"replays: {one.replays:,} requests wait for the next run")
     for note in one.notes:
@@ -314,5 +314,5 @@ def _lag(lag: int | None) -> Text | None:
     return None if lag is None else Text(f"{lag:,}", style="yellow" if lag else "green")
 
 
-def _held(held: int) -> Text:
-    return Text(f"{held:,}", style="yellow" if held else "")
+def _untaken(count: int) -> Text:
+    return Text(f"{count:,}", style="yellow" if count else "")

@@ -31,7 +31,7 @@ class TargetReport:
     Attributes:
         target: its name.
         faults: of the bundle and of the pipelines' files that it deploys, and what workspace and broker lack.
-        findings: what its jobs need of the workspace.
+        requirements: what its jobs need of the workspace.
         topics: what they need of Kafka.
         warnings: partition counts that are unequal where that is said to be no fault.
         unchecked: what could not be looked at.
@@ -39,8 +39,8 @@ class TargetReport:
 
     target: str
     faults: list[LakestreamsError] = field(default_factory=list)
-    findings: list[workspace.Finding] = field(default_factory=list)
-    topics: list[workspace.Finding] = field(default_factory=list)
+    requirements: list[workspace.Requirement] = field(default_factory=list)
+    topics: list[workspace.Requirement] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
 
@@ -55,29 +55,29 @@ class TargetReport:
             "target": self.target,
             "ok": self.ok,
             "faults": [fault.as_dict() for fault in self.faults],
-            "workspace": [asdict(one) for one in self.findings],
+            "workspace": [asdict(one) for one in self.requirements],
             "topics": [asdict(one) for one in self.topics],
             "warnings": self.warnings,
             "unchecked": self.unchecked,
         }
 
 
-def variables_of(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def variables_of(assignments: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Variables of a bundle, as the CLI takes them: `--var name=value` before BUNDLE_VAR_<name>.
 
     Raises:
         typer.BadParameter: for one without `=`.
     """
-    found = {
+    variables = {
         name.removeprefix("BUNDLE_VAR_"): value for name, value in environment.items() if name.startswith("BUNDLE_VAR_")
     }
-    for one in given:
-        name, is_given, value = one.partition("=")
-        if not is_given:
+    for one in assignments:
+        name, assigned, value = one.partition("=")
+        if not assigned:
             msg = f"--var {one}: write it like catalog=dev_ada"
             raise typer.BadParameter(msg)
-        found[name] = value
-    return found
+        variables[name] = value
+    return variables
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ class Target:
     variables: Mapping[str, str]
 
     @classmethod
-    def of(cls, root: Path, name: str, given: Sequence[str] | None) -> Target:
+    def of(cls, root: Path, name: str, assignments: Sequence[str] | None) -> Target:
         """The target with the variables of the options and of the environment.
 
         Raises:
             typer.BadParameter: for a variable without a value.
         """
-        return cls(root, name, variables_of(given or ()))
+        return cls(root, name, variables_of(assignments or ()))
 
     def load(self, user: User | None = None, answers: Mapping[str, Any] | None = None) -> Bundle:
         """The bundle as this target has it.
@@ -118,41 +118,41 @@ def check(screen: Screen, target: Target, *, ask: bool = True, broker: bool = Tr
     Raises:
         ConfigUnreadable, BundleInvalid: if the bundle cannot be read, or has no such target.
     """
-    found = TargetReport(target.name)
+    report = TargetReport(target.name)
     resolved = _validated(screen, target) if ask else Validated()
     bundle = target.load(answers=resolved.answers)
     pipelines, unusable = files.pipelines(bundle)
-    found.faults = [*rules.faults(bundle), *unusable]
+    report.faults = [*rules.faults(bundle), *unusable]
     if resolved.refused:
         message = f"databricks bundle validate: {resolved.refused}"
-        found.faults.append(BundleInvalid(message, "what the CLI says of it", f"target {target.name}"))
-    found.unchecked += rules.unchecked(bundle)
-    if found.unchecked and resolved.silent:
-        found.unchecked.append(f"what `databricks bundle validate` says: {resolved.silent}")
-    for fault in found.faults:
+        report.faults.append(BundleInvalid(message, "what the CLI says of it", f"target {target.name}"))
+    report.unchecked += rules.unchecked(bundle)
+    if report.unchecked and resolved.silent:
+        report.unchecked.append(f"what `databricks bundle validate` says: {resolved.silent}")
+    for fault in report.faults:
         screen.failure(fault)
-    differing = None if found.faults else dbx.drift(target.root)
+    differing = None if report.faults else dbx.drift(target.root)
     if not fields.known():
-        found.unchecked.append("names and types of the jobs' fields: pip install 'lakestreams[databricks]'")
+        report.unchecked.append("names and types of the jobs' fields: pip install 'lakestreams[databricks]'")
     if not ask:
-        found.unchecked.append("the workspace, topics and their partition counts: --no-workspace")
-    elif found.faults:
-        found.unchecked.append("the workspace, topics and their partition counts: correct the bundle first")
+        report.unchecked.append("the workspace, topics and their partition counts: --no-workspace")
+    elif report.faults:
+        report.unchecked.append("the workspace, topics and their partition counts: correct the bundle first")
     else:
-        _look(screen, found, bundle, target, pipelines, resolved.answers)
+        _look(screen, report, bundle, target, pipelines, resolved.answers)
         if broker:
-            _look_at_topics(screen, found, bundle, pipelines)
+            _look_at_topics(screen, report, bundle, pipelines)
         else:
-            found.unchecked.append("topics and their partition counts: --no-broker")
+            report.unchecked.append("topics and their partition counts: --no-broker")
     if tables := files.delta_tables(pipelines):
-        found.unchecked.append(
+        report.unchecked.append(
             f"Delta tables that are read: {', '.join(tables)}; they must be there, and the jobs' principal needs SELECT on them"
         )
     if differing is not None:  # which keeps nobody from looking at the workspace
         screen.failure(differing)
-        found.faults.append(differing)
-    _show(screen, found, bundle)
-    return found
+        report.faults.append(differing)
+    _show(screen, report, bundle)
+    return report
 
 
 def _validated(screen: Screen, target: Target) -> Validated:
@@ -162,7 +162,7 @@ def _validated(screen: Screen, target: Target) -> Validated:
 
 def _look(
     screen: Screen,
-    found: TargetReport,
+    report: TargetReport,
     bundle: Bundle,
     target: Target,
     pipelines: list[Pipeline],
@@ -172,29 +172,29 @@ def _look(
         with screen.working("asking the workspace"):
             client, bundle = _connected(bundle, target, answers)
             secrets, credentials = files.secrets(bundle, pipelines), files.credentials(pipelines)
-            found.findings = workspace.examine(client, bundle, secrets, credentials)
+            report.requirements = workspace.examine(client, bundle, secrets, credentials)
     except LakestreamsError as error:
         screen.failure(error)
-        found.faults.append(error)
-        found.unchecked.append("the workspace")
+        report.faults.append(error)
+        report.unchecked.append("the workspace")
         return
-    lacking = [one for one in found.findings if one.state == "lacking"]
-    found.faults += [
-        WorkspaceLacks(one.what + (f": {one.note}" if one.note else ""), hint=one.fix, where=f"target {found.target}")
+    lacking = [one for one in report.requirements if one.state == "lacking"]
+    report.faults += [
+        WorkspaceLacks(one.what + (f": {one.note}" if one.note else ""), hint=one.fix, where=f"target {report.target}")
         for one in lacking
     ]
-    found.unchecked += [f"{one.what}: {one.note}" for one in found.findings if one.state == "unknown"]
+    report.unchecked += [f"{one.what}: {one.note}" for one in report.requirements if one.state == "unknown"]
 
 
-def _look_at_topics(screen: Screen, found: TargetReport, bundle: Bundle, pipelines: list[Pipeline]) -> None:
+def _look_at_topics(screen: Screen, report: TargetReport, bundle: Bundle, pipelines: list[Pipeline]) -> None:
     readings, faults = files.readings(bundle, pipelines)
     with screen.working("asking Kafka"):
-        told = topics.examine(readings)
-    found.topics, found.warnings = told.findings, told.warnings
-    for fault in (*faults, *(one for one in told.faults if not isinstance(one, TopicMissing))):
+        judged = topics.examine(readings)
+    report.topics, report.warnings = judged.requirements, judged.warnings
+    for fault in (*faults, *(one for one in judged.faults if not isinstance(one, TopicMissing))):
         screen.failure(fault)  # of a topic that is missing the table tells
-    found.faults += [*faults, *told.faults]
-    found.unchecked += told.unchecked
+    report.faults += [*faults, *judged.faults]
+    report.unchecked += judged.unchecked
 
 
 def _connected(
@@ -207,25 +207,25 @@ def _connected(
     return client, target.load(user, answers)
 
 
-def _show(screen: Screen, found: TargetReport, bundle: Bundle) -> None:
+def _show(screen: Screen, report: TargetReport, bundle: Bundle) -> None:
     words = {"there": ("there", "green"), "lacking": ("LACKING", "bold red"), "unknown": ("not known", "yellow")}
-    needed = [*found.findings, *found.topics]
+    needed = [*report.requirements, *report.topics]
     if needed:
         rows = [(one.what, Text(*words[one.state]), one.note) for one in needed]
-        screen.show(table("needed", "found", "note", title=f"target {found.target}", rows=rows))
+        screen.show(table("needed", "found", "note", title=f"target {report.target}", rows=rows))
     mended = [one for one in needed if one.state == "lacking"]
     if mended:
         screen.say(Text("What brings it", style="bold"))
         for fix in dict.fromkeys(one.fix for one in mended):
             screen.say(f"  {fix}")
-    for warning in found.warnings:
+    for warning in report.warnings:
         screen.say(Text.assemble(("warning", "yellow"), f"  {warning}"))
-    for what in found.unchecked:
+    for what in report.unchecked:
         screen.say(Text.assemble(("not checked", "dim"), f"  {what}"))
-    if found.ok:
+    if report.ok:
         kinds = {"jobs": bundle.jobs, "dashboards": bundle.dashboards}
-        there = "; ".join(f"{kind} {', '.join(items)}" for kind, items in kinds.items() if items)
-        screen.say(Text.assemble(("ok", "bold green"), f"  target {found.target}: {there}"))
+        deployed = "; ".join(f"{kind} {', '.join(items)}" for kind, items in kinds.items() if items)
+        screen.say(Text.assemble(("ok", "bold green"), f"  target {report.target}: {deployed}"))
 
 
 def status(screen: Screen, target: Target) -> int:
@@ -260,8 +260,8 @@ def status(screen: Screen, target: Target) -> int:
         screen.show(table("dashboard", "id", "published", "in the workspace", rows=places))
     if any(one.job_id is None for one in jobs) or any(one.dashboard_id is None for one in dashboards):
         screen.say(f"what is not deployed: databricks bundle deploy -t {target.name}")
-    told = {"jobs": [asdict(one) for one in jobs], "dashboards": [asdict(one) for one in dashboards]}
-    screen.result({"target": target.name, "user": bundle.user.name} | told)
+    state = {"jobs": [asdict(one) for one in jobs], "dashboards": [asdict(one) for one in dashboards]}
+    screen.result({"target": target.name, "user": bundle.user.name} | state)
     return failure.OK
 
 

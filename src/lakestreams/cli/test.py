@@ -34,8 +34,8 @@ def run_cases(screen: Screen, places: Sequence[Path], name: str | None) -> int:
     """
     began = time.monotonic()
     try:
-        found = find(places or [DEFAULT])
-        suites = _named(load(found.files), name)
+        files = find(places or [DEFAULT])
+        suites = _named(load(files.files), name)
         for pipeline in (suite.pipeline for suite in suites if suite.pipeline is not None):
             screen.secrets.add(pipeline.kafka, pipeline.references, pipeline.registry)
     except LakestreamsError as error:
@@ -53,7 +53,7 @@ def run_cases(screen: Screen, places: Sequence[Path], name: str | None) -> int:
                 locate(error, suite.pipeline)
         screen.fail(error)
         return failure.USAGE
-    _show(screen, outcomes, time.monotonic() - began, found.others)
+    _show(screen, outcomes, time.monotonic() - began, files.others)
     screen.result(_as_dict(outcomes, time.monotonic() - began, screen.secrets))
     return failure.OK if all(one.passed for one in outcomes) else failure.FAILED
 

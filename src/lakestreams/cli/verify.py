@@ -1,4 +1,4 @@
-"""`lakestreams verify`: what is in the tables beside what bronze and the recorded cycles give."""
+"""`lakestreams verify`: what is in the tables, compared with what bronze and the recorded cycles give."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakestreams.run.options import PipelineOptions, VerifyOptions
 from lakestreams.run.runner import load, open_lake, open_session
 
 if TYPE_CHECKING:
-    from lakestreams.verify.comparison import Finding
+    from lakestreams.verify.comparison import Comparison
     from lakestreams.verify.verify import Verdict
 
 
@@ -26,12 +26,12 @@ def run(screen: Screen, options: PipelineOptions, wanted: VerifyOptions) -> int:
     verdicts = []
     for pipeline in pipelines:
         with screen.working(f"verifying {pipeline.topology.name}"):
-            found = verify(
+            verdict = verify(
                 spark, lake, pipeline.topology,
                 from_cycle=wanted.from_cycle, to_cycle=wanted.to_cycle, ask_second=wanted.ask_second,
-                configuration=fingerprint.of(pipeline.topology, pipeline.text, pipeline.meaning),
+                configuration=fingerprint.of(pipeline.topology, pipeline.text, pipeline.semantics),
             )  # fmt: skip
-            verdicts.append(found)
+            verdicts.append(verdict)
         _show(screen, verdicts[-1])
     equal = all(one.equal for one in verdicts)
     screen.result({"ok": equal, "pipelines": [{**asdict(one), "equal": one.equal} for one in verdicts]})
@@ -61,7 +61,7 @@ def _show(screen: Screen, verdict: Verdict) -> None:
         screen.say(Text.assemble(("note", "yellow"), f"  {note}"))
 
 
-def _word(one: Finding) -> Text:
+def _word(one: Comparison) -> Text:
     if one.differs:
         return Text(f"{one.differs:,} differ", style="bold red")
     return Text("equal", style="green") if one.looked else Text("not compared", style="yellow")

@@ -27,15 +27,15 @@ def run(screen: Screen) -> int:
 
     from lakestreams import __version__  # noqa: PLC0415 - as above
 
-    found: dict[str, str | None] = {"lakestreams": __version__, "python": sys.version.split()[0]}
+    versions: dict[str, str | None] = {"lakestreams": __version__, "python": sys.version.split()[0]}
     for package in ("pyspark", "delta-spark", "confluent-kafka"):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
+            versions[package] = None
     if screen.as_json:
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        sys.stdout.write(json.dumps(versions, indent=2) + "\n")
     else:
-        shown = (f"{name} {number or 'not installed'}" for name, number in found.items())
+        shown = (f"{name} {number or 'not installed'}" for name, number in versions.items())
         sys.stdout.write("\n".join(shown) + "\n")
     return 0

@@ -78,11 +78,11 @@ def _look(
     sound = [_check(screen, path) for path in _pipelines(files)]
     if all(sound):
         try:
-            found = find(watched).files
+            case_files = find(watched).files
         except ConfigUnreadable:
             screen.say("no file of cases yet: lakestreams init pipeline NAME writes one")
         else:
-            cases(screen, found, name)
+            cases(screen, case_files, name)
     screen.say(Text("waiting for changes; Ctrl-C ends", style="dim"))
 
 
@@ -112,20 +112,20 @@ def _pipelines(files: Iterable[Path]) -> Iterator[Path]:
 
 def _times(watched: Iterable[Path]) -> Times:
     """Files with the time of their last change."""
-    found: dict[Path, int] = {}
+    times: dict[Path, int] = {}
     for place in watched:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             hidden = any(part.startswith((".", "__pycache__")) for part in path.parts if part != "..")
             try:
                 if path.suffix in _ENDINGS and path.is_file() and not hidden:
-                    found[path] = path.stat().st_mtime_ns
+                    times[path] = path.stat().st_mtime_ns
             except OSError:  # removed in between
                 continue
-    return found
+    return times
 
 
 def _forget(watched: Iterable[Path]) -> None:
-    """Lets modules below the watched folders be imported anew."""
+    """Lets modules below the watched folders be imported again."""
     folders = [place.resolve() if place.is_dir() else place.resolve().parent for place in watched]
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

@@ -1,8 +1,7 @@
-"""`lakestreams why`: the fate of a record, and where the results of a key come from."""
+"""`lakestreams why`: what became of a record, and where the results of a key come from."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -18,7 +17,7 @@ from lakestreams.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakestreams.verify.fate import Fate
+    from lakestreams.verify.trace import Trace
 
 
 _FIRST_MS = 100_000_000_000  # in 1973: what is less is a duration
@@ -32,33 +31,33 @@ def run(screen: Screen, options: PipelineOptions, key: str | None, place: str | 
     lake, pipelines = open_lake(options.lake), load(options.files, screen.secrets)
     with screen.working("starting Spark"):
         spark = open_session(ends=screen.ends, quick=True, lake=lake, progress=screen.say)
-    from lakestreams.verify.fate import at  # noqa: PLC0415 - needs pyspark
+    from lakestreams.verify.trace import at  # noqa: PLC0415 - needs pyspark
     from lakestreams.verify.why import why  # noqa: PLC0415 - needs pyspark
 
     wanted = at(place) if place is not None else None
-    fates = why(spark, lake, pipelines[0].topology, key=key, place=wanted)
-    show(screen, fates)
-    screen.result({"pipeline": pipelines[0].topology.name, "records": [asdict(fate) for fate in fates]})
+    traces = why(spark, lake, pipelines[0].topology, key=key, place=wanted)
+    show(screen, traces)
+    screen.result({"pipeline": pipelines[0].topology.name, "records": [trace.as_dict() for trace in traces]})
     return failure.OK
 
 
-def show(screen: Screen, fates: Iterable[Fate]) -> None:
+def show(screen: Screen, traces: Iterable[Trace]) -> None:
     """A record a line, and under it what became of it."""
-    for fate in fates:
-        attempt = f"#{fate.attempt}" if fate.attempt else ""
-        head = f"{fate.topic}-{fate.partition}@{fate.offset}{attempt}"
-        cycle = "" if fate.cycle is None else f"  cycle {fate.cycle}"
+    for trace in traces:
+        attempt = f"#{trace.attempt}" if trace.attempt else ""
+        head = f"{trace.topic}-{trace.partition}@{trace.offset}{attempt}"
+        cycle = "" if trace.cycle is None else f"  cycle {trace.cycle}"
         screen.say(
             Text.assemble(
                 (head, "bold"),
-                f"  {visible(str(fate.key))} -> {visible(str(fate.value))}  at {both(fate.event_time_ms)}{cycle}",
+                f"  {visible(str(trace.key))} -> {visible(str(trace.value))}  at {both(trace.event_time_ms)}{cycle}",
             )
         )
-        for sentence in fate.told:
+        for sentence in trace.sentences:
             screen.say(
                 Text(f"  {visible(readable(sentence))}", style="green" if sentence.startswith("gave ") else "yellow")
             )
-        for row in fate.results:
+        for row in trace.results:
             columns = {name: value for name, value in row.items() if name not in ("output", "_lineage")}
             shown = ", ".join(f"{name}={_shown(name, value)}" for name, value in columns.items())
             screen.say(Text(f"    {row['output']}  {visible(shown)}", style="dim"))

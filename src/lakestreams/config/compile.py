@@ -72,7 +72,7 @@ class Pipeline:
             is that of the nodes (`recorded.topology` compiles it again); environment references resolved, but for SQL
             and the part about Kafka, which stay as written and hence free of secrets (and the same when a local broker
             comes up at another port). Of references in SQL it has digests of what they stand for.
-        meaning: the part of it that results follow from: no settings, and of topics those that are read; keys sorted.
+        semantics: the part of it that results follow from: no settings, and of topics those that are read; keys sorted.
         path, sources_path: the two files.
         references: what the references in SQL stand for.
     """
@@ -81,7 +81,7 @@ class Pipeline:
     kafka: KafkaOptions
     settings: Settings
     text: str = field(repr=False)
-    meaning: str = field(repr=False)
+    semantics: str = field(repr=False)
     path: Path
     sources_path: Path
     references: References = field(default_factory=References, repr=False, compare=False)
@@ -120,7 +120,7 @@ def load_pipeline(path: str | Path, sources_path: str | Path | None = None) -> P
         kafka=kafka_of(sources_file.kafka, sources),
         settings=settings,
         text=_canonical(sources, pipeline),
-        meaning=_meaning(sources, pipeline, topology),
+        semantics=_semantics(sources, pipeline, topology),
         path=path,
         sources_path=sources_path,
         references=_references(sources, pipeline),
@@ -144,9 +144,9 @@ def compiled(
 def _settings(spec: models.SettingsSpec, document: Document) -> Settings:
     durations = {word: getattr(spec, word) for word in ("idle_timeout", "bronze_retention")}
     times: dict[str, int] = {}
-    for word, given in durations.items():
+    for word, text in durations.items():
         try:
-            times |= {} if given is None else {f"{word}_ms": to_ms(given, word)}
+            times |= {} if text is None else {f"{word}_ms": to_ms(text, word)}
         except LakestreamsError as fault:
             document.faults.append(placed(fault, document, ("settings",)))
     return Settings(**spec.model_dump(exclude=set(durations)) | times)
@@ -168,7 +168,7 @@ def is_sql(path: KeyPath) -> bool:
         return True
     if path[0] != "steps" or len(path) < 4:
         return False
-    if path[2] == "select":  # beside a join
+    if path[2] == "select":  # next to a join
         return len(path) == 4
     word, depth = path[3], len(path)
     if word in ("where", "each"):
@@ -199,7 +199,7 @@ def _canonical(sources: Document, pipeline: Document) -> str:
     return _with_digests(content, _references(sources, pipeline), pipeline)
 
 
-def _meaning(sources: Document, pipeline: Document, topology: Topology) -> str:
+def _semantics(sources: Document, pipeline: Document, topology: Topology) -> str:
     topics = sources.data.get("topics", {})
     content = {
         "pipeline": {key: part for key, part in pipeline.data.items() if key != "settings"},

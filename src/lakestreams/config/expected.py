@@ -48,7 +48,7 @@ class InvariantSpec(Model):
     )
 
 
-class Expecting(Model):
+class WithExpectations(Model):
     """Expectations of rows: conditions by name, and invariants."""
 
     expect: Select | None = Field(
@@ -65,10 +65,10 @@ class Expecting(Model):
     )
 
 
-EXPECTING: Final = tuple(Expecting.model_fields)
+EXPECTATION_KEYS: Final = tuple(WithExpectations.model_fields)
 
 
-def declare_expectations(handle: Handle, spec: Expecting, document: Document, path: KeyPath) -> None:
+def declare_expectations(handle: Handle, spec: WithExpectations, document: Document, path: KeyPath) -> None:
     """Declares what a part of a file expects; faults are noted in the document.
 
     Args:
@@ -89,14 +89,14 @@ def declare_expectations(handle: Handle, spec: Expecting, document: Document, pa
                 document.faults.append(fault)
     for kind, options in (spec.invariants or {}).items():
         place = document.where((*path, "invariants", kind))
-        given: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
+        arguments: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
         known = [one.name for one in fields(INVARIANTS[kind])]
-        unknown = [name for name in given if name not in known]
+        unknown = [name for name in arguments if name not in known]
         try:
             if unknown:
                 message = f"{kind} has no {' and no '.join(unknown)}"
                 raise InvalidOption(message, hint=f"it has: {', '.join(known)}")
-            handle.holds(INVARIANTS[kind](**given))
+            handle.holds(INVARIANTS[kind](**arguments))
         except LakestreamsError as fault:
             fault.where = place
             document.faults.append(fault)

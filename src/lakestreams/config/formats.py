@@ -32,9 +32,9 @@ from lakestreams.formats import (
 from lakestreams.formats.base import Format
 
 
-def _as_json(given: object) -> object:
+def _as_json(schema: object) -> object:
     """A schema that is written as YAML, as the JSON text that it stands for."""
-    return given if isinstance(given, str) or given is None else json.dumps(given)
+    return schema if isinstance(schema, str) or schema is None else json.dumps(schema)
 
 
 SchemaText: TypeAlias = Annotated[

@@ -35,16 +35,16 @@ def declare_groups(spec: CountSpec, scope: Scope, name: str) -> Any:
         _refuse(spec, scope, _OF_TABLES, f"{spec.from_}, a stream")
     elif isinstance(handle, KTable):
         _refuse(spec, scope, _OF_STREAMS, f"{spec.from_}, a table")
-    made: list[Any] = []
+    aggregators: list[Any] = []
     if isinstance(spec, AggregateSpec):
-        made = [_aggregation(spec, scope)]
+        aggregators = [_aggregation(spec, scope)]
     by = _grouping(spec, scope)
     if isinstance(handle, KTable) and by is None:
         hint = "group_by: a column, a list of columns, or names with their SQL expressions"
         scope.fault(InvalidOption, f"{spec.from_} is a table, whose rows need a group_by", scope.at(), hint=hint)
     if not scope.sound:
         return None
-    return getattr(_grouped(handle, by, spec, name), str(scope.inside))(*made, name=name, **_options(spec))
+    return getattr(_grouped(handle, by, spec, name), str(scope.inside))(*aggregators, name=name, **_options(spec))
 
 
 def _refuse(spec: CountSpec, scope: Scope, keys: dict[str, str], what: str) -> None:
@@ -79,13 +79,13 @@ def _grouped(handle: Any, by: Any, spec: CountSpec, name: str) -> Any:
     windows = spec.windows
     if windows is None:
         return grouped
-    return grouped.windowed_by(windows.size, advance=windows.advance, **_given(grace=windows.grace))
+    return grouped.windowed_by(windows.size, advance=windows.advance, **_set_options(grace=windows.grace))
 
 
 def _options(spec: CountSpec) -> dict[str, Any]:
-    return _given(emit=spec.emit, empty=spec.empty)
+    return _set_options(emit=spec.emit, empty=spec.empty)
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _set_options(**options: Any) -> dict[str, Any]:
     """The options that are given; the others are the DSL's own defaults."""
     return {name: value for name, value in options.items() if value is not None}

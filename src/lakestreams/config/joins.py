@@ -27,9 +27,9 @@ def declare_join(spec: JoinSpec, scope: Scope, name: str, select: Mapping[str, s
     left, right = scope.handle("left", spec.left, STREAM_OR_TABLE), scope.handle("right", spec.right, ANY)
     options: dict[str, Any] = {option: getattr(spec, option) for option in _PLAIN}
     for option, side in _MAPPED.items():
-        given = getattr(spec, option)
-        if given is not None:
-            options[option] = scope.columns(given, getattr(spec, side), scope.at(option))
+        option_value = getattr(spec, option)
+        if option_value is not None:
+            options[option] = scope.columns(option_value, getattr(spec, side), scope.at(option))
     joiner = None
     if select is not None:
         joiner = scope.projection(select, (spec.left, spec.right), (*scope.path, "select"))

@@ -55,12 +55,12 @@ def _options(data: Mapping[str, Any]) -> dict[str, str]:
 def kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
     """The faults of the options, one by one, each with its line."""
     section = sources.data.get("kafka")
-    given = section if isinstance(section, Mapping) else {}
-    servers = given.get("bootstrap_servers")
+    kafka = section if isinstance(section, Mapping) else {}
+    servers = kafka.get("bootstrap_servers")
     if isinstance(servers, str) and "${" not in servers:
         yield from _placed(option_faults.server_faults(servers), sources, ("kafka", "bootstrap_servers"))
-    name, scope = (given.get(key) for key in ("service_credential", "service_credential_scope"))
-    # what is no text, or not in the environment, is a fault that is told already
+    name, scope = (kafka.get(key) for key in ("service_credential", "service_credential_scope"))
+    # what is no text, or not in the environment, is a fault that is reported already
     if all(one is None or (isinstance(one, str) and "${" not in one) for one in (name, scope)):
         for key, fault in option_faults.credential_faults(name, scope):
             yield from _placed([fault], sources, ("kafka", key))
@@ -73,7 +73,7 @@ def kafka_faults(sources: Document) -> Iterator[LakestreamsError]:
 
 
 def without_kafka(topology: Topology | None, sources: Document) -> Iterator[LakestreamsError]:
-    """The one fault of a pipeline that reads topics without being told where."""
+    """The one fault of a pipeline that reads topics without saying where."""
     topics = [source.name for source in topology.sources if source.delta is None] if topology else []
     if topics and "kafka" not in sources.data:
         message = f"the key 'kafka' is missing: {topics[0]} is a topic"

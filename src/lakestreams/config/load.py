@@ -178,7 +178,7 @@ class _Reader:
         return None
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         document = self._document
         pairs, cut = uncut(node)
         for key_node, meant in cut:
@@ -196,7 +196,7 @@ class _Reader:
                 where = FilePlace(shown(document.path), line)
                 document.faults.append(ConfigInvalid(what, hint="write the keys out", where=where))
                 continue
-            if key in found:
+            if key in mapping:
                 first = document.lines[here]
                 document.lines[here] = line
                 msg = f"the key {key!r} appears twice, first in line {first}"
@@ -205,8 +205,8 @@ class _Reader:
                 )
                 continue
             document.lines[here] = line
-            found[key] = self.value(value_node, here)
-        return found
+            mapping[key] = self.value(value_node, here)
+        return mapping
 
 
 def _scalar(kind: str, text: str) -> Any:
@@ -242,19 +242,19 @@ class _Resolver:
         if not isinstance(value, str) or "${" not in value:
             return value
         if self.is_sql(path):
-            found = {reference: self._look_up(reference, path) for reference in references_in(value)}
-            self.noted |= {reference: one for reference, one in found.items() if one is not None}
+            values = {reference: self._look_up(reference, path) for reference in references_in(value)}
+            self.noted |= {reference: one for reference, one in values.items() if one is not None}
             return value
         return REFERENCE.sub(lambda match: self._look_up(match[0], path) or match[0], value)
 
     def _look_up(self, reference: str, path: KeyPath) -> str | None:
-        found = value_of(reference)
-        if found is None:
+        value = value_of(reference)
+        if value is None:
             name = name_of(reference)
             hint = f"set it, or give it a default: ${{{name}:-...}}"
             msg = f"the environment variable {name} is not set"
             self.document.faults.append(SecretUnresolved(msg, hint=hint, where=self.document.where(path)))
-        return found
+        return value
 
 
 def shown(path: Path) -> str:

@@ -85,11 +85,11 @@ class Aggregation:
             TopologyInvalid: as a `Projection` does.
         """
         values = _columns([(name, of) for name, _, of in self.columns if of is not None], {self.side: fields})
-        made: dict[str, Any] = {}
+        aggregators: dict[str, Any] = {}
         for name, kind, of in self.columns:
             make = getattr(agg, kind)
-            made[name] = make() if of is None else make(values[name])
-        return made
+            aggregators[name] = make() if of is None else make(values[name])
+        return aggregators
 
 
 def expressions_of(function: object) -> Iterator[Expression]:
@@ -108,14 +108,14 @@ def _columns(
     columns: list[tuple[str, Expression]] | tuple[tuple[str, Expression], ...], sides: Mapping[str, Fields]
 ) -> dict[str, Column]:
     faults: list[LakestreamsError] = []
-    found: dict[str, Column] = {}
+    compiled: dict[str, Column] = {}
     for name, expression in columns:
         try:
-            found[name] = expression.column(sides)
+            compiled[name] = expression.column(sides)
         except LakestreamsError as fault:
             faults.extend(unfold(fault))
     if len(faults) == 1:
         raise faults[0]
     if faults:
         raise TopologyInvalid(faults)
-    return found
+    return compiled

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from lakestreams.config.expected import Expecting
+from lakestreams.config.expected import WithExpectations
 from lakestreams.config.formats import FormatSpec
 from lakestreams.config.parts import Duration, Model, Name, Size, Sql
 from lakestreams.config.steps import STEP
@@ -45,8 +45,8 @@ class EventTimeSpec(Model):
     )
 
 
-def _event_time(given: object) -> object:
-    return {"field": given} if isinstance(given, str) else given
+def _event_time(value: object) -> object:
+    return {"field": value} if isinstance(value, str) else value
 
 
 class ExpectationsSpec(Model):
@@ -57,7 +57,7 @@ class ExpectationsSpec(Model):
     )
 
 
-class TopicSpec(Expecting):
+class TopicSpec(WithExpectations):
     """A topic, or a Delta table, as a stream, as a table or as a global table."""
 
     kind: SourceKind = Field(
@@ -106,9 +106,11 @@ class TopicSpec(Expecting):
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> TopicSpec:
-        given = [name for name in ("null_values", "expectations") if getattr(self, name) is not None]
-        if self.kind != "stream" and given:
-            msg = f"{' and '.join(given)}: a table has none (a null value deletes a row, a null key is quarantined)"
+        stream_keys = [name for name in ("null_values", "expectations") if getattr(self, name) is not None]
+        if self.kind != "stream" and stream_keys:
+            msg = (
+                f"{' and '.join(stream_keys)}: a table has none (a null value deletes a row, a null key is quarantined)"
+            )
             raise ValueError(msg)
         if self.kind != "table" and self.history is not None:
             msg = f"history: a {self.kind.replace('_', ' ')} has none; only kind: table can be versioned"
@@ -133,20 +135,20 @@ class TopicSpec(Expecting):
 
     @field_validator("key", "value", mode="before", json_schema_input_type=str | FormatSpec)
     @classmethod
-    def _columns(cls, given: object, info: ValidationInfo) -> object:
+    def _columns(cls, value: object, info: ValidationInfo) -> object:
         """Columns of a Delta table may stand without their key."""
-        return {"columns": given} if isinstance(given, str) and info.data.get("delta") is not None else given
+        return {"columns": value} if isinstance(value, str) and info.data.get("delta") is not None else value
 
     @field_validator("key", "value")
     @classmethod
-    def _fits_its_origin(cls, given: FormatSpec, info: ValidationInfo) -> FormatSpec:
+    def _fits_its_origin(cls, spec: FormatSpec, info: ValidationInfo) -> FormatSpec:
         of_table = info.data.get("delta") is not None
-        if (given.columns is not None) != of_table:
+        if (spec.columns is not None) != of_table:
             good = (
                 "a Delta table has columns, such as 'id bigint'" if of_table else "columns are those of a Delta table"
             )
             raise ValueError(good)
-        return given
+        return spec
 
 
 class KafkaSpec(Model):
@@ -226,7 +228,7 @@ _OF_TABLES: Final = ("mode", "change_feed", "cluster_by", "partition_by")
 _OF_TOPICS: Final = ("key", "value")
 
 
-class OutputSpec(Expecting):
+class OutputSpec(WithExpectations):
     """A Delta table, or a Kafka topic, that a stream or a table is written to."""
 
     from_: Name = Field(alias="from", description="A stream or a table: a source or a step.")
@@ -254,10 +256,10 @@ class OutputSpec(Expecting):
     @model_validator(mode="after")
     def _of_its_kind(self) -> OutputSpec:
         others = _OF_TABLES if self.to == "kafka" else _OF_TOPICS
-        given = [name for name in others if name in self.model_fields_set]
-        if given:
+        unfit = [name for name in others if name in self.model_fields_set]
+        if unfit:
             has = f"a topic has {' and '.join(_OF_TOPICS)}" if self.to == "kafka" else "only a topic has it: to: kafka"
-            msg = f"{' and '.join(given)}: {has}"
+            msg = f"{' and '.join(unfit)}: {has}"
             raise ValueError(msg)
         return self
 

@@ -33,10 +33,10 @@ def declare_output(name: str, spec: OutputSpec, document: Document, handles: Map
 
 def _declare_topic(name: str, spec: OutputSpec, scope: Scope, handle: Any) -> None:
     formats = {}
-    for side, given in (("key", spec.key), ("value", spec.value)):
-        if given is not None:
+    for side, format_spec in (("key", spec.key), ("value", spec.value)):
+        if format_spec is not None:
             try:
-                formats[side] = given.build()
+                formats[side] = format_spec.build()
             except LakestreamsError as fault:
                 scope.fault(type(fault), fault.message, scope.at(side), hint=fault.hint)
     if scope.sound:

@@ -13,38 +13,38 @@ Sql: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=10_00
 Select: TypeAlias = Annotated[dict[Name, Sql], Field(min_length=1)]
 
 
-def _duration(given: object) -> object:
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        msg = f"{given} has no unit; a duration is written like 5 minutes or 250 ms"
+def _duration(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        msg = f"{value} has no unit; a duration is written like 5 minutes or 250 ms"
         raise ValueError(msg)  # noqa: TRY004 - what pydantic collects
-    return given
+    return value
 
 
 _UNITS: Final = {"": 1, "b": 1, **{f"{unit}{b}": 1 << 10 * n for n, unit in enumerate("kmg", 1) for b in ("b", "ib")}}
 _SIZE: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
 
 
-def _bytes(given: object) -> object:
+def _bytes(value: object) -> object:
     """A size such as `256 MB` in bytes; its units are those of Spark, powers of 1024."""
-    found = _SIZE.fullmatch(str(given))
-    size = int(found[1]) * _UNITS.get(found[2].lower(), 0) if found is not None else 0
+    match = _SIZE.fullmatch(str(value))
+    size = int(match[1]) * _UNITS.get(match[2].lower(), 0) if match is not None else 0
     if not size:
-        msg = f"{given!r} is no size; a size is written like 256 MB or 1 GB, or is a number of bytes"
+        msg = f"{value!r} is no size; a size is written like 256 MB or 1 GB, or is a number of bytes"
         raise ValueError(msg)
     return size
 
 
-def _columns(given: object) -> object:
+def _columns(value: object) -> object:
     """One name is a list of one; whatever is none of the three forms is refused in one sentence."""
-    parts: list[Any] = [given] if isinstance(given, str) else []
-    if isinstance(given, Mapping):
-        parts = [part for pair in given.items() for part in pair]
-    elif isinstance(given, list):
-        parts = given
+    parts: list[Any] = [value] if isinstance(value, str) else []
+    if isinstance(value, Mapping):
+        parts = [part for pair in value.items() for part in pair]
+    elif isinstance(value, list):
+        parts = value
     if not parts or not all(isinstance(part, str) and part for part in parts):
         msg = "it is a column's name, a list of names, or a mapping of names to SQL expressions"
         raise ValueError(msg)
-    return given if isinstance(given, Mapping) else tuple(parts)
+    return value if isinstance(value, Mapping) else tuple(parts)
 
 
 # Judged where it is used, by the rules of the Python DSL; only a number, which YAML invites to, is refused here.
@@ -72,8 +72,8 @@ def exactly_one(spec: Model, names: tuple[str, ...], what: str) -> None:
         ValueError: in the words of the file.
     """
     keys = {name: info.alias or name for name, info in type(spec).model_fields.items()}
-    given = [keys[name] for name in names if getattr(spec, name) is not None]
-    if len(given) != 1:
-        found = f", not {' and '.join(given)} together" if given else ""
-        msg = f"{what} has exactly one of {', '.join(keys[name] for name in names)}{found}"
+    present = [keys[name] for name in names if getattr(spec, name) is not None]
+    if len(present) != 1:
+        together = f", not {' and '.join(present)} together" if present else ""
+        msg = f"{what} has exactly one of {', '.join(keys[name] for name in names)}{together}"
         raise ValueError(msg)

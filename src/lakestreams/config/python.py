@@ -24,7 +24,7 @@ _PACKAGE: Final = Path(__file__).parents[1]
 def topology_of(reference: str, document: Document, path: KeyPath, pipeline: str | None = None) -> Topology | None:
     """The topology that a function declares; None if a fault is in the way, which is noted in the document.
 
-    Its module is found beside the file that names it, in the working directory, and among what is installed.
+    Its module is found next to the file that names it, in the working directory, and among what is installed.
 
     Args:
         reference: `module:function`. The function returns a Topology or a StreamsBuilder, or takes a StreamsBuilder.
@@ -43,9 +43,9 @@ def _topology_of(reference: str, document: Document, path: KeyPath, pipeline: st
     builder = StreamsBuilder(pipeline or reference.rpartition(":")[2])
     try:
         takes_builder = bool(inspect.signature(function).parameters)
-        made = function(builder) if takes_builder else function()
-        made = builder if made is None and takes_builder else made
-        made = made.build() if isinstance(made, StreamsBuilder) else made
+        result = function(builder) if takes_builder else function()
+        result = builder if result is None and takes_builder else result
+        result = result.build() if isinstance(result, StreamsBuilder) else result
     except LakestreamsError as error:
         line = None if isinstance(error, TopologyInvalid) else _own_line(error)
         for fault in unfold(error):
@@ -58,16 +58,16 @@ def _topology_of(reference: str, document: Document, path: KeyPath, pipeline: st
         message = f"{reference} raised {type(error).__name__}: {error}{_line_of(error)}"
         document.faults.append(ConfigInvalid(message, hint="correct the function", where=document.where(path)))
         return None
-    if not isinstance(made, Topology):
-        message = f"{reference} returned a {type(made).__name__}, not a Topology"
+    if not isinstance(result, Topology):
+        message = f"{reference} returned a {type(result).__name__}, not a Topology"
         hint = "return builder.build(), or take a StreamsBuilder and return None"
         document.faults.append(ConfigInvalid(message, hint=hint, where=document.where(path)))
         return None
-    if pipeline is not None and made.name != pipeline:
-        message = f"the pipeline is named {pipeline!r}, its topology {made.name!r}"
+    if pipeline is not None and result.name != pipeline:
+        message = f"the pipeline is named {pipeline!r}, its topology {result.name!r}"
         document.faults.append(ConfigInvalid(message, hint="give both the same name", where=document.where(path)))
         return None
-    return made
+    return result
 
 
 def _function(reference: str, document: Document, path: KeyPath) -> Callable[..., object] | None:
@@ -89,8 +89,8 @@ def _function(reference: str, document: Document, path: KeyPath) -> Callable[...
         hint = f"did you mean {module_name}:{near[0]}?" if near else "name it module:function"
         document.faults.append(UnknownReference(message, hint=hint, where=document.where(path)))
         return None
-    found: Callable[..., object] = function
-    return found
+    result: Callable[..., object] = function
+    return result
 
 
 def _line_of(error: Exception) -> str:

@@ -31,7 +31,7 @@ class NotCompiled(Exception):
 
 
 @dataclass(frozen=True)
-class Given:
+class ImportedNames:
     """What the given files name: nothing else is imported or read from the environment because a table names it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Given:
     variables: frozenset[str] = frozenset()
 
     @classmethod
-    def by(cls, text: str) -> Given:
+    def by(cls, text: str) -> ImportedNames:
         """What the files of a text (`Pipeline.text`) name."""
         try:
             content = _content(text)
@@ -53,13 +53,13 @@ class Given:
         return cls(named if isinstance(named, str) else None, frozenset(map(name_of, references)))
 
 
-def topology(text: str, description: str, given: Given = Given()) -> Topology:
+def topology(text: str, description: str, named_now: ImportedNames = ImportedNames()) -> Topology:
     """The topology of a recorded text.
 
     Args:
         text: the `Pipeline.text` that was recorded.
         description: what the topology said of itself then (`Topology.describe`).
-        given: what the given files name.
+        named_now: what the given files name.
 
     Raises:
         NotCompiled: if the text is of no files, has faults now, or gives another topology: Python code has changed since;
@@ -67,25 +67,25 @@ def topology(text: str, description: str, given: Given = Given()) -> Topology:
     """
     content = _content(text)
     named = content["pipeline"].get("topology")
-    if named is not None and named != given.function:
+    if named is not None and named != named_now.function:
         message = (
             f"their topology is the Python function {named!r}, and only the function of the given file is imported. "
             "If it is yours, give a file with that topology"
         )
         raise NotCompiled(message)
-    references = _references(content, given)
+    references = _references(content, named_now)
     sources = _document(_but_for_kafka(content["sources"]), references)
     pipeline = _document(content["pipeline"], references)
-    made = compiled(sources, pipeline)[-1]
+    recompiled = compiled(sources, pipeline)[-1]
     faults = [*sources.faults, *pipeline.faults]
-    if made is None or faults:
+    if recompiled is None or faults:
         message = f"their recorded text has a fault now: {faults[0].message if faults else 'it declares nothing'}"
         raise NotCompiled(message)
-    if made.describe() != description:
+    if recompiled.describe() != description:
         function = pipeline.data.get("topology")
         message = f"{function or 'their recorded text'} declares another topology now"
         raise NotCompiled(message)
-    return made
+    return recompiled
 
 
 def _content(text: str) -> Mapping[str, Any]:
@@ -97,22 +97,22 @@ def _content(text: str) -> Mapping[str, Any]:
     if not parts or not all(isinstance(part, dict) for part in parts):
         message = "their topology was declared in Python, of which no text is recorded"
         raise NotCompiled(message)
-    found: Mapping[str, Any] = content
-    return found
+    checked: Mapping[str, Any] = content
+    return checked
 
 
 def _but_for_kafka(sources: Mapping[str, Any]) -> dict[str, Any]:
     return {key: part for key, part in sources.items() if key != "kafka"}
 
 
-def _references(content: Mapping[str, Any], given: Given) -> References:
+def _references(content: Mapping[str, Any], named_now: ImportedNames) -> References:
     """What the references in the text's SQL stand for, which must be what they stood for then."""
     recorded = content.get("references") or {}
     values: dict[str, str] = {}
     for reference, was in recorded.items() if isinstance(recorded, dict) else ():
         name = name_of(reference)
-        value = value_of(reference) if name in given.variables else None
-        why = "the given files do not refer to it" if name not in given.variables else "it is not set now"
+        value = value_of(reference) if name in named_now.variables else None
+        why = "the given files do not refer to it" if name not in named_now.variables else "it is not set now"
         if value is not None and digest(str(content["pipeline"].get("pipeline")), reference, value) != was:
             value, why = None, "it has another value now"
         if value is None:

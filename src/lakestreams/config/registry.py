@@ -31,10 +31,10 @@ def load_registry(path: Path) -> RegistryOptions:
     """
     document = part_of(path, "registry", "the schema registry", "registry: {url: ...}")
     file, _ = validate(_RegistryPart, document)
-    found = registry_of(file.registry if file is not None else None, document)
-    if found is None or document.faults:
+    options = registry_of(file.registry if file is not None else None, document)
+    if options is None or document.faults:
         raise TopologyInvalid(document.faults)
-    return found
+    return options
 
 
 def part_of(path: Path, key: str, what: str, hint: str) -> Document:
@@ -68,7 +68,7 @@ def registry_of(spec: models.RegistrySpec | None, sources: Document) -> Registry
 
 
 def without_registry(topology: Topology | None, sources: Document) -> Iterator[LakestreamsError]:
-    """The one fault of a pipeline with formats of a registry that is not told where that is."""
+    """The one fault of a pipeline with formats of a registry that does not know where that is."""
     if topology is None or "registry" in sources.data:
         return
     sides: list[tuple[str, object]] = [(one.name, how) for one in topology.sources for how in (one.key, one.value)]

@@ -57,10 +57,10 @@ def _named(data: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     for part in ("topics", "outputs"):
         for name, thing in _mapping(data.get(part)).items():
             for side in ("key", "value"):
-                for how, given in _mapping(_mapping(thing).get(side)).items():
-                    if how in _KINDS and isinstance(given, str) and given.endswith(ENDINGS[_KINDS[how]]):
-                        yield (part, name, side, how), given
-                    for inner, one in _mapping(given).items() if how in _INSIDE else ():
+                for how, value in _mapping(_mapping(thing).get(side)).items():
+                    if how in _KINDS and isinstance(value, str) and value.endswith(ENDINGS[_KINDS[how]]):
+                        yield (part, name, side, how), value
+                    for inner, one in _mapping(value).items() if how in _INSIDE else ():
                         if isinstance(one, str) and one.endswith(ENDINGS[_INSIDE[how]]):
                             yield (part, name, side, how, inner), one
 
@@ -81,12 +81,12 @@ def _content(document: Document, name: str, path: KeyPath) -> Any:
         return text
     hint = "a schema is written in JSON, as registries have it"
     try:
-        found = json.loads(text)
+        schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigInvalid(f"the schema {name} is no JSON: {error}", hint=hint, where=where) from None
-    if not isinstance(found, str | dict | list):
+    if not isinstance(schema, str | dict | list):
         raise ConfigInvalid(f"the schema {name} is neither a text nor an object nor a list", hint=hint, where=where)
-    return found
+    return schema
 
 
 def _kind(how: str) -> str:

@@ -112,6 +112,6 @@ class Scope:
             if fault is not None:
                 self.fault(InvalidName, fault, (*path, name), hint=NAME_HINT)
 
-    def columns(self, given: tuple[str, ...] | Mapping[str, str], side: str, path: KeyPath) -> ByName | Projection:
+    def columns(self, key: tuple[str, ...] | Mapping[str, str], side: str, path: KeyPath) -> ByName | Projection:
         """A function that makes a key's columns of an input: those named, or each computed."""
-        return ByName(given) if isinstance(given, tuple) else self.projection(given, (side,), path)
+        return ByName(key) if isinstance(key, tuple) else self.projection(key, (side,), path)

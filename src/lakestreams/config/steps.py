@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ConfigDict, Field, create_model, model_validator
 
-from lakestreams.config.expected import Expecting, declare_expectations
+from lakestreams.config.expected import WithExpectations, declare_expectations
 from lakestreams.config.groups import declare_groups
 from lakestreams.config.joins import declare_join
 from lakestreams.config.load import Document
@@ -58,7 +58,7 @@ def _one_verb(schema: dict[str, Any]) -> None:
     schema["dependentSchemas"] = {"select": {"anyOf": [{"required": [verb]} for verb in _SELECTING]}}
 
 
-class StepSpec(Expecting):
+class StepSpec(WithExpectations):
     """A step: exactly one of the verbs; a join may also have a `select`."""
 
     model_config = ConfigDict(json_schema_extra=_one_verb)
@@ -101,14 +101,14 @@ def declare_step(name: str, spec: StepSpec, document: Document, handles: Mapping
         handles: sources and steps that are declared already, by name.
     """
     scope, kind = Scope(document, handles, ("steps", name), spec.verb), VERBS[spec.verb]
-    made: AnyHandle | None = None
+    handle: AnyHandle | None = None
     try:
-        made = kind.declare(spec.part, scope, name, *([spec.select] if kind.selects else []))
+        handle = kind.declare(spec.part, scope, name, *([spec.select] if kind.selects else []))
     except LakestreamsError as fault:
         document.faults.append(placed(fault, document, scope.at()))
-    if made is not None:
-        declare_expectations(made, spec, document, ("steps", name))
-    return made
+    if handle is not None:
+        declare_expectations(handle, spec, document, ("steps", name))
+    return handle
 
 
 def _filter(spec: FilterSpec, scope: Scope, name: str) -> Any:
@@ -157,8 +157,8 @@ def _repartition(spec: RepartitionSpec, scope: Scope, name: str) -> Any:
 def _suppress(spec: SuppressSpec, scope: Scope, name: str) -> Any:
     handle = scope.handle("from", spec.from_, TABLE)
     options = {"max_records": spec.max_records, "when_full": spec.when_full}
-    given = {option: value for option, value in options.items() if value is not None}
-    return handle.suppress(spec.until, name=name, **given) if scope.sound else None
+    present = {option: value for option, value in options.items() if value is not None}
+    return handle.suppress(spec.until, name=name, **present) if scope.sound else None
 
 
 def _plain(takes: tuple[type[AnyHandle], ...]) -> Callable[[FromSpec, Scope, str], Any]:

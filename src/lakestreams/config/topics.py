@@ -35,9 +35,9 @@ def _declare(
 ) -> KStream | KTable | GlobalKTable | None:
     path: KeyPath = ("topics", name)
     formats = {}
-    for side, given in (("key", spec.key), ("value", spec.value)):
+    for side, format_spec in (("key", spec.key), ("value", spec.value)):
         try:
-            formats[side] = given.build()
+            formats[side] = format_spec.build()
         except LakestreamsError as fault:
             document.faults.append(placed(fault, document, (*path, side)))
     try:

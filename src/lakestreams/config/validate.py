@@ -98,11 +98,11 @@ def _faults(model: type[BaseModel], document: Document, details: list[ErrorDetai
 
 
 def _advice(model: type[BaseModel], path: KeyPath, detail: ErrorDetails) -> str | None:
-    """What to write instead, where that can be told."""
-    kind, given = detail["type"], detail.get("input")
+    """What to write instead, where that is known."""
+    kind, value = detail["type"], detail.get("input")
     if kind == "literal_error":
         choices = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
-        near = difflib.get_close_matches(str(given), choices, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.5)
         return f"did you mean {near[0]!r}?" if near else None
     if kind.startswith(("model", "dict")) and (known := keys_at(model, path)):
         return f"write it as {{key: value}}; its keys: {', '.join(known)}"
@@ -117,25 +117,25 @@ def _dotted(path: KeyPath) -> str:
 
 def _sentence(path: KeyPath, detail: ErrorDetails) -> str:
     key = _dotted(path) or "the file"
-    kind, context, given = detail["type"], detail.get("ctx", {}), detail.get("input")
+    kind, context, value = detail["type"], detail.get("ctx", {}), detail.get("input")
     if kind == "missing":
         return f"the key {key!r} is missing"
     if kind == "literal_error":
         choices = str(context.get("expected", "")).replace("'", "").replace(" or ", ", ")
-        return f"{key} is {_described(given)}; it is one of {choices}"
+        return f"{key} is {_described(value)}; it is one of {choices}"
     if kind == "value_error":
         return f"{key}: {context.get('error')}" if len(path) > 1 else str(context.get("error"))
     if kind == "string_pattern_mismatch":
-        return f"{key} is {_described(given)}; it is written module:function"
+        return f"{key} is {_described(value)}; it is written module:function"
     bounds = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
     if kind in bounds:
         name, words = bounds[kind]
-        return f"{key} is {_described(given)}; it is {words} {context.get(name)}"
+        return f"{key} is {_described(value)}; it is {words} {context.get(name)}"
     if kind in ("string_too_short", "too_short", "string_too_long", "too_long"):
         return f"{key} is empty" if kind.endswith("short") else f"{key} is too long"
     wanted = next((words for start, words in _WANTED.items() if kind.startswith(start)), None)
     if wanted is not None:
-        return f"{key} is {_described(given)}; it should be {wanted}"
+        return f"{key} is {_described(value)}; it should be {wanted}"
     return f"{key}: {detail['msg']}"
 
 
@@ -151,14 +151,14 @@ _WANTED: Final = {
 }
 
 
-def _described(given: object) -> str:
-    if given is None:
+def _described(value: object) -> str:
+    if value is None:
         return "empty"
-    if isinstance(given, Mapping):
+    if isinstance(value, Mapping):
         return "a mapping of keys to values"
-    if isinstance(given, list):
+    if isinstance(value, list):
         return "a list"
-    text = str(given).lower() if isinstance(given, bool) else repr(given)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -175,14 +175,14 @@ class AggregatorSpec(Model):
 AGGREGATORS: Final = tuple(AggregatorSpec.model_fields)
 
 
-def _aggregator(given: object) -> object:
-    if given == "count":
+def _aggregator(value: object) -> object:
+    if value == "count":
         return {"count": "*"}
-    if isinstance(given, str):
+    if isinstance(value, str):
         kinds = ", ".join(AGGREGATORS)
-        msg = f"{given!r} is no aggregate; write count, or one of {kinds} with an expression, such as {{sum: amount}}"
+        msg = f"{value!r} is no aggregate; write count, or one of {kinds} with an expression, such as {{sum: amount}}"
         raise ValueError(msg)  # noqa: TRY004 - what pydantic collects
-    return given
+    return value
 
 
 class CountSpec(FromSpec):

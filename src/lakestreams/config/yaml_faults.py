@@ -48,9 +48,9 @@ def explained(error: yaml.YAMLError, text: str) -> YamlFault:
         return _unexpected_part(lines, line)
     if problem.startswith("nested more than"):
         return YamlFault(line + 1, f"the file is {problem}", "write it with fewer levels")
-    found = _MAY_NOT_BEGIN.search(problem)
-    if found or "scanning an alias" in context or "scanning an anchor" in context:
-        first = found["sign"] if found else "*" if "alias" in context else "&"
+    match = _MAY_NOT_BEGIN.search(problem)
+    if match or "scanning an alias" in context or "scanning an anchor" in context:
+        first = match["sign"] if match else "*" if "alias" in context else "&"
         return YamlFault(began + 1, f"a value cannot begin with {first}", "put quotes around it")
     return YamlFault(line + 1, f"this is not YAML: {problem}")
 

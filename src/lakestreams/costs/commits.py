@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakestreams.topology.expectations import FanOut, OneOutcomePerLeft
 from lakestreams.topology.graph import (
-    is_made,
+    is_derived,
     is_rekeyed,
     keeps_null_keys,
     lets_out_before,
@@ -43,7 +43,7 @@ class Round:
         batches: how many batches ingest needs, each with news of every such topic and with a cycle of its own.
         starts: whether a driver takes the pipeline over, as in each run of a scheduled job.
         follows: whether the next round begins so soon that its plan closes this one's last cycle (`state.policy`).
-        told: the share of rounds that write the event log.
+        logged: the share of rounds that write the event log.
         stored: the share of cycles behind which is stored what is remembered (`state.policy`).
         refused: whether a source or step refuses some record, or has one that lies so far behind that it might.
         orphaned: whether a row that names none comes or goes, where that is listed.
@@ -53,7 +53,7 @@ class Round:
     batches: int = 1
     starts: bool = False
     follows: bool = False
-    told: float = 1.0
+    logged: float = 1.0
     stored: float = 0.0
     refused: bool = False
     orphaned: bool = False
@@ -92,7 +92,7 @@ def of_round(topology: Topology, lake: Lake, what: Round) -> dict[str, float]:
     if what.orphaned:
         add(lake.control("orphans").name, cycles)
     _stored(topology, lake, touched, what.stored * cycles, add)
-    add(lake.control("events").name, what.told if cycles else 0)
+    add(lake.control("events").name, what.logged if cycles else 0)
     return found
 
 
@@ -149,7 +149,7 @@ def _cannot_tell(node: Node, topology: Topology, *, raw: bool) -> bool:
     """The reasons of `quarantine` that depend on more than on how many null keys and late records a plan counted."""
     if lets_out_before(node):
         return False  # what it refuses is looked up first, and written only where there is any
-    if node.refuses_late and any(is_made(parent) for parent in node.parents):
+    if node.refuses_late and any(is_derived(parent) for parent in node.parents):
         return True  # what a join made may be of any age
     if _refuses_null_keys(node, topology, raw=raw) and is_rekeyed(node):
         return True

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.costs import commits
-from lakestreams.engine.state import policy as pace
+from lakestreams.engine.state import policy
 from lakestreams.topology.endpoints import Source
 from lakestreams.topology.graph import only_looks_up, sources_of, spans_of
 
@@ -98,8 +98,8 @@ def count(topology: Topology, lake: Lake, load: Load) -> Counts:
         touched={topic for topic, records in new.items() if records > 0},
         batches=batches,
         starts=load.scheduled,
-        follows=not load.scheduled and pace.follows(load.every_ms / 1_000),
-        told=1.0 if load.scheduled else 1 / math.ceil(pace.EVENTS_EVERY_S * 1_000 / max(1.0, period_ms)),
+        follows=not load.scheduled and policy.follows(load.every_ms / 1_000),
+        logged=1.0 if load.scheduled else 1 / math.ceil(policy.EVENTS_EVERY_S * 1_000 / max(1.0, period_ms)),
         stored=1 / stored_every if stored_every else 0.0,
     )
     rounds = _DAY_MS / load.every_ms if load.every_ms else 0.0
@@ -116,7 +116,7 @@ def _shares(topology: Topology, load: Load) -> dict[str, float]:
 def _remembered(
     topology: Topology, load: Load, new: Mapping[str, float], per_ms: Mapping[str, float]
 ) -> tuple[int, float]:
-    """In which cycle what is remembered is stored anew (0: never), and how many rows a cycle looks at on average.
+    """In which cycle what is remembered is stored again (0: never), and how many rows a cycle looks at on average.
 
     Args:
         new: topic to records a cycle.
@@ -126,12 +126,12 @@ def _remembered(
     if only_looks_up(topology.nodes):
         tables = [one for one in topology.sources if one.kind != "stream"]
         changing = {one.topic: new[one.topic] for one in tables if new[one.topic] > 0}
-        due = [pace.source_stored_every(count, _rows_of(load, topic), every) for topic, count in changing.items()]
+        due = [policy.source_stored_every(count, _rows_of(load, topic), every) for topic, count in changing.items()]
         behind = math.fsum(count * (after - 1) / 2 for count, after in zip(changing.values(), due, strict=True))
         return min(due, default=0), math.fsum(_rows_of(load, one.topic) for one in tables) + behind
     stored = math.fsum(_held(topology, load, per_ms).values())
     total = math.fsum(new.values())
-    after = pace.nodes_stored_every(total, stored, every)
+    after = policy.nodes_stored_every(total, stored, every)
     return after, stored + total * (after - 1) / 2
 
 

@@ -22,7 +22,7 @@ def job_bodies(bundle: Bundle) -> dict[str, dict[str, Any]]:
     """Key to the body of jobs/create.
 
     Raises:
-        FileNotFoundError: if a wheel's name cannot be told: neither the file nor what builds it is there.
+        FileNotFoundError: if a wheel's name is not known: neither the file nor what builds it is there.
     """
     return {key: _body(bundle, key, job) for key, job in bundle.jobs.items()}
 

@@ -113,7 +113,7 @@ def _mistakes(board: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _columns(dataset: Dataset) -> tuple[list[str] | None, list[str]]:
-    """The columns of a dataset, None where they cannot be told; and what is wrong with its query."""
+    """The columns of a dataset, None where they are not known; and what is wrong with its query."""
     where = f"dataset {dataset.name}"
     try:
         tree = dataset.tree()

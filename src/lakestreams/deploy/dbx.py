@@ -2,10 +2,10 @@
 
 dbx knows no serverless compute and no schemas or volumes, and it uploads a file where a parameter begins with
 `file:fuse://`. So tasks get a job cluster, and parameters that name files stand alone. Nor does it know who deploys: in
-development, where the bundle tells that person of failures, nobody is told.
+development, where the bundle tells that person of failures, nobody is.
 
 A project has the file from `init`, and the bundle goes on changing: `drift` tells where the two differ, `write` makes the
-file anew. A file that does not say that it was made from databricks.yml is somebody's own, and left alone by both.
+file again. A file that does not say that it was made from databricks.yml is somebody's own, and left alone by both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakestreams.deploy.read import FILE, Bundle, User, load, read_yaml, targets
 from lakestreams.errors import BundleInvalid, ProjectExists
 
 PLACE: Final = "conf/deployment.yml"
-_MADE: Final = "made from databricks.yml"
+_HEADER: Final = "made from databricks.yml"
 _NOBODY: Final = User("dbx@example.com")
 _HEAD: Final = """\
 # The same jobs for dbx, for teams that still deploy with it; made from databricks.yml, so do not edit it here:
@@ -62,7 +62,7 @@ def deployment_text(root: Path, build: str | None) -> str:
 
 
 def write(root: Path) -> bool:
-    """Writes the file of the bundle in a folder anew; returns whether it was another one before.
+    """Writes the file of the bundle in a folder again; returns whether it was another one before.
 
     Raises:
         ConfigUnreadable: if there is no bundle.
@@ -70,8 +70,8 @@ def write(root: Path) -> bool:
     """
     text, file = deployment_text(root, build_of(root)), root / PLACE
     before = file.read_text(encoding="utf-8") if file.is_file() else None
-    if before is not None and _MADE not in before.partition("\n")[0]:
-        msg = f"{PLACE} is not {_MADE}, so it is not replaced"
+    if before is not None and _HEADER not in before.partition("\n")[0]:
+        msg = f"{PLACE} is not {_HEADER}, so it is not replaced"
         raise ProjectExists(msg, hint="move it away, or keep it: it is then yours to keep up to date")
     file.parent.mkdir(exist_ok=True)
     file.write_text(text, encoding="utf-8")
@@ -82,10 +82,10 @@ def drift(root: Path) -> BundleInvalid | None:
     """That the file, if there is one and it was made from the bundle, does not say any more what the bundle does."""
     file = root / PLACE
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    if _MADE not in text.partition("\n")[0]:
+    if _HEADER not in text.partition("\n")[0]:
         return None
-    there, wanted = read_yaml(file), deployment(root, build_of(root))
-    where = _differing(there, wanted)
+    existing, wanted = read_yaml(file), deployment(root, build_of(root))
+    where = _differing(existing, wanted)
     if not where:
         return None
     msg = f"{PLACE} differs from the bundle that it was made from: {', '.join(where)}"
@@ -98,10 +98,10 @@ def build_of(root: Path) -> str | None:
     return next((one["build"] for one in artifacts if one.get("type") == "whl" and "build" in one), None)
 
 
-def _differing(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _differing(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """`prod: enrichment` for each job that differs; the names of other parts as they are."""
-    told = [part for part in sorted({*there, *wanted} - {"environments"}) if there.get(part) != wanted.get(part)]
-    mine, other = there.get("environments") or {}, wanted["environments"]
+    told = [part for part in sorted({*existing, *wanted} - {"environments"}) if existing.get(part) != wanted.get(part)]
+    mine, other = existing.get("environments") or {}, wanted["environments"]
     for target in dict.fromkeys([*other, *mine]):
         here, leading = (_jobs(one.get(target)) for one in (mine, other))
         told += [f"{target}: {job}" for job in dict.fromkeys([*leading, *here]) if here.get(job) != leading.get(job)]

@@ -63,10 +63,10 @@ def mistakes(job: Any) -> Iterator[Wrong]:
         yield _misshapen("", job, "a mapping")
 
 
-def _fields(given: Mapping[Any, Any], kind: type, place: str) -> Iterator[Wrong]:
+def _fields(section: Mapping[Any, Any], kind: type, place: str) -> Iterator[Wrong]:
     hints = _hints(kind)
     names = hints.keys() - (_OF_THE_CLI if not place else ())
-    for key, value in given.items():
+    for key, value in section.items():
         if key not in names:
             near = difflib.get_close_matches(str(key), names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(names))}"

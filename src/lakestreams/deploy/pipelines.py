@@ -70,7 +70,7 @@ cases:
 class Sample:
     """A record of a format: as a case gives it, and as columns."""
 
-    given: Any
+    sample: Any
     columns: dict[str, Any]
 
 
@@ -114,8 +114,8 @@ def _texts(root: Path, name: str, *, python: bool) -> dict[Path, str]:
         "name": name,
         "source": source,
         "column": column,
-        "given_key": json.dumps(key.given),
-        "given_value": json.dumps(value.given),
+        "given_key": json.dumps(key.sample),
+        "given_value": json.dumps(value.sample),
         "key": json.dumps(key.columns[column] if only else key.columns),
         "value": json.dumps(value.columns),
     }

@@ -29,7 +29,7 @@ _KEYED: Final = {
     "environments": "environment_key",
     "parameters": "name",
 }
-# What only the workspace, git or the Databricks CLI know: accepted, and told as not checked.
+# What only the workspace, git or the Databricks CLI know: accepted, and reported as not checked.
 _ELSEWHERE: Final = re.compile(
     r"bundle\.git\.(branch|actual_branch|commit|origin_url|bundle_root_path)|bundle\.(deployment|uuid)(\..+)?"
     r"|workspace\.(host|profile|workspace_id|account_id|auth_type|current_user\.\w+(\..+)?)"
@@ -211,11 +211,11 @@ def read_yaml(file: Path) -> dict[str, Any]:
     return _mapping(found, file.name)
 
 
-def _mapping(found: Any, what: str) -> dict[str, Any]:
-    if not isinstance(found, dict):
+def _mapping(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
         msg = f"{what} is no mapping"
         raise ConfigUnreadable(msg)
-    return found
+    return value
 
 
 def _resources(
@@ -247,17 +247,17 @@ def _unmatched_excludes(root: Path, config: Mapping[str, Any]) -> list[str]:
 
 def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
     for name, value in more.items():
-        there = into.get(name)
-        if isinstance(value, Mapping) and isinstance(there, dict):
-            _merge(there, value)
-        elif isinstance(value, list) and isinstance(there, list):
-            into[name] = _merged_lists(there, value, _KEYED.get(name))
+        existing = into.get(name)
+        if isinstance(value, Mapping) and isinstance(existing, dict):
+            _merge(existing, value)
+        elif isinstance(value, list) and isinstance(existing, list):
+            into[name] = _merged_lists(existing, value, _KEYED.get(name))
         else:
             into[name] = copy.deepcopy(value)
 
 
-def _merged_lists(there: list[Any], more: list[Any], key: str | None) -> list[Any]:
-    merged = copy.deepcopy(there)
+def _merged_lists(existing: list[Any], more: list[Any], key: str | None) -> list[Any]:
+    merged = copy.deepcopy(existing)
     for item in more:
         same = next((one for one in merged if key and one.get(key) == item.get(key)), None)
         if same is None:
@@ -271,7 +271,7 @@ def _merged_lists(there: list[Any], more: list[Any], key: str | None) -> list[An
 
 
 def _variables(
-    config: Mapping[str, Any], chosen: Mapping[str, Any], given: Mapping[str, str], target: str, resolver: _Resolver
+    config: Mapping[str, Any], chosen: Mapping[str, Any], overrides: Mapping[str, str], target: str, resolver: _Resolver
 ) -> dict[str, Any]:
     specs = config.get("variables") or {}
     values = {name: _default(name, spec, resolver) for name, spec in specs.items()}
@@ -280,8 +280,8 @@ def _variables(
         if isinstance(value, Mapping) and value.keys() & {"default", "lookup"} and value.keys() <= _OF_A_VARIABLE:
             own = own | {name: _default(name, value, resolver)}
     resolver.dangling += [f"targets.{target}.variables.{name}" for name in own if name not in values]
-    resolver.dangling += [f"var.{name}" for name in given if name not in values]
-    return values | own | dict(given)
+    resolver.dangling += [f"var.{name}" for name in overrides if name not in values]
+    return values | own | dict(overrides)
 
 
 def _names_of_the_bundle(config: Mapping[str, Any], target: str) -> dict[str, Any]:
@@ -312,12 +312,12 @@ def _overrides(root: Path, target: str) -> dict[str, Any]:
     return _mapping(json.loads(file.read_text(encoding="utf-8")), file.name) if file.is_file() else {}
 
 
-def _workspace(given: Mapping[str, Any]) -> dict[str, Any]:
+def _workspace(section: Mapping[str, Any]) -> dict[str, Any]:
     home = "/Workspace/Users/${workspace.current_user.userName}"
-    root = str(given.get("root_path", f"{home}/.bundle/${{bundle.name}}/${{bundle.target}}"))
+    root = str(section.get("root_path", f"{home}/.bundle/${{bundle.name}}/${{bundle.target}}"))
     root = home + root[1:] if root.startswith("~/") else root
     below = {f"{name}_path": f"{root}/{folder}" for name, folder in _FOLDERS.items()}
-    return below | dict(given) | {"root_path": root}
+    return below | dict(section) | {"root_path": root}
 
 
 _FOLDERS: Final = {"file": "files", "artifact": "artifacts", "state": "state", "resource": "resources"}
@@ -358,7 +358,7 @@ class _Resolver:
         whole = REFERENCE.fullmatch(part)
         if whole:  # a whole value keeps its type
             return self._value(whole[1], within)
-        return REFERENCE.sub(lambda found: str(self._value(found[1], within)), part)
+        return REFERENCE.sub(lambda match: str(self._value(match[1], within)), part)
 
     def _value(self, name: str, within: tuple[str, ...]) -> Any:
         if self.later and name.startswith("resources."):

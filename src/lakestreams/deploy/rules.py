@@ -49,7 +49,7 @@ Wheels: TypeAlias = "Mapping[str, Mapping[str, ArgumentParser | None]]"
 
 
 def known_wheels(root: Path) -> Wheels:
-    """Our own wheel, and the one that a pyproject.toml beside databricks.yml builds."""
+    """Our own wheel, and the one that a pyproject.toml next to databricks.yml builds."""
     found: dict[str, Mapping[str, ArgumentParser | None]] = {PACKAGE: {**parsers(), PACKAGE: None}}
     file = root / "pyproject.toml"
     if file.is_file():
@@ -250,7 +250,7 @@ class _Job:
                     f"environment {name} has the environment_version {version!r}", 'a number as text, such as "4"'
                 )
             for one in spec.get("dependencies", []):
-                yield from self._wheel_there(f"environment {name}", one)
+                yield from self._wheel_faults(f"environment {name}", one)
         for parameter in self.job.get("parameters", []):
             if not isinstance(parameter.get("default"), str):
                 yield self._fault(f"parameter {parameter.get('name')} has no text as default", 'quote it: default: "1"')
@@ -277,7 +277,7 @@ class _Job:
         if "environment_key" in task and task.get("libraries"):
             yield self._fault(f"{name}: libraries on serverless compute", "they belong to the environment")
         for library in task.get("libraries", []):
-            yield from self._wheel_there(name, library.get("whl", ""))
+            yield from self._wheel_faults(name, library.get("whl", ""))
         if "python_wheel_task" in task:
             yield from self._wheel_task(name, task)
 
@@ -290,7 +290,7 @@ class _Job:
         elif file.suffix == ".py" and not file.read_text(encoding="utf-8").startswith(_NOTEBOOK):
             yield self._fault(f"{name}: {notebook} is a file and no notebook", f"its first line is {_NOTEBOOK!r}")
 
-    def _wheel_there(self, name: str, reference: str) -> Iterator[BundleInvalid]:
+    def _wheel_faults(self, name: str, reference: str) -> Iterator[BundleInvalid]:
         if _LATER not in reference and is_local(reference) and wheel_file(self.bundle, self.folder, reference) is None:
             yield self._fault(
                 f"{name}: there is no wheel {reference}",
@@ -311,7 +311,7 @@ class _Job:
         wheel = task["python_wheel_task"]
         package, entry = wheel.get("package_name"), wheel.get("entry_point")
         if package not in self.wheels and other_wheels(self.job, task):
-            return  # told as not checked
+            return  # reported as not checked
         if package not in self.wheels:
             known = ", ".join(self.wheels)
             yield self._fault(f"{name}: no wheel of the bundle is the package {package}", f"one of: {known}")

@@ -1,7 +1,7 @@
 """The template of a bundle, and what `lakestreams init` makes of it.
 
 This repository's own databricks.yml, resources/, dashboards/ and conf/deployment.yml are the same template rendered with `OWN`; a
-test compares them, and `scripts/bundle_files.py` writes them anew. A template file is plain text with two marks:
+test compares them, and `scripts/bundle_files.py` rewrites them. A template file is plain text with two marks:
 `@{name}` is a value, which on a line of its own may have several lines; the lines from `@{if name}` to `@{end}` are kept
 if the name is one of the project's jobs, `built`, `dbx` or `clusters`. `${...}` is the bundle's own and stays.
 """
@@ -23,7 +23,7 @@ from lakestreams.deploy import dbx
 from lakestreams.errors import InvalidName, InvalidOption, ProjectExists
 
 JOBS: Final = ("enrichment", "correlation", "fk_join")
-"""The jobs that a project may have beside `maintenance` and `verify`; each has a ready pipeline of its name."""
+"""The jobs that a project may have besides `maintenance` and `verify`; each has a ready pipeline of its name."""
 
 _PACKAGE: Final = Path(lakestreams.__file__).parent
 _TEMPLATE: Final = Path(__file__).with_name("template")
@@ -111,9 +111,9 @@ def render(project: Project) -> dict[str, str]:
     if not project.dbx:
         return texts
     with tempfile.TemporaryDirectory() as folder:  # the jobs for dbx are those of the bundle, so it is read
-        beside = [f"{part}/.keep" for part in project.exclude]
-        beside += [] if project.build else [f"wheels/{project.wheel_name}"]
-        _write(Path(folder), texts | dict.fromkeys(beside, ""))
+        extra = [f"{part}/.keep" for part in project.exclude]
+        extra += [] if project.build else [f"wheels/{project.wheel_name}"]
+        _write(Path(folder), texts | dict.fromkeys(extra, ""))
         texts["conf/deployment.yml"] = dbx.deployment_text(Path(folder), project.build)
     return texts
 

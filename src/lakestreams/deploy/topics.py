@@ -1,6 +1,6 @@
 """Whether the topics that a bundle's jobs read and write are there, with partition counts that fit, asked without Spark.
 
-Only where an admin client understands what the jobs' clients are told (`kafka.cluster`); else it is said why not.
+Only where an admin client understands which options the jobs' clients get (`kafka.cluster`); else it is said why not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from lakestreams.deploy.workspace import Finding
+from lakestreams.deploy.workspace import Requirement
 from lakestreams.errors import LakestreamsError, TopicMissing
 from lakestreams.kafka import cluster
 from lakestreams.kafka.admin_cluster import AdminCluster
@@ -31,25 +31,25 @@ class Topics:
     """What was found out.
 
     Attributes:
-        findings: each topic, by broker.
+        requirements: each topic, by broker.
         faults: topics that are missing, and joins whose sides have unequal partition counts.
         warnings: the same of joins that say `warn`.
         unchecked: what could not be looked at, and why.
     """
 
-    findings: list[Finding] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
     faults: list[LakestreamsError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
 
 
 def examine(readings: Sequence[Reading]) -> Topics:
-    """Looks at the topics of each task's pipeline, on the broker that the task is told of. Changes nothing.
+    """Looks at the topics of each task's pipeline, on the broker that the task names. Changes nothing.
 
     Args:
         readings: the tasks that read Kafka.
     """
-    found, asked = Topics(), cache(_asked)  # each broker once, also one that does not answer
+    result, asked = Topics(), cache(_asked)  # each broker once, also one that does not answer
     for reading in readings:
         topology, kafka = reading.pipeline.topology, reading.pipeline.kafka
         topics = topics_of(topology)
@@ -57,12 +57,12 @@ def examine(readings: Sequence[Reading]) -> Topics:
             continue
         there = _why_not(kafka) or asked(kafka.bootstrap_servers)
         if isinstance(there, str):
-            found.unchecked.append(f"topics of {topology.name} at {kafka.bootstrap_servers}: {there}")
+            result.unchecked.append(f"topics of {topology.name} at {kafka.bootstrap_servers}: {there}")
             continue
-        _judge(found, reading, topics, there)
-    found.findings = list(dict.fromkeys(found.findings))
-    found.unchecked = list(dict.fromkeys(found.unchecked))
-    return found
+        _judge(result, reading, topics, there)
+    result.requirements = list(dict.fromkeys(result.requirements))
+    result.unchecked = list(dict.fromkeys(result.unchecked))
+    return result
 
 
 def topics_of(topology: Topology) -> list[str]:
@@ -71,25 +71,27 @@ def topics_of(topology: Topology) -> list[str]:
     return list(dict.fromkeys([*read, *(sink.name for sink in topology.kafka_sinks)]))
 
 
-def _judge(found: Topics, reading: Reading, topics: Sequence[str], there: Mapping[str, int]) -> None:
+def _judge(result: Topics, reading: Reading, topics: Sequence[str], partition_counts: Mapping[str, int]) -> None:
     topology, servers = reading.pipeline.topology, reading.pipeline.kafka.bootstrap_servers
-    counts = {topic: there[topic] for topic in topics if topic in there}
+    counts = {topic: partition_counts[topic] for topic in topics if topic in partition_counts}
     for topic in topics:
         what = f"topic {topic} at {servers}"
         if topic in counts:
             note = f"{counts[topic]} partition{'' if counts[topic] == 1 else 's'}"
-            found.findings.append(Finding(what, "there", note))
+            result.requirements.append(Requirement(what, "there", note))
             continue
         wanted = _fitting(topology, topic, counts)
         fix = f"kafka-topics --bootstrap-server {servers} --create --topic {topic}"
-        finding = Finding(what, "lacking", fix=fix + (f" --partitions {wanted}" if wanted else ""))
-        if finding not in found.findings:
-            fault = TopicMissing(f"topic {topic} does not exist on {servers}", hint=finding.fix, where=reading.where)
-            found.faults.append(fault)
-        found.findings.append(finding)
+        requirement = Requirement(what, "lacking", fix=fix + (f" --partitions {wanted}" if wanted else ""))
+        if requirement not in result.requirements:
+            fault = TopicMissing(
+                f"topic {topic} does not exist on {servers}", hint=requirement.fix, where=reading.where
+            )
+            result.faults.append(fault)
+        result.requirements.append(requirement)
     unequal, warnings = co_partitioning(topology.nodes, counts)
-    found.faults += [locate(fault, reading.pipeline) for fault in unequal]
-    found.warnings += warnings
+    result.faults += [locate(fault, reading.pipeline) for fault in unequal]
+    result.warnings += warnings
 
 
 def _fitting(topology: Topology, topic: str, counts: Mapping[str, int]) -> int | None:

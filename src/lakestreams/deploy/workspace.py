@@ -38,13 +38,13 @@ _CALL_S: Final = 30
 
 
 @dataclass(frozen=True)
-class Finding:
+class Requirement:
     """One thing that the jobs of a target need.
 
     Attributes:
         what: such as `schema prod.silver`.
         state: whether it is there; `unknown` where the workspace does not tell us.
-        note: what is known beside that.
+        note: what is known besides that.
         fix: the command that brings it, or what to do.
     """
 
@@ -106,7 +106,7 @@ def reason(error: Exception) -> str:
 
 def examine(
     client: WorkspaceClient, bundle: Bundle, secrets: Sequence[Secret] = (), credentials: Sequence[str] = ()
-) -> list[Finding]:
+) -> list[Requirement]:
     """What the target's jobs need, and whether it is there.
 
     Args:
@@ -115,7 +115,7 @@ def examine(
         secrets: what the pipelines' files refer to, scopes as they will be looked up.
         credentials: the Unity Catalog service credentials that they sign in to Kafka with.
     """
-    found = _Examination(client, bundle).findings(secrets, credentials)
+    found = _Examination(client, bundle).requirements(secrets, credentials)
     return [replace(one, state="unknown", note=_UNNAMED) if "${" in one.what else one for one in found]
 
 
@@ -130,7 +130,7 @@ class _Examination:
         self.runner = str(next(iter(run_as.values()), self.bundle.user.name))
         self.deploy = f"databricks bundle deploy -t {self.bundle.target}"
 
-    def findings(self, secrets: Sequence[Secret], credentials: Sequence[str]) -> Iterator[Finding]:
+    def requirements(self, secrets: Sequence[Secret], credentials: Sequence[str]) -> Iterator[Requirement]:
         yield from self._runner()
         yield from self._groups()
         yield from self._catalogs()
@@ -145,48 +145,50 @@ class _Examination:
         yield from self._clusters()
         yield from self._warehouses()
 
-    def _runner(self) -> Iterator[Finding]:
+    def _runner(self) -> Iterator[Requirement]:
         if not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", self.runner):
             return
         asked = self._ask(lambda: list(self.client.service_principals.list(filter=f'applicationId eq "{self.runner}"')))
         fix = f"databricks service-principals list; then --var runner=<application id>, or in {self.bundle.target}'s variables"
-        yield _finding(f"service principal {self.runner}", asked, there=bool(asked.value), fix=fix)
+        yield _requirement(f"service principal {self.runner}", asked, exists=bool(asked.value), fix=fix)
 
-    def _groups(self) -> Iterator[Finding]:
+    def _groups(self) -> Iterator[Requirement]:
         """The groups that the bundle gives permissions to."""
         held = [self.bundle.config, *(item for items in self.bundle.resources.values() for item in items.values())]
         given = [one for part in held for one in part.get("permissions") or [] if isinstance(one, Mapping)]
         for name in dict.fromkeys(one["group_name"] for one in given if "group_name" in one):
             asked = self._ask(partial(_groups, self.client, name))
             fix = f"databricks groups create --display-name {name}; or name another one in databricks.yml"
-            yield _finding(f"group {name}", asked, there=bool(asked.value), fix=fix)
+            yield _requirement(f"group {name}", asked, exists=bool(asked.value), fix=fix)
 
-    def _catalogs(self) -> Iterator[Finding]:
+    def _catalogs(self) -> Iterator[Requirement]:
         items = [item for kind in ("schemas", "volumes") for item in self.bundle.resources.get(kind, {}).values()]
         for name in dict.fromkeys(item["catalog_name"] for item in items):
             asked = self._ask(partial(self.client.catalogs.get, name))
-            yield self._noted(_finding(f"catalog {name}", asked, fix=f"databricks catalogs create {name}"), name)
+            yield self._noted(_requirement(f"catalog {name}", asked, fix=f"databricks catalogs create {name}"), name)
             if asked.value is not None:
                 me, deploys = self.bundle.user.name, ("USE_CATALOG", "CREATE_SCHEMA")
                 if self.runner != me:
                     yield from self._rights("catalog", name, asked.value.owner, self.runner, ("USE_CATALOG",))
                 yield from self._rights("catalog", name, asked.value.owner, me, deploys)
 
-    def _securable(self, kind: str, name: str, parent: str, rights: Sequence[str]) -> Iterator[Finding]:
+    def _securable(self, kind: str, name: str, parent: str, rights: Sequence[str]) -> Iterator[Requirement]:
         if parent in self.absent:
             self.absent[name] = self.absent[parent]
-            yield Finding(f"{kind} {name}", "unknown", self.absent[parent], self.deploy)
+            yield Requirement(f"{kind} {name}", "unknown", self.absent[parent], self.deploy)
             return
         read: Callable[[str], Any] = self.client.schemas.get if kind == "schema" else self.client.volumes.read
         asked = self._ask(lambda: read(name))
-        yield self._noted(_finding(f"{kind} {name}", asked, fix=self.deploy), name)
+        yield self._noted(_requirement(f"{kind} {name}", asked, fix=self.deploy), name)
         if asked.value is not None:
             yield from self._rights(kind, name, asked.value.owner, self.runner, rights)
 
-    def _rights(self, kind: str, name: str, owner: str | None, who: str, wanted: Sequence[str]) -> Iterator[Finding]:
+    def _rights(
+        self, kind: str, name: str, owner: str | None, who: str, wanted: Sequence[str]
+    ) -> Iterator[Requirement]:
         what = f"{who} on {kind} {name}: {', '.join(wanted)}"
         if owner == who:
-            yield Finding(what, "there", "owner")
+            yield Requirement(what, "there", "owner")
             return
         asked = self._ask(lambda: self.client.grants.get_effective(kind, name))
         held: set[str] = set()
@@ -199,28 +201,28 @@ class _Examination:
         note = (
             f"{', '.join(missing)} not granted to it, nor to all; a group that it is in may have it" if missing else ""
         )
-        yield _finding(what, asked, there=not missing, fix=fix, note=note)
+        yield _requirement(what, asked, exists=not missing, fix=fix, note=note)
 
-    def _secrets(self, secrets: Sequence[Secret]) -> Iterator[Finding]:
+    def _secrets(self, secrets: Sequence[Secret]) -> Iterator[Requirement]:
         if not secrets:
             return
         asked = self._ask(lambda: [one.name for one in self.client.secrets.list_scopes()])
         own = [one["name"] for one in self.bundle.resources.get("secret_scopes", {}).values()]
         for scope in dict.fromkeys(scope for scope, _ in secrets):
-            there = scope in (asked.value or [])
+            exists = scope in (asked.value or [])
             making = self.deploy if scope in own else f"databricks secrets create-scope {scope}"
-            yield _finding(f"secret scope {scope}", asked, there=there, fix=making)
+            yield _requirement(f"secret scope {scope}", asked, exists=exists, fix=making)
             keys = self._ask(partial(_keys, self.client, scope))
             for key in dict.fromkeys(key for one, key in secrets if one == scope):
                 fix = f"databricks secrets put-secret {scope} {key}"
-                yield _finding(f"secret {scope}/{key}", keys, there=key in (keys.value or []), fix=fix)
-            if there:
+                yield _requirement(f"secret {scope}/{key}", keys, exists=key in (keys.value or []), fix=fix)
+            if exists:
                 acls = self._ask(partial(_readers, self.client, scope))
                 readable = any(one in (self.runner, "users") for one in acls.value or [])
                 fix = self.deploy if scope in own else f"databricks secrets put-acl {scope} {self.runner} READ"
-                yield _finding(f"{self.runner} on secret scope {scope}: READ", acls, there=readable, fix=fix)
+                yield _requirement(f"{self.runner} on secret scope {scope}: READ", acls, exists=readable, fix=fix)
 
-    def _credentials(self, names: Sequence[str]) -> Iterator[Finding]:
+    def _credentials(self, names: Sequence[str]) -> Iterator[Requirement]:
         for name in names:
             asked = self._ask(partial(self.client.credentials.get_credential, name))
             # what it is made of is the cloud's; here that of AWS
@@ -232,13 +234,13 @@ class _Examination:
             if purpose is not None and purpose.value != "SERVICE":
                 note = f"there is one of this name for {purpose.value.lower()}, which nobody signs in with"
                 fix = f"{fix}; under another name"
-                yield Finding(f"service credential {name}", "lacking", note, fix)
+                yield Requirement(f"service credential {name}", "lacking", note, fix)
                 continue
-            yield _finding(f"service credential {name}", asked, fix=fix)
+            yield _requirement(f"service credential {name}", asked, fix=fix)
             if asked.value is not None:
                 yield from self._rights("credential", name, asked.value.owner, self.runner, CREDENTIAL_RIGHTS)
 
-    def _clusters(self) -> Iterator[Finding]:
+    def _clusters(self) -> Iterator[Requirement]:
         made = [one["new_cluster"] for job in self.bundle.jobs.values() for one in job.get("job_clusters", [])]
         if not made:
             return
@@ -247,25 +249,25 @@ class _Examination:
         # a policy may say the runtime, and an instance pool has its own machines
         for name in dict.fromkeys(one["spark_version"] for one in made if "spark_version" in one):
             fix = "databricks clusters spark-versions; then the variable runtime"
-            yield _finding(f"runtime {name}", versions, there=name in (versions.value or []), fix=fix)
+            yield _requirement(f"runtime {name}", versions, exists=name in (versions.value or []), fix=fix)
         for name in dict.fromkeys(one["node_type_id"] for one in made if "node_type_id" in one):
             fix = "databricks clusters list-node-types; then the variable node_type"
-            yield _finding(f"node type {name}", nodes, there=name in (nodes.value or []), fix=fix)
+            yield _requirement(f"node type {name}", nodes, exists=name in (nodes.value or []), fix=fix)
 
-    def _warehouses(self) -> Iterator[Finding]:
+    def _warehouses(self) -> Iterator[Requirement]:
         for name in dict.fromkeys(one["warehouse_id"] for one in self.bundle.dashboards.values()):
             asked = self._ask(partial(self.client.warehouses.get, name))
             fix = f"databricks warehouses list; then --var warehouse_id=<id>, or in {self.bundle.target}'s variables"
-            yield _finding(f"SQL warehouse {name}", asked, fix=fix)
+            yield _requirement(f"SQL warehouse {name}", asked, fix=fix)
 
-    def _noted(self, found: Finding, name: str) -> Finding:
-        if found.state != "there":
-            known = found.state == "lacking"
+    def _noted(self, requirement: Requirement, name: str) -> Requirement:
+        if requirement.state != "there":
+            known = requirement.state == "lacking"
             self.absent[name] = f"{name} is not there" if known else f"it is not known whether {name} is there"
-        return found
+        return requirement
 
     def _ask(self, call: Callable[[], Any]) -> _Asked:
-        """The answer; None where there is no such thing; with a reason where we are not told."""
+        """The answer; None where there is no such thing; with a reason where we may not ask."""
         from databricks.sdk.errors import NotFound  # noqa: PLC0415 - an optional part
         from databricks.sdk.errors.base import DatabricksError  # noqa: PLC0415 - see above
 
@@ -295,9 +297,9 @@ class _Asked:
     refused: str | None = None
 
 
-def _finding(what: str, asked: _Asked, *, fix: str, there: bool | None = None, note: str = "") -> Finding:
+def _requirement(what: str, asked: _Asked, *, fix: str, exists: bool | None = None, note: str = "") -> Requirement:
     if asked.refused is not None:
-        return Finding(what, "unknown", asked.refused, fix)
-    if asked.value is not None if there is None else there:
-        return Finding(what, "there")
-    return Finding(what, "lacking", note, fix)
+        return Requirement(what, "unknown", asked.refused, fix)
+    if asked.value is not None if exists is None else exists:
+        return Requirement(what, "there")
+    return Requirement(what, "lacking", note, fix)

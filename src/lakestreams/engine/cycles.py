@@ -12,7 +12,7 @@ from lakestreams.engine.ingest import unseen
 from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import cycle
 from lakestreams.engine.runtime.progress import wall_clock_ms
-from lakestreams.engine.state import past
+from lakestreams.engine.state import retained
 from lakestreams.engine.takeover import running, tables
 from lakestreams.operators.workers import coded_errors
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lakestreams.engine.ledger.settle import Frontier
     from lakestreams.engine.ledger.stopped import Topics
     from lakestreams.engine.publish.event_log import EventLog
-    from lakestreams.engine.publish.events import Closing
-    from lakestreams.engine.publish.expectations import Expecting
+    from lakestreams.engine.publish.events import CycleSummary
+    from lakestreams.engine.publish.expectations import ExpectationChecker
     from lakestreams.engine.run import Run
     from lakestreams.kafka.cluster_view import ClusterView
     from lakestreams.kafka.noted import TopicPartition
@@ -39,8 +39,8 @@ class Cycles:
         run: the pipeline that was taken over.
         ingesting: has what cycles take.
         last: how far the last cycle has come.
-        past: what cycles need of those before.
-        expecting: judges what is expected.
+        retained: what cycles need of those before.
+        checker: judges what is expected.
         topics: what is known of topics that are written.
         events: the event log.
         unseen: sources whose fields are still to be looked for.
@@ -50,8 +50,8 @@ class Cycles:
     run: Run
     ingesting: Ingesting
     last: LastCycle
-    past: past.Past
-    expecting: Expecting
+    retained: retained.RetainedState
+    checker: ExpectationChecker
     topics: Topics
     events: EventLog
     unseen: list[Source]
@@ -67,13 +67,13 @@ class Cycles:
             view: the cluster at the round's start.
 
         Returns:
-            What the settling `event_time` went by, of which time may not ask anew: a partition may be silent by then.
+            What the settling `event_time` went by, of which time may not ask again: a partition may be silent by then.
         """
         bronze = self.ingesting.bronze
         with self.run.reporter.timed("settle"):
             self.ingesting.take_note()
             frontier = settling.frontier_of(self.run, bronze, view)
-            plan = settling.settled_plan(self.run, bronze, self.expecting.rules, ends, view, frontier)
+            plan = settling.settled_plan(self.run, bronze, self.checker.rules, ends, view, frontier)
             if plan is None:
                 return frontier
             self.ingesting.require_unchanged(view)
@@ -88,7 +88,7 @@ class Cycles:
             view: the cluster at the round's start.
             frontier: what the last plan went by.
         """
-        if isinstance(self.past, past.OfTables):
+        if isinstance(self.retained, retained.TableState):
             return  # nothing waits
         plan = settling.idle_plan(self.run, self.ingesting.bronze, frontier)
         if plan is not None:
@@ -98,10 +98,10 @@ class Cycles:
         """Appends a plan to the ledger, which closes the cycle before: the plan as it is there."""
         run = self.run
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
-        closing = self._closing() if self.last.open_plan is not None else None
-        run.ledger.record_plan(run.spark, plan, None if closing is None else closing.as_dict())
-        if closing is not None:
-            self._closed(closing)
+        summary = self._summary() if self.last.open_plan is not None else None
+        run.ledger.record_plan(run.spark, plan, None if summary is None else summary.as_dict())
+        if summary is not None:
+            self._closed(summary)
         self.last.planned(plan, run.reporter.summary.seconds, run.now_ms())
         self.ingesting.bronze.planned(plan)
         self._refresh()
@@ -116,7 +116,7 @@ class Cycles:
         if plan is None:
             return
         self.run.reporter.warn(*tables.repeated(self.run.topology, plan))
-        plan = self.expecting.recounted(plan)
+        plan = self.checker.recounted(plan)
         self.last.revised(plan)
         self.execute(plan, repeated=True)
 
@@ -132,11 +132,11 @@ class Cycles:
             self.counts.require_share(run.settings.max_bad_share)
             try:
                 executed = self._evaluated(plan, repeated=repeated)
-                self.past.executed(plan, executed.results)
+                self.retained.executed(plan, executed.results)
             except BaseException:
-                self.past.abandoned()
+                self.retained.abandoned()
                 raise
-        self.last.executed(executed.tally)
+        self.last.executed(executed.cycle_metrics)
         self._warn_of(plan, executed)
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
@@ -146,11 +146,11 @@ class Cycles:
 
     def _evaluated(self, plan: Plan, *, repeated: bool) -> cycle.Executed:
         run = self.run
-        with run.tuning.rows(self.past.held(plan)):
-            inputs = self.past.inputs(plan)
+        with run.tuning.rows(self.retained.rows_in_memory(plan)):
+            inputs = self.retained.inputs(plan)
         with run.tuning.rows(inputs.rows + self._merged(plan)):
             return cycle.execute(
-                run.spark, run.ledger, run.topology, plan, inputs, run.endpoints.target, self.expecting,
+                run.spark, run.ledger, run.topology, plan, inputs, run.endpoints.target, self.checker,
                 repeated=repeated, before_topics=partial(self.topics.begin, plan),
             )  # fmt: skip
 
@@ -162,7 +162,7 @@ class Cycles:
     def _warn_of(self, plan: Plan, executed: cycle.Executed) -> None:
         """Tells of event times that cannot be meant, and of declared fields that no record has."""
         run = self.run
-        for text in running.in_the_future(run.topology, executed.tally, wall_clock_ms()):
+        for text in running.in_the_future(run.topology, executed.cycle_metrics, wall_clock_ms()):
             run.reporter.warn(f"cycle {plan.cycle}: {text}")
         run.reporter.warn_once(*running.in_seconds(run.topology, plan))
         for source in [one for one in self.unseen if plan.records(one.topic) >= unseen.LEAST]:
@@ -177,42 +177,42 @@ class Cycles:
         commands.carry_out(machines.close(self.run.ledger.turn, at), lambda _: self._finish())
 
     def _finish(self) -> None:
-        closing = self._closing()
+        summary = self._summary()
         with self.run.reporter.timed("finish"):
-            self.run.ledger.record_done(self.run.spark, closing.cycle, closing.as_dict())
-            self._closed(closing)
+            self.run.ledger.record_done(self.run.spark, summary.cycle, summary.as_dict())
+            self._closed(summary)
             self._refresh()
 
     def leave_open(self) -> None:
         """Ends a round whose last cycle is closed by the next plan."""
-        self.last.left_open(self._closing())
+        self.last.left_open(self._summary())
 
     def write_events(self) -> None:
         """Writes to the event log what it lacks."""
         with self.run.reporter.timed("events"):
             self.events.write()
 
-    def _closing(self) -> Closing:
-        """What is told of the open cycle, which is about to be closed."""
-        return self.last.closing(self.run.ledger.run_id, self.run.reporter.summary.seconds, self.run.now_ms())
+    def _summary(self) -> CycleSummary:
+        """What is reported of the open cycle, which is about to be closed."""
+        return self.last.summary(self.run.ledger.run_id, self.run.reporter.summary.seconds, self.run.now_ms())
 
-    def _closed(self, closing: Closing) -> None:
+    def _closed(self, summary: CycleSummary) -> None:
         """Goes on from a cycle of which the ledger says that it is done."""
         plan = self.last.closed()
-        self.expecting.closed(plan, closing.tally)
-        self.events.closed(plan, closing)
+        self.checker.closed(plan, summary.cycle_metrics)
+        self.events.closed(plan, summary)
         self.run.reporter.summary.cycles += 1
-        self.past.finished(plan)
+        self.retained.finished(plan)
         self.run.reporter.tell("finished", cycle=plan.cycle)
 
     def _refresh(self) -> None:
         """Stores of the past what is due."""
         with self.run.reporter.timed("snapshot"):
             try:
-                with self.run.tuning.rows(self.past.rows):
-                    stored = self.past.refresh()
+                with self.run.tuning.rows(self.retained.rows):
+                    stored = self.retained.refresh()
             except BaseException:
-                self.past.abandoned()
+                self.retained.abandoned()
                 raise
             for name, rows in stored:
                 self.run.reporter.tell("snapshot", source=name, rows=rows)

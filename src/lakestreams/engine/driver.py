@@ -39,7 +39,7 @@ class Driver:
         spark: the session, classic or Connect.
         lake: where its tables live.
         settings: how the run is to go.
-        listener: told of everything that happens.
+        listener: hears of everything that happens.
         now_ms: the time, by which inputs are found silent; by default the machine's.
 
     Attributes:
@@ -61,7 +61,7 @@ class Driver:
             topology,
             lake,
             settings,
-            fingerprint.of(topology, settings.config_text, settings.meaning),
+            fingerprint.of(topology, settings.config_text, settings.semantics),
             Ledger(lake, topology.name),
             Endpoints(spark, lake, topology, settings.kafka, settings.registry),
             Tuning(spark),
@@ -93,7 +93,7 @@ class Driver:
     def start(self) -> None:
         """Checks, takes the pipeline over, closes what a crash left behind, finishes an open plan."""
         setup = self.setup
-        with setup.tuning.few(), self._failing():
+        with setup.tuning.small_input(), self._failing():
             with setup.reporter.timed("check"):
                 checked = self.check()
                 setup.reporter.warn(*checked.warnings, *setup.tuning.other_zone())
@@ -113,14 +113,14 @@ class Driver:
         if self._failed or self._round is None:
             message = f"this driver of {self.setup.topology.name} has failed: start a new one"
             raise RuntimeError(message)
-        with self.setup.tuning.few(), self._failing():
+        with self.setup.tuning.small_input(), self._failing():
             self._round(again_in_s)
 
     def end(self) -> None:
         """Closes and writes of the event log what rounds have left; for those who have begun more than one."""
         if self._failed or self._round is None:
             return  # the next driver goes on from what is written
-        with self.setup.tuning.few():
+        with self.setup.tuning.small_input():
             self._round.end()
             if self.setup.settings.interval_ms is not None:
                 self._round.run.ledger.record_said(self.setup.spark, "ended")

@@ -10,9 +10,9 @@ from lakestreams.engine.ingest.position import BronzePosition
 from lakestreams.engine.ledger import stopped
 from lakestreams.engine.ledger.last_cycle import LastCycle
 from lakestreams.engine.publish.event_log import EventLog
-from lakestreams.engine.publish.expectations import Expecting
+from lakestreams.engine.publish.expectations import ExpectationChecker
 from lakestreams.engine.round import Round
-from lakestreams.engine.state import past
+from lakestreams.engine.state import retained
 from lakestreams.engine.takeover import tables
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.topology.expectations import MatchRate
@@ -37,18 +37,18 @@ def resume(run: Run, view: ClusterView) -> Round:
         PlanUnderOtherConfig: if the open cycle is partly written under another configuration.
     """
     spark, ledger, topology, history = run.spark, run.ledger, run.topology, run.history
-    expecting = _expecting(run, view)
+    checker = _checker(run, view)
     last = LastCycle.of(topology.name, history)
-    ingesting = Ingesting(run, BronzePosition(last, ledger.noted), expecting)
+    ingesting = Ingesting(run, BronzePosition(last, ledger.noted), checker)
     ingesting.resume(ingesting.recover())
-    remembered = past.of(spark, ledger, topology, run.configured.meaning, run.settings.snapshot_every)
+    remembered = retained.of(spark, ledger, topology, run.configured.semantics, run.settings.snapshot_every)
     remembered.resume(history)
     cycles = Cycles(
         run,
         ingesting,
         last,
         remembered,
-        expecting,
+        checker,
         stopped.Topics(spark, ledger, topology, history.stopped),
         EventLog(spark, ledger, topology, history.done_cycle),
         list(topology.sources) if run.is_changed else [],
@@ -70,18 +70,18 @@ def _taken_over(run: Run, plan: Plan) -> Plan:
     return tables.taken_over(run.spark, run.ledger, run.topology, plan, run.history, run.configured, accept=accept)
 
 
-def _expecting(run: Run, view: ClusterView) -> Expecting:
+def _checker(run: Run, view: ClusterView) -> ExpectationChecker:
     """What judges: by the partitions of now, and by the rates of the cycles before."""
     topology = run.topology
     rules = RecordRules(topology.expectations, run.endpoints.own(view).partitions)
-    expecting = Expecting(run.spark, run.ledger, topology, rules)
+    checker = ExpectationChecker(run.spark, run.ledger, topology, rules)
     if any(isinstance(what, MatchRate) for _, what in topology.expectations.invariants):
-        told = {one.cycle: one for one in run.ledger.closings(run.spark, 0, _RATES)}
+        summaries = {one.cycle: one for one in run.ledger.summaries(run.spark, 0, _RATES)}
         topics = [source.topic for source in topology.sources]
-        for plan in run.ledger.plans(run.spark, min(told, default=1), topics):
-            if plan.cycle in told:
-                expecting.closed(plan, told[plan.cycle].tally)
-    return expecting
+        for plan in run.ledger.plans(run.spark, min(summaries, default=1), topics):
+            if plan.cycle in summaries:
+                checker.closed(plan, summaries[plan.cycle].cycle_metrics)
+    return checker
 
 
 __all__ = ["resume"]

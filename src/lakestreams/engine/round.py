@@ -80,7 +80,7 @@ class Round:
                 KafkaIngest(self.ingesting, view, lambda: self.cycles.process(ends, view)).run(lag)
             self.cycles.pass_time(view, self.cycles.process({}, view))
 
-    def _look(self) -> tuple[ClusterView, Sequence[delta_source.Found]]:
+    def _look(self) -> tuple[ClusterView, Sequence[delta_source.TableVersion]]:
         """The topics and Delta tables as they are now, if they are those that were read before."""
         endpoints, bronze = self.run.endpoints, self.ingesting.bronze
         tables, unfit = endpoints.tables()
@@ -99,14 +99,14 @@ class Round:
         Raises:
             TopologyInvalid: where a join requires equal ones and they are not any more.
         """
-        expecting, topology = self.cycles.expecting, self.run.topology
-        if dict(view.partitions) == dict(expecting.rules.partitions):
+        checker, topology = self.cycles.checker, self.run.topology
+        if dict(view.partitions) == dict(checker.rules.partitions):
             return
         unequal, warnings = co_partitioning(topology.nodes, view.partitions)
         if unequal:
             raise TopologyInvalid(unequal, topology.name)
         self.run.reporter.warn_once(*warnings)
-        expecting.rules = RecordRules(topology.expectations, view.partitions)
+        checker.rules = RecordRules(topology.expectations, view.partitions)
 
     def _lag(self, view: ClusterView) -> Lag:
         """What Kafka's topics have that is not in bronze."""

@@ -33,7 +33,7 @@ class Setup:
         ledger: of the pipeline; under no epoch before the claim.
         endpoints: the topics and Delta tables that are read and written.
         tuning: the session's settings.
-        reporter: told of everything that happens.
+        reporter: hears of everything that happens.
         now_ms: the time, by which inputs are found silent.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakestreams.engine.ledger import settle, silence
+from lakestreams.engine.ledger import idle_policy, settle
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.state.bronze import cut_below
 from lakestreams.topology.graph import longest_wait_ms
@@ -64,8 +64,8 @@ def idle_plan(run: Run, bronze: BronzePosition, frontier: settle.Frontier | None
         frontier: what the last plan went by.
     """
     number, last, now = bronze.last_cycle.number + 1, bronze.last_cycle.plan, run.now_ms()
-    how, whole = _silence(run), run.configured.whole
-    return silence.idle_plan(number, whole, last, how, bronze.arrived, now, frontier, drain=run.settings.drain)
+    how, whole = _idle_policy(run), run.configured.whole
+    return idle_policy.idle_plan(number, whole, last, how, bronze.arrived, now, frontier, drain=run.settings.drain)
 
 
 def frontier_of(run: Run, bronze: BronzePosition, view: ClusterView) -> settle.Frontier | None:
@@ -85,13 +85,13 @@ def frontier_of(run: Run, bronze: BronzePosition, view: ClusterView) -> settle.F
         caught_up = positions.get(at, 0) >= end
         return not (caught_up and timeout is not None and now - bronze.arrived.get(at, now) >= timeout)
 
-    return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), _silence(run).streams)
+    return settle.Frontier(frozenset(at for at, end in view.ends.items() if holds(at, end)), _idle_policy(run).streams)
 
 
-def _silence(run: Run) -> silence.Silence:
+def _idle_policy(run: Run) -> idle_policy.IdlePolicy:
     nodes = run.topology.nodes
     streams = frozenset(source.topic for source in run.topology.sources if source.kind == "stream")
-    return silence.Silence(streams, most_partitions(nodes), longest_wait_ms(nodes), run.settings.idle_timeout_ms)
+    return idle_policy.IdlePolicy(streams, most_partitions(nodes), longest_wait_ms(nodes), run.settings.idle_timeout_ms)
 
 
 __all__ = ["cut", "frontier_of", "idle_plan", "settled_plan"]

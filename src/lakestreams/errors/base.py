@@ -18,13 +18,13 @@ class LakestreamsError(Exception):
         message: what is wrong, naming the user's thing.
         hint: what to do about it; defaults to the class's hint.
         where: where the user wrote it (a line of a file, a node, any words), if known.
-        option, given: the option that the error is about, and its value; by default those that the message has.
+        option, option_value: the option that the error is about, and its value; by default those that the message has.
         takes: what that option, or the step, takes instead.
 
     Attributes:
         message, hint: as a user of the Python DSL reads them.
         option: the option that the error is about, which is also the key in a file; None if it is about none.
-        given: the value that the user has given it; None if it says nothing.
+        option_value: the value that the user has given it; None if it says nothing.
         takes: the choices there are, if they are counted.
     """
 
@@ -47,8 +47,8 @@ class LakestreamsError(Exception):
         super().__init__(said.python)
         self.message = said.python
         self.where = where
-        self.option = option or (said.given.name if said.given else None)
-        self.given = said.given.value if given is None and said.given else given
+        self.option = option or (said.option_value.name if said.option_value else None)
+        self.given = said.option_value.value if given is None and said.option_value else given
         self.takes = tuple(takes)
         self._file_message = said.file
         self._file_hint = self.hint_in_files or self.hint

@@ -55,7 +55,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Given:
+class OptionValue:
     """An option with the value that a user has given: `mode='all'`, in a file `mode: all`.
 
     Attributes:
@@ -116,9 +116,9 @@ class Phrase:
         return "".join(part if isinstance(part, str) else part.file for part in self.parts)
 
     @property
-    def given(self) -> Given | None:
+    def option_value(self) -> OptionValue | None:
         """The option that a user has given, if the text names one."""
-        return next((part for part in self.parts if isinstance(part, Given)), None)
+        return next((part for part in self.parts if isinstance(part, OptionValue)), None)
 
     @staticmethod
     def of(text: str | Phrase) -> Phrase:

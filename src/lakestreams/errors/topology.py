@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from lakestreams.errors.base import LakestreamsError
-from lakestreams.errors.phrases import Given, Phrase
+from lakestreams.errors.phrases import OptionValue, Phrase
 
 
 class TopologyInvalid(LakestreamsError):
@@ -154,9 +154,9 @@ class InvalidOption(LakestreamsError):
     hint = "use one of the listed choices"
 
     @classmethod
-    def none_of(cls, option: str, given: object, choices: Sequence[str], where: str | None) -> Self:
+    def none_of(cls, option: str, value: object, choices: Sequence[str], where: str | None) -> Self:
         """The value given for an option is none of its choices."""
-        return cls(Phrase(Given(option, given), f" is none of {', '.join(choices)}"), where=where, takes=choices)
+        return cls(Phrase(OptionValue(option, value), f" is none of {', '.join(choices)}"), where=where, takes=choices)
 
     @classmethod
     def negative(cls, option: str, ms: int, where: str | None) -> Self:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def encoded(sink: KafkaSink, rows: DataFrame, time: str) -> DataFrame:
-    """The rows with their bytes beside them. A stream's null values, which move clocks on their way, are left out.
+    """The rows with their bytes besides them. A stream's null values, which move clocks on their way, are left out.
 
     Args:
         rows: a records frame.
@@ -48,9 +48,9 @@ def encoded(sink: KafkaSink, rows: DataFrame, time: str) -> DataFrame:
     )
 
 
-def _bytes(how: Format | None, columns: Mapping[str, Column], every: list[str], there: Column) -> Column:
+def _bytes(how: Format | None, columns: Mapping[str, Column], every: list[str], present: Column) -> Column:
     chosen = every if how is None else [field.name for field in how.fields]
-    struct = F.when(there, F.struct(*(columns[name].alias(name) for name in chosen)))
+    struct = F.when(present, F.struct(*(columns[name].alias(name) for name in chosen)))
     if how is None:
         return write_object(struct)
     writer: WritableFormat = how  # type: ignore[assignment] # build() lets no other format through

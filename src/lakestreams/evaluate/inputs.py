@@ -29,12 +29,12 @@ class Inputs:
         tables: source name to its table side: new rows, and what is known from before unless `retained` has it.
         cycle: the first new cycle.
         counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
-        changes: table source to how many of its rows are changes; none told: few.
+        changes: table source to how many of its rows are changes; none reported: few.
         partitions: topic to partition count, which says how many tasks re-keyed records have.
         fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
         retained: node to what it kept of the past (`Results.kept` of the cycles before).
         keeps: whether `Results.kept` is wanted.
-        olds: whether a table's results say what was there before.
+        send_old_values: whether a table's results say what was there before.
         scopes: set where many histories share the job.
         raw: whether tables may hold null keys and streams null values, which ingest has not sorted out.
         results_from: the first cycle whose results are wanted, where earlier ones are evaluated only because what is
@@ -42,7 +42,7 @@ class Inputs:
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
         clock_ms: the least of all tasks' clocks after these cycles; None: not known.
         hold: keeps a frame that is read several times.
-        apart: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
+        materialise: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
             where one follows the other, the plan grows by that factor with each. For few rows, which cost less than it.
         retained_rows: about how many rows are retained.
         counted: counts rows of a node on their way: what becomes of the records of a race is seen there only.
@@ -56,14 +56,14 @@ class Inputs:
     partitions: Mapping[str, int] = field(default_factory=dict)
     retained: Mapping[str, Mapping[str, DataFrame]] = field(default_factory=dict)
     keeps: bool = False
-    olds: bool = False
+    send_old_values: bool = False
     scopes: Scopes | None = None
     raw: bool = False
     results_from: int | None = None
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
     clock_ms: int | None = None
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
-    apart: Callable[[DataFrame], DataFrame] | None = None
+    materialise: Callable[[DataFrame], DataFrame] | None = None
     retained_rows: int = 0
     counted: Counter = uncounted
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
@@ -90,7 +90,7 @@ class Results:
         kept: node to what it needs of the past next time.
         nodes: node to its rows, for those who look inside.
         judged: what is to be judged of steps and outputs, by the node's name.
-        made: node to its rows before a rule dropped some of them, where one does.
+        unfiltered: node to its rows before a rule dropped some of them, where one does.
     """
 
     outputs: dict[str, DataFrame] = field(default_factory=dict)
@@ -99,4 +99,4 @@ class Results:
     kept: dict[str, dict[str, DataFrame]] = field(default_factory=dict)
     nodes: dict[str, DataFrame | TableSide] = field(default_factory=dict)
     judged: dict[str, Dataset] = field(default_factory=dict)
-    made: dict[str, DataFrame] = field(default_factory=dict)
+    unfiltered: dict[str, DataFrame] = field(default_factory=dict)

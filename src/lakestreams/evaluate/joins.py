@@ -22,18 +22,18 @@ from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.stream_table_as_of import grace
 from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
-from lakestreams.operators.stream_table_wait import kernel as race
-from lakestreams.operators.stream_table_wait.fates import Race
+from lakestreams.operators.stream_table_wait import kernel as waiting
+from lakestreams.operators.stream_table_wait.outcomes import WaitOptions
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOSED, PerTask, Windowed
 from lakestreams.topology.graph import (
     is_interleaved,
-    is_plural,
+    is_multi_row,
     keeps_null_keys,
-    meet_apart,
     multiplies,
     overlap_of,
+    sequential_sides,
     sources_of,
 )
 from lakestreams.topology.joins import ForeignKeyJoin, Join, TableTableJoin, WindowedJoin
@@ -53,7 +53,7 @@ _FILTER_RATIO = 0.5
 _MANY_RETAINED = 200_000
 # Changes of a table in one call. Below this many a point is compared with each of its key at worst, which costs it about
 # as much as being sorted would.
-_BUSY = 100
+_MANY_CHANGES = 100
 Joins: TypeAlias = Callable[..., "DataFrame"]
 
 
@@ -65,8 +65,8 @@ def explain_windowed(node: WindowedJoin) -> str:
 
 def explain_stream_table(node: StreamTableJoin) -> str:
     """A join's plan in words, by which of three kernels it has."""
-    if node.races:
-        return race.explain(node.how, node.wait_ms, node.amend_ms)
+    if node.waits_for_row:
+        return waiting.explain(node.how, node.wait_ms, node.amend_ms)
     if node.right.history_ms is None:
         return stream_table.explain(node.how)
     return stream_versioned_table.explain(node.how, node.right.history_ms, node.grace_ms)
@@ -88,12 +88,12 @@ class Shapes(Sides):
         """
         first, second = ((stream_side if one == STREAM else table_side) for one in node.sides)
         told = {"old": old} if node.is_table else {}
-        return self.apart.undone(call(self, node, first(left), second(right), **told))
+        return self.scope_keys.undone(call(self, node, first(left), second(right), **told))
 
     def without_absent_deletes(self, node: DropAbsentDeletes, table: TableSide) -> TableSide:
         """A table without deletions of keys that have no row; the rows that it has are remembered as a join's are."""
-        table = self._remembered(node, "table", self.apart.table(table))
-        return self.steps.drop_absent_deletes(table, self.since).each(self.apart.undone)
+        table = self._remembered(node, "table", self.scope_keys.table(table))
+        return self.steps.drop_absent_deletes(table, self.since).each(self.scope_keys.undone)
 
     def repartition(self, node: Repartition, rows: DataFrame) -> DataFrame:
         """The records that a repartition topic takes: null keys are refused unless a join behind has a use for them."""
@@ -105,8 +105,8 @@ class Shapes(Sides):
     def quiet(self, node: Node, table: TableSide) -> TableSide:
         """A filtered table without the deletions of rows that did not pass before (Kafka's KTableFilter)."""
         if remembers_rows(node):
-            table = self._remembered(node, "table", self.apart.table(table))
-        return self.steps.drop_absent_deletes(table, self.since).each(self.apart.undone)
+            table = self._remembered(node, "table", self.scope_keys.table(table))
+        return self.steps.drop_absent_deletes(table, self.since).each(self.scope_keys.undone)
 
     # --- one method a shape ------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class Shapes(Sides):
             rules=node.rules,
             store=node.store,
             overlap=overlap_of(node, self.topology.nodes),
-            plural=is_plural(node.left) or is_plural(node.right),
+            multi_row=is_multi_row(node.left) or is_multi_row(node.right),
             interleaved=is_interleaved(node),
             realm=self.tasks.realm(node),
             together=node.rules == "kafka",
@@ -139,10 +139,10 @@ class Shapes(Sides):
         if self.keeps:
             kept = stream_stream.retain(mine, other, join, both)
             self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
-        few, shares = strict and join.ascending and self._few_beside_past(node), self._shares(node)
-        if strict and shares > 1 and not few and both is not None and share_tasks(both, join.realm):
+        small_input, shares = strict and join.ascending and self._small_input(node), self._shares(node)
+        if strict and shares > 1 and not small_input and both is not None and share_tasks(both, join.realm):
             join = replace(join, together=True)
-        return stream_stream.execute(mine, other, join, self.since, few=few, shares=shares, both=both)
+        return stream_stream.execute(mine, other, join, self.since, small_input=small_input, shares=shares, both=both)
 
     def stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
         """A stream with a table, by one of three kernels."""
@@ -164,48 +164,50 @@ class Shapes(Sides):
             return stream_versioned_table.execute(
                 mine, versions, node.how, self.since, history, grace_ms=node.grace_ms, overlap=overlap
             )
-        table = self._remembered(node, "table", self.apart.table(self._with_keys(node, table)))
-        if node.races:
-            return self._race(node, points, table)
-        mine = self.apart.rows(points)
-        if self._few_points(node):
+        table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
+        if node.waits_for_row:
+            return self._waiting_join(node, points, table)
+        mine = self.scope_keys.rows(points)
+        if self._small_stream(node):
             table = stream_table.retain(table, mine)
-        return stream_table.execute(mine, table, node.how, self.since, overlap, busy=self._busy(node.right))
+        return stream_table.execute(
+            mine, table, node.how, self.since, overlap, many_changes=self._many_changes(node.right)
+        )
 
-    def _race(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
+    def _waiting_join(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
         """A stream-table join whose records wait for rows, or are put right by them."""
         mine = self._with_past(node, "points", self._clocked(node, node.left, points))
         known = table.all().where(F.lit(False)) if table.changes is None else table.changes
         changes = self._clocked(node, node.right, known)
-        join = Race(
+        join = WaitOptions(
             node.how,
             node.wait_ms,
             node.amend_ms,
             overlap=overlap_of(node, self.topology.nodes),
-            plural=is_plural(node.left),
+            multi_row=is_multi_row(node.left),
             realm=self.tasks.realm(node),
             ascending=self._ascending(node),
         )
         state = table.state
-        if state is not None and self._few_points(node):
+        if state is not None and self._small_stream(node):
             state = stream_table.retain(TableSide(state, None), mine).state
-        given = (mine, changes, state, join, self.since)
+        arguments = (mine, changes, state, join, self.since)
         if self.keeps:
-            self.kept[node.name]["points"] = race.retain(*given)
+            self.kept[node.name]["points"] = waiting.retain(*arguments)
         if node.how == "inner":
             said = F.format_string("waited %d ms for a row of its key, until %d", F.lit(node.wait_ms), F.col(CLOSED))
-            self._reject(node, "NO_PARTNER", race.expired(*given), said, earlier=True)
-        counts = race.counts(join, self.since, self.wanted)
-        return race.execute(*given, lambda found: self.counted(node.name, found, counts))
+            self._reject(node, "NO_PARTNER", waiting.expired(*arguments), said, earlier=True)
+        counts = waiting.counts(join, self.since, self.wanted)
+        return waiting.execute(*arguments, lambda looked: self.counted(node.name, looked, counts))
 
     def stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
         """A stream with a global table."""
         points = self._with_values(node, points)
         points = self._with_key_of(node, points, node.left.name, node.left_on, key_names(table), MAPPED)
         self.require_equal_keys(node, types(points, MAPPED), types(table.all(), KEY))
-        table = self._remembered(node, "table", self.apart.table(self._with_keys(node, table)))
-        mine = self.apart.rows(points, MAPPED)
-        return stream_global.execute(mine, table, node.how, self.since, busy=self._busy(node.right))
+        table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
+        mine = self.scope_keys.rows(points, MAPPED)
+        return stream_global.execute(mine, table, node.how, self.since, many_changes=self._many_changes(node.right))
 
     def table_table(self, node: TableTableJoin, left: TableSide, right: TableSide, *, old: bool) -> DataFrame:
         """Two tables."""
@@ -216,8 +218,8 @@ class Shapes(Sides):
             node.how,
             self.since,
             overlap=overlap_of(node, self.topology.nodes),
-            plural=is_plural(node.left) or is_plural(node.right),
-            apart=meet_apart(node),
+            multi_row=is_multi_row(node.left) or is_multi_row(node.right),
+            sequential_sides=sequential_sides(node),
             with_old=old,
         )
 
@@ -228,7 +230,7 @@ class Shapes(Sides):
         left = left.each(lambda rows: self._with_key_of(node, rows, node.left.name, node.left_on, key, FOREIGN_KEY))
         right = self._changes(node, "right", node.right, right)
         self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
-        if self._few_beside_past(node):
+        if self._small_input(node):
             left, right = fk_table_table.prune(left, right, self.since)
         return fk_table_table.execute(
             left,
@@ -236,7 +238,7 @@ class Shapes(Sides):
             node.how,
             self.since,
             overlap=overlap_of(node, self.topology.nodes),
-            plural=is_plural(node.left) or is_plural(node.right),
+            multi_row=is_multi_row(node.left) or is_multi_row(node.right),
             with_old=old,
         )
 
@@ -246,9 +248,9 @@ class Shapes(Sides):
         if node.how == "inner":
             self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
         key = names(points, KEY)
-        table = self._remembered(node, "table", self.apart.table(self._with_keys(node, table)))
+        table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
         table = table.each(lambda rows: self._with_key_of(node, rows, node.right.name, node.right_on, key, FOREIGN_KEY))
-        points = self.apart.rows(points)
+        points = self.scope_keys.rows(points)
         self.require_equal_keys(node, types(points, KEY), types(table.all(), FOREIGN_KEY))
         return fk_stream_table.execute(
             points,
@@ -256,7 +258,7 @@ class Shapes(Sides):
             node.how,
             self.since,
             overlap=overlap_of(node, self.topology.nodes),
-            plural=is_plural(node.left),
+            multi_row=is_multi_row(node.left),
         )
 
     def _times(self, node: WindowedJoin) -> tuple[int | PerTask, int | PerTask, int | PerTask]:
@@ -268,16 +270,16 @@ class Shapes(Sides):
         )
         return before, after, grace
 
-    def _busy(self, table: Node) -> bool:
+    def _many_changes(self, table: Node) -> bool:
         """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""
         changes = (
             (self.counts if source.kind == "stream" else self.changes).get(source.name, 0)
             for source in sources_of(table)
         )
-        return sum(changes) > _BUSY
+        return sum(changes) > _MANY_CHANGES
 
-    def _few_beside_past(self, node: WindowedJoin | ForeignKeyJoin) -> bool:
-        """Whether what is new is known to be few beside much that is retained, so that this is best filtered by its keys."""
+    def _small_input(self, node: WindowedJoin | ForeignKeyJoin) -> bool:
+        """Whether what is new is known to be few next to much that is retained, so that this is best filtered by its keys."""
         if multiplies(node.left) or multiplies(node.right):
             return False  # one record may become any number of rows
         new = [
@@ -287,7 +289,7 @@ class Shapes(Sides):
             return False
         return sum(one or 0 for one in new) < self.retained_rows * _FILTER_RATIO
 
-    def _few_points(self, node: StreamTableJoin) -> bool:
+    def _small_stream(self, node: StreamTableJoin) -> bool:
         """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
         points = sum(self.counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
         rows = sum(self.counts.get(source.name, 0) for source in sources_of(node.right))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Calls:
-    """What an operator has beside its node and the rows of its inputs.
+    """What an operator has next to its node and the rows of its inputs.
 
     Attributes:
         steps: what functions of users see and make, and steps on one record at a time.

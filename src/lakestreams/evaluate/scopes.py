@@ -1,4 +1,4 @@
-"""Histories that share a job are told apart by a column in front of every key, which nobody else sees."""
+"""Histories that share a job are distinguished by a column in front of every key, which nobody else sees."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Scopes:
 
 
 @dataclass(frozen=True)
-class Apart:
+class ScopeKeys:
     """Puts that column into keys, and takes it out; of one history alone it does neither.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The sides of a join as its kernel reads them: tasks, keys made from a record, the past put beside what is new.
+"""The sides of a join as its kernel reads them: tasks, keys made from a record, the past put next to what is new.
 
 What a kernel needs and records frames lack is made here, and what it keeps of the past is noted. Many small histories
 can share the frames: then a column in front of every key keeps them apart.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.errors import InvalidExpression, KeyTypeMismatch
-from lakestreams.evaluate.scopes import SCOPE, Apart, Scopes
+from lakestreams.evaluate.scopes import SCOPE, ScopeKeys, Scopes
 from lakestreams.evaluate.stateless import Steps, names, where
 from lakestreams.evaluate.tasks import Tasks
 from lakestreams.operators import records as order
@@ -97,7 +97,7 @@ class Sides:
         steps: evaluates the users' functions.
         since: the first new cycle.
         counts: source name to how many rows it brings; may be incomplete.
-        changes: table source to how many of its rows are changes; none told: few.
+        changes: table source to how many of its rows are changes; none reported: few.
         partitions: topic to partition count, for re-keyed sides.
         fewer: what the counts were before they grew: the first cycle that had others, and the counts until then; ascending.
         retained: join to what its kernel kept of the past, by side.
@@ -131,14 +131,14 @@ class Sides:
     hold: Callable[[DataFrame], DataFrame] | None = None
 
     @cached_property
-    def apart(self) -> Apart:
+    def scope_keys(self) -> ScopeKeys:
         """Tells histories apart that share the job."""
-        return Apart(self.scopes)
+        return ScopeKeys(self.scopes)
 
     @cached_property
     def tasks(self) -> Tasks:
         """Puts rows into tasks."""
-        return Tasks(self.apart, self.partitions, self.fewer)
+        return Tasks(self.scope_keys, self.partitions, self.fewer)
 
     def require_equal_keys(self, node: Join, left: list[str], right: list[str]) -> None:
         """Refuses keys whose types can never be equal.
@@ -170,7 +170,7 @@ class Sides:
         """A table as another table is made of it: a versioned one tells only what is the latest of its key."""
         table, history = self._with_keys(node, table), self._history(parent)
         if history is None:
-            return self._remembered(node, side, self.apart.table(table))
+            return self._remembered(node, side, self.scope_keys.table(table))
         rows = self._with_past(node, side, self.tasks.of_rows(node, parent, table.all()))
         if self.keeps:
             self.kept.setdefault(node.name, {})[side] = versioned.retain_latest(rows, history)
@@ -202,7 +202,7 @@ class Sides:
         named = dict(zip(wanted, made.values(), strict=True))
         there = self.steps.key(node, named)
         rows = nullable(rows.withColumn(column, F.when(F.col(VALUE).isNotNull(), there)), column)
-        return self.apart.column(rows, column) if SCOPE in names(rows, KEY) or column == MAPPED else rows
+        return self.scope_keys.column(rows, column) if SCOPE in names(rows, KEY) or column == MAPPED else rows
 
     def _clocked(self, node: Join, parent: Node, rows: DataFrame) -> DataFrame:
         """Rows with their task and what they move its clock to.

@@ -17,7 +17,7 @@ from lakestreams.operators.records import KEY, OLD, ORDER, PLACE, RECORD_COLUMNS
 from lakestreams.operators.versions import TableSide
 from lakestreams.sql import NAME_HINT, name_fault, quoted
 from lakestreams.topology.fields import Fields
-from lakestreams.topology.graph import is_plural, overlap_of
+from lakestreams.topology.graph import is_multi_row, overlap_of
 from lakestreams.topology.node import Node, PerRow
 from lakestreams.topology.steps import FlatMap, FlatMapValues, Map, MapValues, Merge, SelectKey
 
@@ -141,7 +141,7 @@ class Steps:
         self, node: FlatMap | FlatMapValues, frame: DataFrame, items: Column, columns: Mapping[str, Column]
     ) -> DataFrame:
         rows = frame.where(F.col(VALUE).isNotNull()).select("*", F.posexplode(items).alias("pos", _ITEM))
-        if is_plural(node.parent):
+        if is_multi_row(node.parent):
             rows = renumber(rows, F.col(PLACE), F.col("pos"))
         else:
             rows = rows.withColumn(PLACE, F.col("pos"))

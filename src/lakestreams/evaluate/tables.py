@@ -32,20 +32,20 @@ from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
 from lakestreams.topology.fields import Fields, StructFields
 from lakestreams.topology.graph import (
     follows_partitions,
-    is_plural,
+    is_multi_row,
     key_source,
     multiplies,
+    reports_each_change_once,
     sources_of,
-    tells_each_change_once,
 )
 from lakestreams.topology.kinds import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_GIVEN, _COUNT, _THERE = "given", "count", "_there"
+_GROUPED, _COUNT, _PRESENT = "given", "count", "_there"
 # New records in one call: their keys fit a broadcast, whatever they are.
-_FEW = 100_000
+_SMALL_INPUT = 100_000
 
 
 def explain_suppress(node: Suppress) -> str:
@@ -80,16 +80,19 @@ class Derived(Sides):
     def aggregate(self, node: Aggregate, parent: DataFrame | TableSide, *, old: bool) -> TableSide:
         """The groups' new rows, with `old` if their readers need it."""
         if isinstance(parent, TableSide):
-            halves, grouping, members = self._of_table(node, parent)
+            adds_and_subtracts, grouping, members = self._of_table(node, parent)
         else:
-            (halves, grouping), members = self._of_stream(node, parent), None
+            (adds_and_subtracts, grouping), members = self._of_stream(node, parent), None
         groups = self.retained.get(node.name, {}).get("groups")
         if self.keeps:
-            self._keep(node, groups=self._open(node, aggregations.retain(halves, groups, grouping, members=members)))
-        if groups is not None and self._few(node):
-            groups = aggregations.prune(groups, halves)
-        rows = aggregations.execute(halves, groups, grouping, self.since, members=members, with_old=old)
-        return TableSide(None, self.apart.undone(rows))
+            self._keep(
+                node,
+                groups=self._open(node, aggregations.retain(adds_and_subtracts, groups, grouping, members=members)),
+            )
+        if groups is not None and self._small_input(node):
+            groups = aggregations.prune(groups, adds_and_subtracts)
+        rows = aggregations.execute(adds_and_subtracts, groups, grouping, self.since, members=members, with_old=old)
+        return TableSide(None, self.scope_keys.undone(rows))
 
     def suppress(self, node: Suppress, table: TableSide) -> TableSide:
         """The updates that come out now."""
@@ -97,7 +100,7 @@ class Derived(Sides):
         if hold.until_ms == 0 and hold.max_records is None:
             return TableSide(None, table.all().where(is_new(self.since)).select(*RECORD_COLUMNS))
         new = table.all().where(is_new(self.since)).drop(OLD, SEEN_TIME)
-        rows = self.apart.rows(self._with_ticks(node, node.parent, new))
+        rows = self.scope_keys.rows(self._with_ticks(node, node.parent, new))
         # a window is no part of what decides on the task
         updates = self.tasks.of_rows(
             node, node.parent, rows, but=() if node.parent.key_windows is None else WINDOW_COLUMNS
@@ -108,7 +111,7 @@ class Derived(Sides):
             waits = suppress.retain(updates, buffered, clocks, hold, shares=shares)
             self._keep(node, buffer=waits, clocks=suppress.last_clocks(updates, clocks))
         out = suppress.execute(updates, buffered, clocks, hold, self.since, shares=shares)
-        return TableSide(None, self.apart.undone(out))
+        return TableSide(None, self.scope_keys.undone(out))
 
     # --- aggregations ------------------------------------------------------------------------------------------------
 
@@ -119,7 +122,7 @@ class Derived(Sides):
         grouping, rows = self._parts(node, rows, self.steps.fields(node.parent.name, rows, node), VALUE)
         if node.windows is not None:
             rows = self._in_windows(node, rows)
-        return self.apart.rows(
+        return self.scope_keys.rows(
             rows.withColumn(changes.OUT, F.lit(None).cast(rows.schema[changes.INTO].dataType))
         ), grouping
 
@@ -134,12 +137,12 @@ class Derived(Sides):
         names_before = rows.columns
         timed = self._with_ticks(node, node.parent, rows)
         tasked = self.tasks.of_rows(node, node.parent, timed).withColumn(MOVES, moves)
-        clocked = windowed.with_clock(self.apart.undone(tasked), clocks, self.since, ascending=follows)
+        clocked = windowed.with_clock(self.scope_keys.undone(tasked), clocks, self.since, ascending=follows)
         if self.keeps:
             self._keep(node, clocks=windowed.last_clocks(clocked, clocks))
         if timed is not rows:
             clocked = clocked.where(~is_tick())
-        found = windowed.assigned(clocked, node.windows, plural=is_plural(node.parent))
+        found = windowed.assigned(clocked, node.windows, multi_row=is_multi_row(node.parent))
         taken = windowed.is_open(node.windows)
         closed = F.col(KEY)[WINDOW_COLUMNS[1]] + node.windows.grace_ms
         self._reject(node, "LATE", found.where(~taken), late_by(closed))
@@ -156,31 +159,31 @@ class Derived(Sides):
         return windowed.open_groups(groups, self.kept[node.name]["clocks"], node.windows, self.tasks.count(node))
 
     def _of_table(self, node: Aggregate, table: TableSide) -> tuple[DataFrame, Grouping, DataFrame | None]:
-        side, few = self._changes(node, "table", node.parent, table), self._few(node)
+        side, small_input = self._changes(node, "table", node.parent, table), self._small_input(node)
         rows = TableSide(
             None if side.state is None else side.state.withColumn(group_members.SETTLED, F.lit(True)),
             None if side.changes is None else side.changes.withColumn(group_members.SETTLED, F.lit(False)),
         ).all()
         grouping, grouped = self._grouped(node, rows, VALUE, changes.INTO_KEY, changes.INTO)
-        told = OLD in rows.columns and tells_each_change_once(node.parent, self.topology.nodes)
+        told = OLD in rows.columns and reports_each_change_once(node.parent, self.topology.nodes)
         if told and not grouping.looks_at_members:
             _, known = self._grouped(node, grouped.where(is_new(self.since)), OLD, changes.OUT_KEY, changes.OUT)
         else:
-            known = changes.with_before(changes.of_changed_keys(grouped, self.since) if few else grouped)
-        halves, members = changes.halves(known, self.since), None
+            known = changes.with_before(changes.of_changed_keys(grouped, self.since) if small_input else grouped)
+        adds_and_subtracts, members = changes.adds_and_subtracts(known, self.since), None
         if grouping.looks_at_members:
-            had = group_members.of_touched_groups(grouped, halves, self.since) if few else grouped
+            had = group_members.of_touched_groups(grouped, adds_and_subtracts, self.since) if small_input else grouped
             members = group_members.members(had, self.since)
-        return halves, grouping, members
+        return adds_and_subtracts, grouping, members
 
-    def _few(self, node: Aggregate) -> bool:
+    def _small_input(self, node: Aggregate) -> bool:
         """Whether what is new is known to be few, so that the past is best filtered by its keys first."""
         if multiplies(node.parent):
             return False  # one record may become any number of rows
         new = [
             (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
         ]
-        return None not in new and sum(one or 0 for one in new) <= _FEW
+        return None not in new and sum(one or 0 for one in new) <= _SMALL_INPUT
 
     def _grouped(
         self, node: Aggregate, rows: DataFrame, value: str, key_as: str, as_name: str
@@ -191,14 +194,14 @@ class Derived(Sides):
         there = F.col(value).isNotNull()
         key, of = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         new_value = self._row(node, rows, value) if of is None else self.steps.struct(node, of)
-        made = {key_as: F.when(there, self.steps.key(node, key)), _GIVEN: F.when(there, new_value)}
+        made = {key_as: F.when(there, self.steps.key(node, key)), _GROUPED: F.when(there, new_value)}
         rows = nullable(rows.withColumns(made), *made)
         grouping, rows = self._parts(
-            node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GIVEN), _GIVEN, as_name
+            node, rows, self.steps.fields(node.parent.name, rows, node, key_as, _GROUPED), _GROUPED, as_name
         )
         if self.scopes is not None:
-            rows = self.apart.column(rows, key_as)
-        return grouping, rows.drop(_GIVEN)
+            rows = self.scope_keys.column(rows, key_as)
+        return grouping, rows.drop(_GROUPED)
 
     def _row(self, node: Aggregate, rows: DataFrame, value: str) -> Column:
         """What is aggregated of a row where the group's function does not say: its value, and by name its key too."""
@@ -227,7 +230,7 @@ class Derived(Sides):
         )
         of = {name: column(one.of) for name, one in made.items() if one.of is not None}
         # of nothing but counts a row still says that it is there
-        into = self.steps.struct(node, of or {_THERE: F.lit(1)})
+        into = self.steps.struct(node, of or {_PRESENT: F.lit(1)})
         rows = nullable(rows.withColumn(as_name, F.when(F.col(value).isNotNull(), into)), as_name)
         grouping = Grouping(parts, of_table, node.empty, node.emit, alone=node.verb == "reduce")
         types = rows.schema[as_name].dataType
@@ -241,8 +244,8 @@ class Derived(Sides):
         columns = names(rows, value)
 
         def put(reducer: Any) -> Any:
-            def put_together(made: Column, one: Column) -> Column:
-                sides = (StructFields(node.parent.name, columns, side, where(node)) for side in (made, one))
+            def put_together(so_far: Column, one: Column) -> Column:
+                sides = (StructFields(node.parent.name, columns, side, where(node)) for side in (so_far, one))
                 projection = reducer(*sides)
                 given = list(projection) if isinstance(projection, Mapping) else projection
                 if given != columns:
@@ -254,14 +257,14 @@ class Derived(Sides):
 
         return Aggregator("fold", F.col(value), None, put(node.add), put(node.subtract))
 
-    def _checked(self, node: Aggregate, given: object) -> dict[str, Aggregator]:
-        made = dict(given) if isinstance(given, Mapping) else {}
+    def _checked(self, node: Aggregate, aggregators: object) -> dict[str, Aggregator]:
+        made = dict(aggregators) if isinstance(aggregators, Mapping) else {}
         for name, one in made.items():
             if isinstance(one, Aggregator) and isinstance(one.of, str):
                 message = f"{name}: agg.{one.kind}({one.of!r}) takes a column, not a text"
                 raise InvalidExpression(message, hint=f"agg.{one.kind}(row.{one.of})", where=where(node))
         if not made or not all(isinstance(one, Aggregator) for one in made.values()):
-            message = f"the function returned {given!r}, not a dict of name to aggregator"
+            message = f"the function returned {aggregators!r}, not a dict of name to aggregator"
             raise InvalidExpression(message, hint='return {"total": agg.sum(row.amount), ...}', where=where(node))
         return made
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from lakestreams.evaluate.scopes import Apart, own_key_names
+from lakestreams.evaluate.scopes import ScopeKeys, own_key_names
 from lakestreams.operators.records import KEY, ORDER, TASK
 from lakestreams.partitioning.kafka_default import partition_of
 from lakestreams.topology.graph import key_source, sources_of
@@ -27,12 +27,12 @@ class Tasks:
     """Counts tasks, and puts rows into them.
 
     Attributes:
-        apart: tells histories apart that share the job.
+        scope_keys: tells histories apart that share the job.
         partitions: topic to partition count, for re-keyed sides.
         fewer: what the counts were before they grew: the first cycle that had others, and the counts until then; ascending.
     """
 
-    apart: Apart
+    scope_keys: ScopeKeys
     partitions: Mapping[str, int] = field(default_factory=dict)
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
 
@@ -41,19 +41,19 @@ class Tasks:
         partition = F.col(ORDER)["partition"]
         source = key_source(parent)
         count = self.count(node)
-        if source is not None and (self.apart.scopes is None or self.apart.scopes.stride >= count):
-            return self.apart.rows(rows.withColumn(TASK, partition))
-        if count == 1 and self.apart.scopes is not None:
-            return self.apart.rows(
-                rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.apart.scopes.stride)))
+        if source is not None and (self.scope_keys.scopes is None or self.scope_keys.scopes.stride >= count):
+            return self.scope_keys.rows(rows.withColumn(TASK, partition))
+        if count == 1 and self.scope_keys.scopes is not None:
+            return self.scope_keys.rows(
+                rows.withColumn(TASK, partition - F.pmod(partition, F.lit(self.scope_keys.scopes.stride)))
             )
         key = F.struct(*(F.col(KEY)[name].alias(name) for name in own_key_names(rows) if name not in but))
         keyed = rows.withColumn(_HASHED, F.when(F.col(KEY).isNotNull(), key))
-        return self.apart.rows(keyed.withColumn(TASK, self._hashed(keyed, self._then(node))).drop(_HASHED))
+        return self.scope_keys.rows(keyed.withColumn(TASK, self._hashed(keyed, self._then(node))).drop(_HASHED))
 
     def _hashed(self, rows: DataFrame, count: int | Column) -> Column:
         partition = F.col(ORDER)["partition"]
-        stride = 0 if self.apart.scopes is None else self.apart.scopes.stride
+        stride = 0 if self.scope_keys.scopes is None else self.scope_keys.scopes.stride
         own = partition if not stride else F.pmod(partition, F.lit(stride))
         task = F.when(F.col(KEY).isNotNull(), partition_of(rows, _HASHED, count)).otherwise(F.pmod(own, F.lit(count)))
         return task if not stride else task + (partition - own)
@@ -77,6 +77,6 @@ class Tasks:
 
     def realm(self, node: Node) -> int:
         """How many tasks share a history: not fewer than any side's rows are spread over."""
-        if self.apart.scopes is not None:
-            return self.apart.scopes.stride
+        if self.scope_keys.scopes is not None:
+            return self.scope_keys.scopes.stride
         return max([self.count(node), *(self.partitions.get(source.topic, 1) for source in sources_of(node))])

@@ -135,16 +135,16 @@ class _Walk:
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._quiet = quiet_filters(topology.nodes)
         readers = [node for node in topology.nodes if node.reads_old or node.name in self._quiet]
-        self._olds = {parent.name for node in readers for parent in _through(node)}
+        self._send_old_values = {parent.name for node in readers for parent in _through(node)}
         self._read_again = _before_stateful(topology.nodes)
 
     def results(self) -> Results:
         for node in self._topology.nodes:
             if any(parent.name not in self._frames for parent in node.parents):
                 continue  # a parent has a fault, which is reported already
-            frame = self._guarded(node, self._made)
+            frame = self._guarded(node, self._evaluated)
             if frame is not None:
-                frame = self._apart(node, frame)
+                frame = self._materialised(node, frame)
                 self._frames[node.name] = frame
                 # what is expected of rows may be wrong without the rows being so
                 expected = self._guarded(node, partial(self._expected, frame=frame))
@@ -152,12 +152,12 @@ class _Walk:
         self._results.nodes = self._frames
         return self._results
 
-    def _apart(self, node: Node, frame: DataFrame | TableSide) -> DataFrame | TableSide:
+    def _materialised(self, node: Node, frame: DataFrame | TableSide) -> DataFrame | TableSide:
         """What a stateful step gives, out of its plan if another stateful step follows."""
-        apart = self._inputs.apart
-        if apart is None or not node.stateful or node.name not in self._read_again:
+        materialise = self._inputs.materialise
+        if materialise is None or not node.stateful or node.name not in self._read_again:
             return frame
-        return TableSide(None, apart(frame.all())) if isinstance(frame, TableSide) else apart(frame)
+        return TableSide(None, materialise(frame.all())) if isinstance(frame, TableSide) else materialise(frame)
 
     def _guarded(self, node: Node, step: Callable[[Node], DataFrame | TableSide]) -> DataFrame | TableSide | None:
         """What a step gives; None if it has a fault, which is noted when checking."""
@@ -180,7 +180,7 @@ class _Walk:
             return None
         return frame if len(self.faults) == noted else None
 
-    def _made(self, node: Node) -> DataFrame | TableSide:
+    def _evaluated(self, node: Node) -> DataFrame | TableSide:
         """A node's rows, with types that do not tell what may be null (see `nullability`)."""
         made = self._evaluate(node)
         if isinstance(node, Sink):
@@ -243,7 +243,7 @@ class _Walk:
         dropping = [rule for rule in rules if rule.action == "drop"]
         if not dropping:
             return rows
-        self._results.made[node.name] = rows
+        self._results.unfiltered[node.name] = rows
         out = rules_module.any_of(dropping, fields)
         refused = of_now.where(out).select(
             judging.coordinates().alias("at"),
@@ -299,7 +299,7 @@ class _Walk:
 
     def _wants_old(self, node: Node) -> bool:
         """Whether somebody reads what a table's rows were before."""
-        return self._inputs.olds or node.name in self._olds
+        return self._inputs.send_old_values or node.name in self._send_old_values
 
     def _result(self, node: Join, rows: DataFrame, left_value: str, right_value: str) -> Column:
         """The value of a result: what the joiner makes of both sides, or all their columns."""

@@ -86,8 +86,8 @@ class Dataset:
         if isinstance(what, Rule):
             return self.rows.where(violated(what, self.fields)).withColumn("shown", _place_and_row())
         if isinstance(what, FanOut | OneOutcomePerLeft) and self.outcomes is not None:
-            found = self.outcomes.where(F.col("touched") & outcomes.wrong(what))
-            return found.withColumn("shown", outcomes.shown())
+            wrong = self.outcomes.where(F.col("touched") & outcomes.wrong(what))
+            return wrong.withColumn("shown", outcomes.shown())
         if isinstance(what, NoDuplicateResult):
             twice = self.rows.groupBy(ORDER, PLACE).agg(F.count("*").alias("times")).where("times > 1")
             return twice.withColumn("shown", F.concat(_place(), F.lit(" row "), F.col(PLACE), F.lit(" twice")))
@@ -109,12 +109,12 @@ class Dataset:
         grouped = new.groupBy(*names).agg(
             F.count("*").alias("times"), F.max(places).alias("last"), F.max("at").alias("at")
         )
-        found = grouped.withColumn("before", F.lit(0))
+        counted = grouped.withColumn("before", F.lit(0))
         if self.earlier is not None:
             bounds = span.first()
             low, high = (bounds["low"], bounds["high"]) if bounds is not None else (None, None)
             if low is None or high is None:
-                return found.where(F.lit(False)).select(ORDER_OF_LAST, F.lit("").alias("shown"))
+                return counted.where(F.lit(False)).select(ORDER_OF_LAST, F.lit("").alias("shown"))
             near = F.col("event_time_ms").between(low - what.within_ms, high + what.within_ms)
             old = (
                 self.earlier()
@@ -126,13 +126,13 @@ class Dataset:
                 (F.col(name).eqNullSafe(F.col(f"old_{name}")) for name in names),
             )
             known = old.groupBy(*old.columns).agg(F.count("*").alias("before"))
-            found = grouped.join(known, same, "left").withColumn("before", F.coalesce("before", F.lit(0)))
-        wrong = found.where(F.col("times") + F.col("before") > 1)
+            counted = grouped.join(known, same, "left").withColumn("before", F.coalesce("before", F.lit(0)))
+        wrong = counted.where(F.col("times") + F.col("before") > 1)
         key = F.to_json(
             F.struct(*(F.col(name).alias(column) for column, name in zip(what.columns, names, strict=True)))
         )
-        told = F.concat(key, F.lit(" stands in "), F.col("times") + F.col("before"), F.lit(" rows"))
-        return wrong.select(ORDER_OF_LAST, told.alias("shown"))
+        text = F.concat(key, F.lit(" stands in "), F.col("times") + F.col("before"), F.lit(" rows"))
+        return wrong.select(ORDER_OF_LAST, text.alias("shown"))
 
 
 ORDER_OF_LAST: Final = "last.*"
@@ -144,29 +144,29 @@ def counted(dataset: Dataset) -> DataFrame:
     One aggregation over the rows, one over the outcomes of left records, one over orphans, and one for each invariant
     that groups rows by something else: as many as there are, for each costs a plan.
     """
-    there = F.col(VALUE).isNotNull()
+    has_value = F.col(VALUE).isNotNull()
     none = F.lit(0)
     counts: list[tuple[str, Column, Column]] = [(ROWS, F.count(F.lit(1)), none)]
     counts += [(f"{ROWS}.{kind}", F.count_if(F.col(KIND) == kind), none) for kind in KINDS]
-    counts += [(rule.name, F.count_if(there), F.count_if(violated(rule, dataset.fields))) for rule in dataset.rules]
-    parts = [told(dataset.name, dataset.rows, counts)]
+    counts += [(rule.name, F.count_if(has_value), F.count_if(violated(rule, dataset.fields))) for rule in dataset.rules]
+    parts = [as_rows(dataset.name, dataset.rows, counts)]
     of_left = [one for one in dataset.invariants if isinstance(one, FanOut | OneOutcomePerLeft)]
     if of_left and dataset.outcomes is not None:
         touched = dataset.outcomes.where("touched")
         wrong = [(one.name, F.count(F.lit(1)), F.count_if(outcomes.wrong(one))) for one in of_left]
-        parts.append(told(dataset.name, touched, wrong))
+        parts.append(as_rows(dataset.name, touched, wrong))
     for one in dataset.invariants:
         if isinstance(one, ForeignKeyExists) and dataset.orphans is not None:
             lost = [(one.name, F.count(ORPHAN), F.count_if(ORPHAN))]
-            parts.append(told(dataset.name, dataset.orphans, lost))
+            parts.append(as_rows(dataset.name, dataset.orphans, lost))
         elif isinstance(one, NoDuplicateResult | UniqueKey):
             rows = dataset.violating(one)
             if rows is not None:  # as many are checked as there are rows
-                parts.append(told(dataset.name, rows, [(one.name, none, F.count(F.lit(1)))]))
+                parts.append(as_rows(dataset.name, rows, [(one.name, none, F.count(F.lit(1)))]))
     return reduce(DataFrame.unionByName, parts)
 
 
-def told(name: str, rows: DataFrame, counts: Sequence[tuple[str, Column, Column]]) -> DataFrame:
+def as_rows(name: str, rows: DataFrame, counts: Sequence[tuple[str, Column, Column]]) -> DataFrame:
     """Aggregates over rows of any kind as rows of the module's columns.
 
     Args:
@@ -184,7 +184,7 @@ def told(name: str, rows: DataFrame, counts: Sequence[tuple[str, Column, Column]
             for what, checked, failed in counts
         )
     )
-    return rows.agg(entries.alias("told")).select(F.lit(name).alias("dataset"), F.inline("told"))
+    return rows.agg(entries.alias("entries")).select(F.lit(name).alias("dataset"), F.inline("entries"))
 
 
 def examples(dataset: Dataset, what: Rule | Invariant) -> list[str]:
@@ -193,8 +193,8 @@ def examples(dataset: Dataset, what: Rule | Invariant) -> list[str]:
     if wrong is None:
         return []
     by = [name for name in (ORDER, PLACE) if name in wrong.columns] or ["shown"]
-    found = wrong.orderBy(*by).select(F.substring("shown", 1, _LONGEST)).limit(EXAMPLES).collect()
-    return [row[0] for row in found]
+    rows = wrong.orderBy(*by).select(F.substring("shown", 1, _LONGEST)).limit(EXAMPLES).collect()
+    return [row[0] for row in rows]
 
 
 def _place() -> Column:
@@ -212,7 +212,7 @@ def row_text() -> Column:
 
 
 def coordinates() -> Column:
-    """Of the record that a row is told of in quarantine: its first contributor, else its trigger."""
+    """Of the record by which a row is reported in quarantine: its first contributor, else its trigger."""
     first = F.try_element_at(F.col(CONTRIBUTORS), F.lit(1))
     trigger = F.struct(*(F.col(ORDER)[name].alias(name) for name in ("source", "partition", "offset", "attempt")))
     return F.coalesce(first, trigger)
@@ -220,11 +220,11 @@ def coordinates() -> Column:
 
 def as_dict(rows: Sequence[Any]) -> dict[str, dict[str, tuple[int, int]]]:
     """Dataset to name to (checked, failed), of the collected rows of `counted`."""
-    found: dict[str, dict[str, tuple[int, int]]] = {}
+    by_dataset: dict[str, dict[str, tuple[int, int]]] = {}
     for row in rows:
-        found.setdefault(row["dataset"], {})[row["name"]] = (int(row["checked"]), int(row["failed"]))
-    for counts in found.values():
+        by_dataset.setdefault(row["dataset"], {})[row["name"]] = (int(row["checked"]), int(row["failed"]))
+    for counts in by_dataset.values():
         for name in (NoDuplicateResult.name, UniqueKey.name):
             if name in counts:
                 counts[name] = (counts[ROWS][0], counts[name][1])
-    return found
+    return by_dataset

@@ -35,17 +35,17 @@ def count(rows: DataFrame, topics: Sequence[str], past: DataFrame | None, wanted
         wanted: the first cycle that is judged.
     """
     of_left = F.filter(CONTRIBUTORS, lambda one: one["source"].isin(*topics))
-    told = rows.where(F.col(KIND).isin(MATCHED, UNMATCHED)).select(
+    results = rows.where(F.col(KIND).isin(MATCHED, UNMATCHED)).select(
         of_left.alias("left"),
         (F.col(KIND) == MATCHED).cast("bigint").alias("matched"),
         (F.col(KIND) == UNMATCHED).cast("bigint").alias("unmatched"),
         F.col(TIME).alias("newest"),
         is_new(wanted).alias("touched"),
     )
-    told = told.where(F.size("left") > 0)
+    results = results.where(F.size("left") > 0)
     if past is not None:
-        told = told.unionByName(past.withColumn("touched", F.lit(False)))
-    return told.groupBy("left").agg(
+        results = results.unionByName(past.withColumn("touched", F.lit(False)))
+    return results.groupBy("left").agg(
         F.sum("matched").alias("matched"),
         F.sum("unmatched").alias("unmatched"),
         F.max("newest").alias("newest"),

@@ -52,8 +52,8 @@ def violated(rule: Rule, fields: Fields) -> Column:
 
 def names_of(rules: Sequence[Rule], fields: Fields) -> Column:
     """The names of the rules that a row violates: array<string>, in the order of declaration."""
-    told = [F.when(violated(rule, fields), F.lit(rule.name)) for rule in rules]
-    return F.array_compact(F.array(*told)) if told else F.array().cast("array<string>")
+    names = [F.when(violated(rule, fields), F.lit(rule.name)) for rule in rules]
+    return F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
 
 
 def any_of(rules: Sequence[Rule], fields: Fields) -> Column:
@@ -98,7 +98,7 @@ class Judged:
 
     @property
     def name(self) -> str:
-        """As it is told."""
+        """As it is reported."""
         return self.what.name
 
     @property

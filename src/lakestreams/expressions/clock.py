@@ -1,7 +1,7 @@
 """Texts that Spark takes for the clock: 'now', 'today', 'tomorrow', 'yesterday', 'epoch', where it wants a time.
 
 Only a text that no record has a part in is taken so. It is refused where it becomes a date or timestamp: in a cast, in a
-function of times, and beside a time in a comparison or a choice.
+function of times, and next to a time in a comparison or a choice.
 """
 
 from __future__ import annotations

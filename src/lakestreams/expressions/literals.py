@@ -1,4 +1,4 @@
-"""Literals as SQL: texts, numbers, dates and intervals, each written anew."""
+"""Literals as SQL: texts, numbers, dates and intervals, each rewritten."""
 
 from __future__ import annotations
 

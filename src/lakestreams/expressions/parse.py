@@ -1,4 +1,4 @@
-"""SQL expressions of configuration files: parsed, checked against an allow-list, written anew from the checked tree.
+"""SQL expressions of configuration files: parsed, checked against an allow-list, rewritten from the checked tree.
 
 An expression is code that somebody else's file brings into the driver, so nothing of its text reaches Spark. It is
 split into tokens, each of them of a known sort, and parsed by sqlglot with all of its function knowledge taken away, so
@@ -42,7 +42,7 @@ class Expression:
     Attributes:
         text: as the user wrote it, references to the environment included.
         where: where it was written.
-        sql: written anew from the checked tree, columns by the names the user gave; references have their values here.
+        sql: rewritten from the checked tree, columns by the names the user gave; references have their values here.
         columns: the column references in it, each split at its dots.
     """
 
@@ -75,14 +75,14 @@ class Expression:
         return Renderer(self._resolved, self.where, resolve, tolerant=tolerant).render(self._tree)
 
     def _require_no_clock(self, sides: Mapping[str, Fields]) -> None:
-        def found(node: exp.Expr) -> str:
+        def kind_at(node: exp.Expr) -> str:
             parts = path_of(node) or ("",)
             owners, name = list(sides.values()), parts[0]
             if len(parts) > 1 and parts[0] in sides:
                 owners, name = [sides[parts[0]]], parts[1]
             return next((kind_of(one, name) for one in owners if name in one), "")
 
-        asks = clock.fault(self._tree, found)
+        asks = clock.fault(self._tree, kind_at)
         if asks is not None:
             hint = "compare or combine a time with a column; if a text is meant, write cast(... as string)"
             raise ExpressionRefused(f"{asks}, in {short(self.text)}", hint=hint, where=self.where or None)

@@ -26,7 +26,7 @@ MAX_WAYS: Final = 4_096
 MAX_DEPTH: Final = 50
 """Groups within groups."""
 
-_FEW: Final = 20  # so many lengths are counted as ways; more are an open repetition
+_MOST_WAYS: Final = 20  # so many lengths are counted as ways; more are an open repetition
 _POINTS: Final = 0x180
 _ALL: Final = frozenset(range(_POINTS + 1))  # the last one stands for whatever lies behind
 _DIGITS: Final = frozenset(map(ord, "0123456789"))
@@ -109,25 +109,26 @@ class _Reader:
         if self._depth > MAX_DEPTH:
             msg = f"its groups are nested more than {MAX_DEPTH} deep"
             raise Refused(msg)
-        arms = [self._sequence()]
+        branches = [self._sequence()]
         while self._next_is("|"):
-            arms.append(self._sequence())
+            branches.append(self._sequence())
         self._depth -= 1
-        if len(arms) == 1:
-            return arms[0]
+        if len(branches) == 1:
+            return branches[0]
         overlaps = any(
-            one.first & other.first or one.may_be_empty or other.may_be_empty for one, other in combinations(arms, 2)
+            one.first & other.first or one.may_be_empty or other.may_be_empty
+            for one, other in combinations(branches, 2)
         )
         return _Node(
-            frozenset().union(*(one.takes for one in arms)),
-            frozenset().union(*(one.first for one in arms)),
-            may_be_empty=any(one.may_be_empty for one in arms),
-            loose=max(one.loose for one in arms),
-            varies=any(one.varies for one in arms) or overlaps,
+            frozenset().union(*(one.takes for one in branches)),
+            frozenset().union(*(one.first for one in branches)),
+            may_be_empty=any(one.may_be_empty for one in branches),
+            loose=max(one.loose for one in branches),
+            varies=any(one.varies for one in branches) or overlaps,
             alternates=True,
-            ways=sum(one.ways for one in arms) if overlaps else max(one.ways for one in arms),
-            slack=max(one.slack for one in arms),
-            open=any(one.open for one in arms),
+            ways=sum(one.ways for one in branches) if overlaps else max(one.ways for one in branches),
+            slack=max(one.slack for one in branches),
+            open=any(one.open for one in branches),
         )
 
     def _sequence(self) -> _Node:
@@ -368,8 +369,8 @@ def _repeated(atom: _Node, least: int, most: int | None, *, possessive: bool) ->
         varies=atom.varies or changes,
         # of what varies only what is cut by a sign gets here, so that the ways of one are those of all
         ways=atom.ways,
-        slack=most - least + 1 if changes and most is not None and most - least <= _FEW else 1,
-        open=not possessive and (most is None or most - least > _FEW),
+        slack=most - least + 1 if changes and most is not None and most - least <= _MOST_WAYS else 1,
+        open=not possessive and (most is None or most - least > _MOST_WAYS),
     )
 
 

@@ -2,7 +2,7 @@
 
 Every node, argument, type and function must be on a list (`grammar`, `casts`, `functions`), and the tree must be the one
 that Spark's own grammar gives, else parentheses are asked for. The SQL is fully parenthesised; of the user's text nothing
-is in it but names and literals, each of them checked or quoted anew.
+is in it but names and literals, each of them checked or quoted again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # ruff: noqa: SIM905 - long lists of words read better as text
 """From an expression's text to its tree: tokens, each of a known sort, and what sqlglot makes of them.
 
-All of sqlglot's function knowledge is taken away, so that it rewrites nothing, and its strings are decoded anew, by Spark's
+All of sqlglot's function knowledge is taken away, so that it rewrites nothing, and its strings are decoded again, by Spark's
 rules. Refused is what is no token of a plain expression, comments and hints too, and what cannot be parsed; whether the
 rest is allowed is for `sql` to say, from the tree. `leaves_of` tells what of the text a tree must hold.
 """

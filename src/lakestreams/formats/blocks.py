@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakestreams.formats.cells import are_lists, cells
 from lakestreams.formats.decoding import Decoded, behind_each_other, one_by_one, pieces, put_together, structs
 from lakestreams.formats.objects import Objects
-from lakestreams.formats.skeletons import FEW, Lines, Skeleton, Slot, Values, alike
+from lakestreams.formats.skeletons import ONE_BY_ONE, Lines, Skeleton, Slot, Values, alike
 
 
 class Blocks:
@@ -31,7 +31,7 @@ class Blocks:
         return behind_each_other([self._piece(one) for one in pieces(raw)])
 
     def _piece(self, raw: Any) -> Decoded:
-        if len(raw) <= FEW:
+        if len(raw) <= ONE_BY_ONE:
             return self.exactly(raw)
         parts = list(alike(Lines.of(raw), self._columns))
         done = np.zeros(len(raw), bool)
@@ -48,14 +48,14 @@ class Blocks:
 
     def _columns(self, skeleton: Skeleton, values: Values) -> tuple[Decoded, Any] | None:
         """The records for which it is sure, and their places; None if it is for none."""
-        row, told_by, words = self._objects.locate(skeleton.slots)
+        row, marked_by, words = self._objects.locate(skeleton.slots)
         if not isinstance(row, dict) or not len(values):
             return None
         sure = np.ones(len(values), bool)
         if words:
-            if not isinstance(told_by, Slot) or not told_by.quoted:
+            if not isinstance(marked_by, Slot) or not marked_by.quoted:
                 return None
-            sure = pc.is_in(values.of(told_by), pa.array(words)).to_numpy(zero_copy_only=False).copy()
+            sure = pc.is_in(values.of(marked_by), pa.array(words)).to_numpy(zero_copy_only=False).copy()
         nothing = np.ones(len(values), bool)
         columns = []
         for field, path in zip(self._fields, self._objects.paths, strict=True):

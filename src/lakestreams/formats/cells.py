@@ -16,7 +16,7 @@ from lakestreams.formats.jsontext import parsed
 from lakestreams.formats.kinds import UNITS, Array, Kind, Leaf, Member, Struct
 from lakestreams.formats.lists import BRACES, ListSlot, elements
 from lakestreams.formats.shapes import Unfit, is_text, shape_of
-from lakestreams.formats.skeletons import FEW, Lines, Skeleton, Slot, Values, alike
+from lakestreams.formats.skeletons import ONE_BY_ONE, Lines, Skeleton, Slot, Values, alike
 
 _EXACT_DIGITS: Final = 15  # so many a double holds, as which numbers are read
 _ONLY: Final = "v"  # the name of an element in the object around it
@@ -91,7 +91,7 @@ def _elements(kind: Struct, texts: Any) -> tuple[Any, Any]:
         column, sure[good] = _elements(kind, texts.take(pa.array(good)))
         places[good] = np.arange(len(good))
         return None if column is None else column.take(pa.array(places, mask=~found.sound)), sure
-    if len(found.texts) <= FEW:
+    if len(found.texts) <= ONE_BY_ONE:
         return None, np.zeros(len(texts), bool)
     around = pc.binary_join_element_wise(f'{{"{_ONLY}":', found.texts, "}", "").cast(pa.binary())
     done = np.zeros(len(around), bool)
@@ -265,8 +265,8 @@ def _valid(column: Any) -> Any:
     return column.is_valid().to_numpy(zero_copy_only=False)
 
 
-def _flags(found: Any) -> Any:
-    return found.to_numpy(zero_copy_only=False)
+def _flags(values: Any) -> Any:
+    return values.to_numpy(zero_copy_only=False)
 
 
 __all__ = ["are_lists", "cells", "judged"]

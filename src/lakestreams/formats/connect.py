@@ -69,26 +69,26 @@ class DebeziumJson(Declared):
         return f"debezium_json({self.columns})"
 
 
-def _payload(found: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
+def _payload(event: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
     payload = shaped[_PAYLOAD]
-    return payload, None if payload is not None or _PAYLOAD in found else _BARE
+    return payload, None if payload is not None or _PAYLOAD in event else _BARE
 
 
-def _in_payload(found: dict[str, Any]) -> Located:
-    return Located(found.get(_PAYLOAD))
+def _in_payload(event: dict[str, Any]) -> Located:
+    return Located(event.get(_PAYLOAD))
 
 
-def _after(found: dict[str, Any]) -> Located:
-    """The row of an event that stands bare, or wrapped with nothing of another event beside."""
-    event = found.get(_PAYLOAD, found)
-    if not isinstance(event, dict) or (event is not found and {_OP, _AFTER} & found.keys()):
+def _after(change: dict[str, Any]) -> Located:
+    """The row of an event that stands bare, or wrapped with nothing of another event next to it."""
+    event = change.get(_PAYLOAD, change)
+    if not isinstance(event, dict) or (event is not change and {_OP, _AFTER} & change.keys()):
         return Located(None)
     return Located(event.get(_AFTER), event.get(_OP), ROWS)
 
 
-def _document(found: Any) -> str | None:
+def _document(document: Any) -> str | None:
     """The text that MongoDB's connector writes for a row; the row takes its place."""
-    event = found.get(_PAYLOAD, found) if isinstance(found, dict) else None
+    event = document.get(_PAYLOAD, document) if isinstance(document, dict) else None
     text = event.get(_AFTER) if isinstance(event, dict) else None
     if not isinstance(event, dict) or not isinstance(text, str):
         return None
@@ -96,12 +96,12 @@ def _document(found: Any) -> str | None:
     return text
 
 
-def _change(found: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
+def _change(document: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
     """The row after the change, None where it was deleted, or what is wrong with the event."""
     payload = shaped[_PAYLOAD]
     event = shaped if payload is None else payload
     op, after = event[_OP], event[_AFTER]
     if op is None:
-        return None, None if payload is None and _PAYLOAD in found else _NO_OP
+        return None, None if payload is None and _PAYLOAD in document else _NO_OP
     said = wrong(op, has_row=after is not None)
     return (after if op in ROWS else None), said

@@ -33,9 +33,9 @@ class Frames(NamedTuple):
     which: npt.NDArray[np.int64]
     errors: Any
 
-    def with_errors(self, found: Decoded) -> Decoded:
+    def with_errors(self, decoded: Decoded) -> Decoded:
         """What was read of the bodies, with the errors of how they name schemas."""
-        return Decoded(found.values, pc.coalesce(self.errors, found.errors))
+        return Decoded(decoded.values, pc.coalesce(self.errors, decoded.errors))
 
 
 def frames(

@@ -167,9 +167,9 @@ def objects_of(places: Places, schema: str) -> Objects:
     """What reads plain objects, of which a message says that they do not fit this schema."""
     mine = {path[0] for path in places.paths} & set(_WRAPPER)
 
-    def judged(found: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
+    def judged(value: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
         if not mine and not any(one is not None for one in places.of_row(shaped)):
-            return shaped, _WRAPPED if sorted(names(found)) == _WRAPPER else None
+            return shaped, _WRAPPED if sorted(names(value)) == _WRAPPER else None
         return shaped, None
 
     return Objects(places.fields, places.paths, places.shape, judged, f"does not fit {schema}", Located)

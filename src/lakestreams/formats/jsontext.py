@@ -95,8 +95,8 @@ def _write(value: Any, number: Any, parts: list[str]) -> None:
         parts.append("null" if value is None else str(value).lower())  # True and False, too
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return _SHORT.get(found[0]) or f"\\u{ord(found[0]):04X}"
+def _escaped(match: re.Match[str]) -> str:
+    return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04X}"
 
 
 def _depth(text: str) -> int:

@@ -149,15 +149,15 @@ def _wall(text: str) -> int | None:
     return local if local is not None and local >= _MICROS[0] else None
 
 
-def _micros(found: re.Match[str]) -> int | None:
+def _micros(match: re.Match[str]) -> int | None:
     """Microseconds from 1970 to a date and a time, as if both were in UTC."""
-    year, month, day, hour, minute = map(int, found.group(1, 2, 3, 4, 5))
+    year, month, day, hour, minute = map(int, match.group(1, 2, 3, 4, 5))
     era = 0 if year else 1  # the year 0, which a zone may bring into the year 1, is none of Python's
     try:
-        there = dt.datetime(year + era * _ERA, month, day, hour, minute, int(found[6] or 0))  # noqa: DTZ001 - as above
+        there = dt.datetime(year + era * _ERA, month, day, hour, minute, int(match[6] or 0))  # noqa: DTZ001 - as above
     except ValueError:
         return None
-    fraction = int((found[7] or "").ljust(6, "0"))
+    fraction = int((match[7] or "").ljust(6, "0"))
     gone = there - _EPOCH
     return (gone.days - era * _DAYS_OF_ERA) * _DAY_MICROS + gone.seconds * 1_000_000 + fraction
 

@@ -119,17 +119,17 @@ def _next_float(value: float, *, up: bool) -> float:
     return found
 
 
-def _nearer(number: str, value: float, found: float, other: float) -> float:
+def _nearer(number: str, value: float, nearest: float, other: float) -> float:
     """Of two floats the one on whose side of the middle, which a double is, the number lies."""
     exact, middle = Decimal(number), Decimal(value)
-    low, high = sorted((found, other))
+    low, high = sorted((nearest, other))
     largest = struct.unpack(">f", b"\x7f\x7f\xff\xff")[0]
     if abs(low) == float("inf") or abs(high) == float("inf"):
         edge = Decimal(largest) + Decimal(2) ** 103
         beyond = abs(exact) >= edge
         return (float("inf") if beyond else largest) * (1 if value > 0 else -1)
     if exact == middle:
-        return found
+        return nearest
     return high if exact > middle else low
 
 

@@ -28,12 +28,12 @@ class Located(NamedTuple):
 
     Attributes:
         row: what stands there.
-        told_by: what stands where the record says that the row counts; None where it always does.
+        marked_by: what stands where the record says that the row counts; None where it always does.
         words: which texts say so.
     """
 
     row: Any
-    told_by: Any = None
+    marked_by: Any = None
     words: tuple[str, ...] = ()
 
 
@@ -48,7 +48,7 @@ _PREFIXED_OTHER: Final = (
 )
 _MARKED: Final = "begins with a byte-order mark; write UTF-8 without one"
 _NO_OBJECT: Final = "not a JSON object"
-_HALVES: Final = "half of a surrogate pair, which is no character"
+_HALF_OF_PAIR: Final = "half of a surrogate pair, which is no character"
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _HALF: Final = re.compile(rf"(?<!\\)(?:\\\\)*+(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_ @.:/#-]+\Z")
@@ -64,7 +64,7 @@ class Objects:
         root: the whole object, as far as it is read.
         judge: from the object as it stands and in the shape of `root` to the row, or to what is wrong.
         unfit: the message for an object that is broken or not of the shape.
-        opened: puts what a text of the object says in the text's place, and gives the text; None: there is none to open.
+        unwrap: puts what a text of the object says in the text's place, and gives the text; None: there is none to open.
         locate: from the object, with anything in the place of its values, to where the row is for sure, if it is an object.
     """
 
@@ -76,9 +76,9 @@ class Objects:
         judge: Judge,
         unfit: str,
         locate: Locate,
-        opened: Open = lambda _: None,
+        unwrap: Open = lambda _: None,
     ) -> None:
-        self.fields, self.paths, self.locate, self._opened = fields, paths, locate, opened
+        self.fields, self.paths, self.locate, self._unwrap = fields, paths, locate, unwrap
         self._shape, self._judge, self._unfit = shape_of(root), judge, unfit
         kinds = [(field.name, field.member, path) for field, path in zip(fields, paths, strict=True)]
         self._strings = [(name, member.kind, path) for name, member, path in kinds if has_strings(member.kind)]
@@ -93,7 +93,7 @@ class Objects:
             return None, _prefixed(raw) or NOT_UTF8
         try:
             found = parsed(text)
-            inner = self._opened(found)
+            inner = self._unwrap(found)
             shaped = self._shape(found)
         except (ValueError, Unfit):
             return None, _broken(raw, text, self._unfit)
@@ -102,7 +102,7 @@ class Objects:
             return None, error
         own = text if inner is None else inner
         if self._strings and "\\u" in own and _HALF.search(own):
-            return None, _HALVES
+            return None, _HALF_OF_PAIR
         return (None, None) if row is None else self._exactly(own, row)
 
     def _exactly(self, text: str, row: dict[str, Any]) -> tuple[Row, str | None]:
@@ -132,9 +132,9 @@ class Objects:
         return next((one for one in said if one is not None), self._unfit)
 
 
-def names(found: dict[str, Any]) -> list[str]:
+def names(row: dict[str, Any]) -> list[str]:
     """The names in an object, as often as they come."""
-    return [name for name, _ in found.pairs] if isinstance(found, Repeated) else list(found)
+    return [name for name, _ in row.pairs] if isinstance(row, Repeated) else list(row)
 
 
 def framed(raw: bytes) -> bool:

@@ -36,13 +36,13 @@ class Places:
     paths: tuple[Path, ...]
 
     @classmethod
-    def of(cls, fields: tuple[Field, ...], given: Sequence[tuple[str, Path]]) -> Places:
+    def of(cls, fields: tuple[Field, ...], named_paths: Sequence[tuple[str, Path]]) -> Places:
         """The places of columns, those that are not named under their own names.
 
         Raises:
             InvalidFormat: if a name is no column, or two columns would be read from one field.
         """
-        named = dict(given)
+        named = dict(named_paths)
         columns = [field.name for field in fields]
         for name in named:
             if name not in columns:
@@ -122,21 +122,21 @@ def at(row: dict[str, Any], path: Path) -> Any:
     return found
 
 
-def paths_of(given: object) -> tuple[tuple[str, Path], ...]:
+def paths_of(value: object) -> tuple[tuple[str, Path], ...]:
     """The argument `fields` as pairs of column and path, sorted; a column under its own name is left out.
 
     Raises:
         InvalidFormat: if it is no mapping of columns to names or lists of names.
     """
-    if given is None:
+    if value is None:
         return ()
-    if not isinstance(given, Mapping):
-        raise InvalidFormat(f"fields={given!r} is no mapping of columns to field names", hint=_HINT)
-    return tuple(sorted((column, path) for column, path in _paths(given) if path != (column,)))
+    if not isinstance(value, Mapping):
+        raise InvalidFormat(f"fields={value!r} is no mapping of columns to field names", hint=_HINT)
+    return tuple(sorted((column, path) for column, path in _paths(value) if path != (column,)))
 
 
-def _paths(given: Mapping[Any, Any]) -> Iterator[tuple[str, Path]]:
-    for column, field in given.items():
+def _paths(paths: Mapping[Any, Any]) -> Iterator[tuple[str, Path]]:
+    for column, field in paths.items():
         path = (field,) if isinstance(field, str) else tuple(field) if isinstance(field, list | tuple) else ()
         if not isinstance(column, str) or not path or not all(isinstance(one, str) for one in path):
             raise InvalidFormat(f"fields: {column!r}: {field!r} is no field name", hint=_HINT)

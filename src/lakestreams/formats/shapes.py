@@ -47,51 +47,51 @@ def is_text(kind: Leaf) -> bool:
     return kind.declared in ("date", "timestamp", "timestamp_ntz") or kind.declared.startswith("decimal")
 
 
-def text(found: Any) -> str:
+def text(value: Any) -> str:
     """Any value as text: a text itself, all else as JSON, in which numbers are as a double writes them."""
-    if type(found) is str:
-        return found
-    if type(found) is Number:
-        return AsDouble.of(found)
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if isinstance(found, int):
-        return str(found)
-    made = compact(found, double_text)
-    return made if made == compact(found) else AsDouble.to(made, None)
+    if type(value) is str:
+        return value
+    if type(value) is Number:
+        return AsDouble.of(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    made = compact(value, double_text)
+    return made if made == compact(value) else AsDouble.to(made, None)
 
 
 def _struct(kind: Struct) -> Read:
     members = [(member.field, member.name, shape_of(member.kind)) for member in kind.members]
     fields = {field: read for field, _, read in members}
 
-    def read(found: Any) -> dict[str, Any]:
-        if not isinstance(found, dict):
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
             raise Unfit
-        if type(found) is Repeated:  # of a name the last value counts, but none may be of another sort
-            for field, one in found.pairs:
+        if type(value) is Repeated:  # of a name the last value counts, but none may be of another sort
+            for field, one in value.pairs:
                 if one is not None and field in fields:
                     fields[field](one)
-        get = found.get
+        get = value.get
         return {name: None if (one := get(field)) is None else inner(one) for field, name, inner in members}
 
     return read
 
 
 def _array(element: Read) -> Read:
-    def read(found: Any) -> list[Any]:
-        if type(found) is not list:
+    def read(value: Any) -> list[Any]:
+        if type(value) is not list:
             raise Unfit
-        return [None if one is None else element(one) for one in found]
+        return [None if one is None else element(one) for one in value]
 
     return read
 
 
 def _map(value: Read) -> Read:
-    def read(found: Any) -> Pairs:
-        if not isinstance(found, dict):
+    def read(items: Any) -> Pairs:
+        if not isinstance(items, dict):
             raise Unfit
-        entries = found.pairs if type(found) is Repeated else found.items()
+        entries = items.pairs if type(items) is Repeated else items.items()
         return Pairs([(name, None if one is None else value(one)) for name, one in entries])
 
     return read
@@ -113,40 +113,40 @@ def _leaf(kind: Leaf) -> Read:
 def _whole(bits: int) -> Read:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
-    def read(found: Any) -> int:
-        if type(found) is int and low <= found <= high:
-            return found
-        if found == "-0" and type(found) is Number:
+    def read(value: Any) -> int:
+        if type(value) is int and low <= value <= high:
+            return value
+        if value == "-0" and type(value) is Number:
             return 0
         raise Unfit
 
     return read
 
 
-def _double(found: Any) -> float:
-    if type(found) is Number:
-        return 0.0 if found == "-0" else float(found)
-    if type(found) is not int:
+def _double(value: Any) -> float:
+    if type(value) is Number:
+        return 0.0 if value == "-0" else float(value)
+    if type(value) is not int:
         raise Unfit
-    return float(str(found))  # infinity for what is beyond
+    return float(str(value))  # infinity for what is beyond
 
 
-def _float(found: Any) -> float:
-    if type(found) is Number:
-        return 0.0 if found == "-0" else nearest_float(found)
-    if type(found) is not int:
+def _float(value: Any) -> float:
+    if type(value) is Number:
+        return 0.0 if value == "-0" else nearest_float(value)
+    if type(value) is not int:
         raise Unfit
-    return nearest_float(str(found))
+    return nearest_float(str(value))
 
 
-def _boolean(found: Any) -> bool:
-    if isinstance(found, bool):
-        return found
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
     raise Unfit
 
 
-def _binary(found: Any) -> bytes:
-    data = leaves.binary(found) if type(found) is str else None
+def _binary(value: Any) -> bytes:
+    data = leaves.binary(value) if type(value) is str else None
     if data is None:
         raise Unfit
     return data

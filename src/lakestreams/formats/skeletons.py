@@ -25,7 +25,7 @@ _BARE: Final = re.compile(r"[^\[\]{},: ]+")
 _SCALAR: Final = r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null)$"
 _LONGEST: Final = 300  # characters of a number: what is longer may be beyond a bound
 _SKELETONS: Final = 12  # that are tried for an array of records
-FEW: Final = 64
+ONE_BY_ONE: Final = 64
 """Records: so many are read exactly as quickly."""
 _T = TypeVar("_T")
 
@@ -232,7 +232,7 @@ def alike(lines: Lines, read: Callable[[Skeleton, Values], tuple[_T, Any] | None
         if not waiting:
             return
         rows = waiting.pop(max(range(len(waiting)), key=lambda place: len(waiting[place])))
-        if len(rows) <= FEW:
+        if len(rows) <= ONE_BY_ONE:
             return
         skeleton = Skeleton.of(lines.text(rows[0]))
         if skeleton is None:
@@ -246,20 +246,20 @@ def alike(lines: Lines, read: Callable[[Skeleton, Values], tuple[_T, Any] | None
         waiting.append(np.delete(rows, np.append(matching, 0)))
 
 
-def _with_slots(found: Any, slots: list[Slot], lists: list[ListSlot]) -> Any:
+def _with_slots(value: Any, slots: list[Slot], lists: list[ListSlot]) -> Any:
     """The object with slots in the places of their numbers and of lists, which are empty; all are noted in `lists`.
 
     Raises:
         ValueError: if a name comes twice.
     """
-    if isinstance(found, Repeated):
+    if isinstance(value, Repeated):
         raise ValueError  # noqa: TRY004 - a text that cannot be read so, as what is no JSON
-    if isinstance(found, dict):
-        return {name: _with_slots(one, slots, lists) for name, one in found.items()}
-    if isinstance(found, list):
+    if isinstance(value, dict):
+        return {name: _with_slots(one, slots, lists) for name, one in value.items()}
+    if isinstance(value, list):
         lists.append(ListSlot(len(lists)))
         return lists[-1]
-    return slots[int(found)]
+    return slots[int(value)]
 
 
 def _are_utf8(raw: Any) -> Any:
@@ -270,4 +270,4 @@ def _are_utf8(raw: Any) -> Any:
     return np.ones(len(raw), bool)
 
 
-__all__ = ["FEW", "Lines", "Skeleton", "Slot", "Values", "alike"]
+__all__ = ["ONE_BY_ONE", "Lines", "Skeleton", "Slot", "Values", "alike"]

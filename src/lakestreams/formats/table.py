@@ -1,4 +1,4 @@
-"""The columns of a Delta table as a source's key and value: typed already, kept as JSON text beside."""
+"""The columns of a Delta table as a source's key and value: typed already, kept as JSON text next to that."""
 
 from __future__ import annotations
 

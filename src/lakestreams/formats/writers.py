@@ -132,7 +132,9 @@ def unusable(why: str) -> str:
     return f"cannot be used: {why}"
 
 
-def told_to(how: RegistryFormat, known: Mapping[SchemaName, Written | str | None], *, strict: bool) -> RegistryFormat:
+def with_known_schemas(
+    how: RegistryFormat, known: Mapping[SchemaName, Written | str | None], *, strict: bool
+) -> RegistryFormat:
     """The format with the schemas of its own kind; one of another kind is as good as none."""
     kind = how.registered.kind
 
@@ -163,7 +165,7 @@ __all__ = [
     "Written",
     "knowing",
     "prefix_of",
-    "told_to",
     "unknown",
     "unusable",
+    "with_known_schemas",
 ]

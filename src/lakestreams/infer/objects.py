@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from lakestreams.formats.jsontext import parsed
-from lakestreams.infer.found import Column, Side
 from lakestreams.infer.seen import BARE, Seen, is_name, shown
+from lakestreams.infer.side import Column, Side
 
 _MOST: Final = 0.9  # of the records, so that some broken ones do not hide what all others are
 _OP, _AFTER, _PAYLOAD, _SCHEMA = "op", "after", "payload", "schema"
@@ -80,7 +80,7 @@ def _columns(rows: Iterable[Mapping[str, Any]], count: int) -> tuple[tuple[Colum
         taken.add(name.lower())
         kind = seen.type(name, notes)
         example = "" if seen.example is None else shown(seen.example)
-        found.append(Column(name, kind, seen.there / max(1, count), example, None if name == own else own))
+        found.append(Column(name, kind, seen.present / max(1, count), example, None if name == own else own))
     return tuple(found), tuple(notes)
 
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 import yaml
 
 from lakestreams.formats.writers import HEADERS
-from lakestreams.infer.found import Column, Side
 from lakestreams.infer.registered import Schemas
+from lakestreams.infer.side import Column, Side
 from lakestreams.infer.sides import side
 from lakestreams.kafka.sample import Record
 from lakestreams.visible import visible
 
 _TIMES: Final = ("timestamp", "timestamp_ms", "timestamp_us", "timestamp_s")
-_FEW_RECORDS_A_KEY: Final = 1.5
+_SMALL_RECORDS_PER_KEY: Final = 1.5
 _WIDE: Final = 100
 
 
@@ -92,7 +92,7 @@ def propose(topic: str, records: Sequence[Record], schemas: Schemas | None = Non
     kind = "table" if deleted or value.is_change else "stream"
     if deleted:
         notes.append(f"{deleted} of {len(records)} values are null, which deletes a row: a table")
-    elif kind == "stream" and keys and len(keys) >= _FEW_RECORDS_A_KEY * len(set(keys)):
+    elif kind == "stream" and keys and len(keys) >= _SMALL_RECORDS_PER_KEY * len(set(keys)):
         notes.append(
             f"a key comes {len(keys) / len(set(keys)):.1f} times on average: kind: table, if a record replaces the one before"
         )

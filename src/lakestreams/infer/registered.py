@@ -32,11 +32,11 @@ from lakestreams.formats.writers import (
     RegistryFormat,
     SchemaName,
     Written,
-    told_to,
+    with_known_schemas,
 )
-from lakestreams.infer.found import Column, Side
 from lakestreams.infer.objects import is_most, json_side
 from lakestreams.infer.seen import Seen, shown
+from lakestreams.infer.side import Column, Side
 from lakestreams.registry.client import Registered, Schema
 
 _MOST_IDS: Final = 64
@@ -213,7 +213,7 @@ def _json(schema: Schema, sample: Sample) -> Side:
 def _columns(how: RegistryAvro | RegistryProtobuf | JsonSchema, sample: Sample, notes: list[str]) -> tuple[Column, ...]:
     """The columns of a format, with what they hold in the records that it reads."""
     assert isinstance(how, RegistryFormat)  # noqa: S101 - all three are
-    told = told_to(how, sample.written, strict=False)
+    told = with_known_schemas(how, sample.written, strict=False)
     found = told.decode(pa.array(sample.raw, pa.binary()), heads_of(sample.heads))
     rows = [one for one in found.values.to_pylist(maps_as_pydicts="lossy") if one]
     return tuple(_column(one, [row[one.name] for row in rows], notes) for one in how.fields)

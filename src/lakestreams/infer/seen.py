@@ -84,7 +84,7 @@ class Seen:
                 self.element.add(inner)
 
     @property
-    def there(self) -> int:
+    def present(self) -> int:
         """How many were not null."""
         return self.count - self.nulls
 
@@ -135,7 +135,7 @@ class Seen:
         if not self.members:
             notes.append(f"{name} is an empty object in every record")
             return "map<string, string>"
-        shares = [one.count / max(1, self.there) for one in self.members.values()]
+        shares = [one.count / max(1, self.present) for one in self.members.values()]
         if len(shares) > _MANY_NAMES and sum(shares) / len(shares) < _RARE:
             every = Seen()
             for one in self.members.values():

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from lakestreams.formats.avro.glue import version_of
-from lakestreams.infer.found import Side
 from lakestreams.infer.objects import is_most, json_side
 from lakestreams.infer.registered import Schemas, framed
+from lakestreams.infer.side import Side
 
 _SHOWN: Final = 5
 _SIZES: Final = {4: "int", 8: "long", 16: "uuid"}

@@ -31,7 +31,7 @@ _NOT_FOR_ADMINS: Final = frozenset({
     "fetch.max.wait.ms", "fetch.min.bytes", "heartbeat.interval.ms", "isolation.level", "max.partition.fetch.bytes",
     "max.poll.interval.ms", "max.poll.records", "request.timeout.ms", "session.timeout.ms",
     "socket.connection.setup.timeout.max.ms",
-    # how often Java's own login tries again; librdkafka has its own pace
+    # how often Java's own login tries again; librdkafka has its own timing
     "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms", "sasl.login.retry.backoff.max.ms",
     "sasl.login.retry.backoff.ms",
     # the one handler that is let through is Java's for token endpoints; the endpoint's address says the same to librdkafka

@@ -18,7 +18,7 @@ _NOT_LET_IN: Final = {
 }
 # Why there is no client, as the causes of _NO_CLIENT tell it, and the options to look at; first match first.
 _NO_CLIENT: Final = re.compile("Failed to (?:create new KafkaAdminClient|construct kafka)")
-_NOT_MADE: Final = {
+_NOT_CREATED: Final = {
     "No LoginModule found|nable to find LoginModule class": "check the login module in sasl.jaas.config: on "
     "Databricks its name begins with kafkashaded., elsewhere it does not",
     "LoginException|(?i:jaas)": "check sasl.jaas.config, sasl.mechanism and, for tokens, sasl.oauthbearer.* and sasl.login.*",
@@ -45,7 +45,7 @@ def not_let_in(error: Exception, servers: str) -> LakestreamsError | None:
         causes = _causes(error)
         if any("bootstrap" in cause for cause in causes):
             return unreachable(servers, causes[-1])
-        hints = (hint for pattern, hint in _NOT_MADE.items() if re.search(pattern, "\n".join(causes)))
+        hints = (hint for pattern, hint in _NOT_CREATED.items() if re.search(pattern, "\n".join(causes)))
         why = ": ".join(causes[-2:])
         return SignInFailed(f"Kafka's client cannot start with these options: {why}", hint=next(hints, None))
     for pattern, hint in _NOT_LET_IN.items():

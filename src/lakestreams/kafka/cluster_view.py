@@ -19,7 +19,7 @@ class ClusterView:
         leader_epochs: per topic-partition how often its leader had changed; empty where it could not be had.
         most_bytes: topic to the size of the largest batch of records that it takes (`max.message.bytes`), of those that
             are written; empty where it could not be had.
-        unchecked: why topics cannot be told from others of the same name; empty where they can.
+        unchecked: why topics cannot be distinguished from others of the same name; empty where they can.
     """
 
     ends: Mapping[TopicPartition, int]

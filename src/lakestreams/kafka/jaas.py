@@ -135,7 +135,7 @@ def options_in(text: str, *, written: bool = False) -> Iterator[tuple[str, str]]
     for match in (_OPTION_AS_WRITTEN if written else _OPTION).finditer(text):
         value = match["value"]
         if value[:1] in ("'", '"'):
-            value = re.sub(r"\\(.)", lambda found: _ESCAPED.get(found[1], found[1]), value[1:-1])
+            value = re.sub(r"\\(.)", lambda sign: _ESCAPED.get(sign[1], sign[1]), value[1:-1])
         yield match["name"], value
 
 

@@ -17,7 +17,7 @@ class Noted:
 
     Attributes:
         ids: topic to Kafka's id for it; Delta's for a table.
-        leader_epochs: how often a partition's leader had changed; a new topic begins anew.
+        leader_epochs: how often a partition's leader had changed; a new topic starts again.
         starts: a partition's first retained offset, which never goes back.
     """
 

@@ -1,4 +1,4 @@
-"""What is wrong with Kafka options: as they are written, beside each other, and once a value is resolved."""
+"""What is wrong with Kafka options: as they are written, next to each other, and once a value is resolved."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def option_faults(name: str, value: str) -> list[LakestreamsError]:
 
 
 def _is_provided(value: str) -> bool:
-    """Whether a value holds, beside references, what Kafka's clients would ask a config provider for."""
+    """Whether a value holds, besides references, what Kafka's clients would ask a config provider for."""
     defaults = "".join(match["default"] or "" for match in REFERENCE.finditer(value))
     return "${" in REFERENCE.sub("", value) or "$" in defaults
 
@@ -78,7 +78,7 @@ def credential_faults(name: str | None, scope: str | None) -> Iterator[tuple[str
 def together_faults(
     options: Mapping[str, str], service_credential: str | None
 ) -> Iterator[tuple[str, LakestreamsError]]:
-    """What is wrong with options, each of them right, beside each other and beside a credential; with the option's name."""
+    """What is wrong with options, each of them right, next to each other and next to a credential; with the option's name."""
     if service_credential is not None:
         for name in options:
             if name == "security.protocol" or name.startswith("sasl."):

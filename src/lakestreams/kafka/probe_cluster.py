@@ -94,9 +94,9 @@ class ProbeCluster:
         return starts, _offsets(told.get("latestOffset") or told.get("endOffset"))
 
 
-def _offsets(told: str | Mapping[str, Any] | None) -> dict[TopicPartition, int]:
+def _offsets(offsets: str | Mapping[str, Any] | None) -> dict[TopicPartition, int]:
     """Offsets as a progress has them: "null" where there is no topic."""
-    found = (json.loads(told) if isinstance(told, str) else told) or {}
+    found = (json.loads(offsets) if isinstance(offsets, str) else offsets) or {}
     return {(topic, int(part)): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
 
 

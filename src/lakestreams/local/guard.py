@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command under guard; returns its exit code."""
-    parent = os.getppid()  # first of all: whoever asks later may be told of the one that inherited an orphan
+    parent = os.getppid()  # first of all: whoever asks later may get the one that inherited an orphan
     options = _arguments(argv)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)

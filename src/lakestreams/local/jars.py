@@ -29,13 +29,13 @@ from lakestreams.local.cache import Progress, cache_dir, locked, log_dir, tail
 from lakestreams.local.java import find_java
 from lakestreams.local.pins import BROKER_PINS, SPARK_PINS
 
-_SILENCE_S: Final = 90.0
+_NO_DATA_S: Final = 90.0
 """Ivy has printed nothing for so long: the network swallows packets, and waiting longer helps nobody."""
 _PROGRESS_EVERY_S: Final = 5.0
 _FAULT = re.compile(
     r"not found|UNRESOLVED|FAILED|SERVER ERROR|Exception|unresolved|Connection|timed out", re.IGNORECASE
 )
-# usepoms and checksums off: one request a jar instead of six. Our own SHA-256 pins are stricter than the sums beside the jar.
+# usepoms and checksums off: one request a jar instead of six. Our own SHA-256 pins are stricter than the sums next to the jar.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false" checksums=""/></resolvers>
@@ -96,7 +96,7 @@ def _complete(jars: list[Path]) -> bool:
 
 
 def _publish(label: str, pins: dict[str, str], folder: Path, say: Progress) -> None:
-    """Resolves into a folder beside, and renames it only when it is whole: nobody ever sees half a set."""
+    """Resolves into a temporary folder, and renames it only when it is whole: nobody ever sees half a set."""
     started = time.monotonic()
     java = find_java()
     say(f"{label} jars: resolving {len(pins)} (only once, kept in {folder})")
@@ -141,7 +141,7 @@ def _run_ivy(label: str, java: Path, work: Path, total: int, log: Path, say: Pro
         if not timely:
             ivy.kill()
     if ivy.returncode != 0:
-        raise _unresolved(label, log, "" if timely else f"nothing arrived for {_SILENCE_S:.0f} s")
+        raise _unresolved(label, log, "" if timely else f"nothing arrived for {_NO_DATA_S:.0f} s")
 
 
 def _follow(ivy: subprocess.Popen[bytes], out: BinaryIO, report: Callable[[int], None]) -> bool:
@@ -149,7 +149,7 @@ def _follow(ivy: subprocess.Popen[bytes], out: BinaryIO, report: Callable[[int],
     assert ivy.stdout is not None  # noqa: S101  # opened as a pipe above
     source = ivy.stdout.fileno()
     count, reported = 0, time.monotonic()
-    while select.select([source], [], [], _SILENCE_S)[0]:
+    while select.select([source], [], [], _NO_DATA_S)[0]:
         chunk = os.read(source, 65536)
         if not chunk:
             return True

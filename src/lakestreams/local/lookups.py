@@ -42,7 +42,7 @@ def remember(session: SparkSession) -> None:
     Args:
         session: of this process. One with a UI keeps its call sites.
     """
-    from pyspark.traceback_utils import SCCallSiteSync  # noqa: PLC0415  # beside its use
+    from pyspark.traceback_utils import SCCallSiteSync  # noqa: PLC0415  # next to its use
 
     context = session.sparkContext
     context._jvm.__class__ = _View

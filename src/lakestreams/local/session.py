@@ -89,7 +89,7 @@ def spark_session(
         memory: heap of the one JVM that is driver and executor.
         connect: talk to it through Spark Connect, as serverless and shared clusters do. One process can have one kind.
         quick: compile less (C1 only): the first round takes a quarter less CPU, later ones take longer. For what runs once,
-            or beside other work: demos, commands, tests.
+            or at the same time as other work: demos, commands, tests.
         warehouse: folder of managed tables; default a temporary one, removed when the process ends.
         extra_conf: Spark settings on top; they win.
         progress: receives a line for each slow step (the first resolution of the jars).

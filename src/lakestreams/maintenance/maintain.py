@@ -1,4 +1,4 @@
-"""Maintenance of a pipeline's tables beside its runs: bronze trimmed, small files joined, files of old versions removed.
+"""Maintenance of a pipeline's tables while it runs: bronze trimmed, small files joined, files of old versions removed.
 
 Nothing of it changes a result. Statements that a run's commit gets in the way of are tried again, on both sides.
 """
@@ -19,7 +19,7 @@ from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish import event_log, orphans, quarantine
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime.conflicts import lost_to_others
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.runtime.table import Table
 from lakestreams.engine.state import store as state
 from lakestreams.errors import InvalidOption, NothingToMaintain
@@ -45,14 +45,14 @@ class Options:
         outputs: whether the outputs' files are looked after as well.
         vacuum_hours: how long files of old versions are kept; None: as Delta does, seven days.
         dry_run: only tell.
-        meaning: the part of the configuration that results follow from, as the runs have it (`RunSettings`).
+        semantics: the part of the configuration that results follow from, as the runs have it (`RunSettings`).
     """
 
     retention_ms: int | None = None
     outputs: bool = False
     vacuum_hours: float | None = None
     dry_run: bool = False
-    meaning: str = ""
+    semantics: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Maintained:
 
     Attributes:
         pipeline: whose.
-        dry_run: whether it was only told.
+        dry_run: whether nothing was changed.
         trimmed_to_cycle: bronze is trimmed up to the end of this cycle; 0: it is not.
         tables: one for each table that was looked at.
         checkpoints: replaced checkpoints of the ingest query that were removed.
@@ -110,10 +110,10 @@ def maintain(spark: SparkSession, lake: Lake, topology: Topology, options: Optio
     lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
     ledger.require_run(spark, NothingToMaintain)
-    found = Maintained(topology.name, options.dry_run)
+    done = Maintained(topology.name, options.dry_run)
     tables = _tables(spark, ledger, topology, outputs=options.outputs)
     before = {table.name: table.size(spark) for table, _, _ in tables}
-    deleted = _trim(spark, ledger, topology, options, found)
+    deleted = _trim(spark, ledger, topology, options, done)
 
     def tend(one: tuple[Table, str, bool]) -> Tended:
         table, what, many_files = one
@@ -121,16 +121,16 @@ def maintain(spark: SparkSession, lake: Lake, topology: Topology, options: Optio
         if options.dry_run:
             unused = table.vacuum(spark, options.vacuum_hours, dry_run=True)
         else:
-            _tend(spark, table, options.vacuum_hours, found, many_files=many_files)
+            _tend(spark, table, options.vacuum_hours, done, many_files=many_files)
         after = table.size(spark)
         (files, size) = before[table.name]
         return Tended(table.name, what, deleted.get(table.name, 0), files, after[0], size, after[1], unused)
 
-    found.tables += side_by_side(spark, [partial(tend, one) for one in tables])
+    done.tables += in_parallel(spark, [partial(tend, one) for one in tables])
     kept_s = (SAFE_HOURS if options.vacuum_hours is None else options.vacuum_hours) * 3_600
     root = lake.checkpoints(topology.name)
-    found.checkpoints = checkpoint.discard_old(root, time.time() - kept_s, dry_run=options.dry_run)
-    return found
+    done.checkpoints = checkpoint.discard_old(root, time.time() - kept_s, dry_run=options.dry_run)
+    return done
 
 
 def _require_safe(spark: SparkSession, hours: float | None) -> None:
@@ -143,18 +143,18 @@ def _require_safe(spark: SparkSession, hours: float | None) -> None:
 
 
 def _trim(
-    spark: SparkSession, ledger: Ledger, topology: Topology, options: Options, found: Maintained
+    spark: SparkSession, ledger: Ledger, topology: Topology, options: Options, done: Maintained
 ) -> Mapping[str, int]:
     """Trims bronze: table name to how many rows went."""
     if options.retention_ms is None:
-        found.trimmed_to_cycle = max((plan.cycle for plan in [ledger.history(spark).trim] if plan), default=0)
-        found.notes.append("bronze is not trimmed: no retention is given (--retention, or bronze_retention)")
+        done.trimmed_to_cycle = max((plan.cycle for plan in [ledger.history(spark).trim] if plan), default=0)
+        done.notes.append("bronze is not trimmed: no retention is given (--retention, or bronze_retention)")
         return {}
-    trimming = Trimming(spark, ledger, topology, fingerprint.of_state(topology, options.meaning))
+    trimming = Trimming(spark, ledger, topology, fingerprint.of_state(topology, options.semantics))
     moment = time.time_ns() // 1_000_000 - options.retention_ms
     trimmed = trimming.planned(moment) if options.dry_run else trimming.run(moment)
-    found.trimmed_to_cycle = trimmed.cycle
-    found.notes += trimmed.notes
+    done.trimmed_to_cycle = trimmed.cycle
+    done.notes += trimmed.notes
     return {ledger.lake.bronze(ledger.pipeline, topic).name: rows for topic, rows in trimmed.rows.items()}
 
 
@@ -164,32 +164,32 @@ def _tables(spark: SparkSession, ledger: Ledger, topology: Topology, *, outputs:
     Caches are not: each storing overwrites them whole, and leaves the former files behind.
     """
     lake, name = ledger.lake, ledger.pipeline
-    found = [(lake.bronze(name, source.topic), f"bronze of {source.topic}", True) for source in topology.sources]
-    found += [
+    tables = [(lake.bronze(name, source.topic), f"bronze of {source.topic}", True) for source in topology.sources]
+    tables += [
         (ledger.table, "ledger", True),
         (fence.table(lake), "epochs", True),
         (quarantine.table(ledger), "quarantine", True),
     ]
-    found += [(event_log.table(ledger), "events", True), (orphans.table(ledger), "orphans", True)]
-    found.append((replays.table(ledger), "decisions on quarantine", True))
-    found += [(lake.output(sink.name), "output", True) for sink in topology.sinks if outputs]
-    found += [(lake.snapshot(name, one.topic), f"snapshot of {one.topic}", False) for one in topology.sources]
+    tables += [(event_log.table(ledger), "events", True), (orphans.table(ledger), "orphans", True)]
+    tables.append((replays.table(ledger), "decisions on quarantine", True))
+    tables += [(lake.output(sink.name), "output", True) for sink in topology.sinks if outputs]
+    tables += [(lake.snapshot(name, one.topic), f"snapshot of {one.topic}", False) for one in topology.sources]
     history = ledger.history(spark)
     frames = {place for kept in (history.state, history.base) if kept is not None for place in kept.frames}
-    found += [
+    tables += [
         (state.table(ledger, node, frame, slot), f"state of {node}", False)
         for node, frame in sorted(frames)
         for slot in chain(*decisions.SLOTS.values())
     ]
-    return [one for one in found if one[0].exists(spark)]
+    return [one for one in tables if one[0].exists(spark)]
 
 
-def _tend(spark: SparkSession, table: Table, hours: float | None, found: Maintained, *, many_files: bool) -> None:
+def _tend(spark: SparkSession, table: Table, hours: float | None, done: Maintained, *, many_files: bool) -> None:
     try:
         if many_files:
             table.optimize(spark)
     except Exception as error:
         if not lost_to_others(error):
             raise
-        found.notes.append(f"{table.name} is too busy to compact its files: the next maintenance tries again")
+        done.notes.append(f"{table.name} is too busy to compact its files: the next maintenance tries again")
     table.vacuum(spark, hours)

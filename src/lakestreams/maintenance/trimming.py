@@ -4,7 +4,7 @@ Of streams nothing, of tables the row of each key that is there after the last o
 remember of the records is stored first, as of the end of that cycle, exactly: the base. So nothing that a later cycle
 needs is lost, whatever caches are deleted.
 
-It runs beside a running driver. It takes no epoch: an order of its own keeps two maintenances apart. It trims up to what
+It runs at the same time as a driver. It takes no epoch: an order of its own keeps two maintenances apart. It trims up to what
 the driver builds on and no further, which the driver says in the ledger (`past_of_nodes`); up to where is said there before
 anything is deleted, so a trim that was begun is finished by the next one.
 """
@@ -22,11 +22,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ledger import fence, fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
-from lakestreams.engine.protocol import commands, decisions, machines, upkeep
+from lakestreams.engine.protocol import commands, decisions, machines, maintenance
 from lakestreams.engine.runtime.conflicts import lost_to_others
 from lakestreams.engine.state import store as state
 from lakestreams.engine.state.bronze import row_cycle
-from lakestreams.engine.state.held import Held
+from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.engine.state.inputs import over
 from lakestreams.engine.state.reach import tables_before
 from lakestreams.engine.takeover.claiming import Claiming
@@ -83,25 +83,25 @@ class Trimming:
             Fenced: if another maintenance of the pipeline came after this one.
         """
         hands = _Hands(self, ingested_before_ms)
-        own = machines.Pipeline((), (), remembers=self.remembers, meaning=self.fingerprint)
+        own = machines.Pipeline((), (), remembers=self.remembers, semantics=self.fingerprint)
         try:
-            commands.carry_out(upkeep.trim(own, self.ledger.table), hands)
+            commands.carry_out(maintenance.trim(own, self.ledger.table), hands)
         except commands.Stop as stop:
             raise Fenced(hands.claiming.beaten()) from stop
-        return hands.found()
+        return hands.outcome()
 
     def planned(self, ingested_before_ms: int) -> Trimmed:
         """What `run` would do; changes nothing."""
         history = self.ledger.history(self.spark)
-        found = Trimmed(decisions.cycle_of(history.trim))
+        outcome = Trimmed(decisions.cycle_of(history.trim))
         plans = self.old(history, ingested_before_ms)
-        reached, found.notes = self.target(history, plans)
+        reached, outcome.notes = self.target(history, plans)
         target = up_to(plans[reached]) if reached else history.trim if decisions.unfinished(history) else None
         if target is not None:
-            found.cycle = target.cycle
-            for source in self._there():
-                found.rows[source.topic] = self._outdated(source, history, target).count()
-        return found
+            outcome.cycle = target.cycle
+            for source in self._existing():
+                outcome.rows[source.topic] = self._outdated(source, history, target).count()
+        return outcome
 
     # --- up to where -------------------------------------------------------------------------------------------------
 
@@ -142,14 +142,14 @@ class Trimming:
 
     # --- deleting ----------------------------------------------------------------------------------------------------
 
-    def _there(self) -> list[Source]:
+    def _existing(self) -> list[Source]:
         lake, name = self.ledger.lake, self.ledger.pipeline
         return [one for one in self.topology.sources if lake.bronze(name, one.topic).exists(self.spark)]
 
-    def delete(self, history: History, target: Plan, found: Trimmed) -> bool:
+    def delete(self, history: History, target: Plan, outcome: Trimmed) -> bool:
         """Deletes what is not needed any more; whether all of it."""
         whole = True
-        for source in self._there():
+        for source in self._existing():
             table = self.ledger.lake.bronze(self.ledger.pipeline, source.topic)
             try:
                 if source.kind == "stream":
@@ -157,11 +157,11 @@ class Trimming:
                 else:
                     outdated = self._outdated(source, history, target)
                     deleted = table.delete_these(self.spark, outdated, _PLACE, _taken(source, target, of="t."))
-                found.rows[source.topic] = deleted
+                outcome.rows[source.topic] = deleted
             except Exception as error:
                 if not lost_to_others(error):
                     raise
-                found.notes.append(f"bronze of {source.topic} is too busy: the next maintenance continues there")
+                outcome.notes.append(f"bronze of {source.topic} is too busy: the next maintenance continues there")
                 whole = False
         return whole
 
@@ -210,21 +210,21 @@ class _Hands:
         self._behind: list[Plan] = []  # the last base
         self._target = 0
         self._notes: list[str] = []
-        self._made = False  # a base, or a `trim` row
+        self._wrote = False  # a base, or a `trim` row
         self._deleted: Trimmed | None = None
 
-    def found(self) -> Trimmed:
+    def outcome(self) -> Trimmed:
         """What was trimmed, and why no more was."""
-        found = self._deleted or Trimmed()
-        found.cycle = decisions.cycle_of(self._history.trim)
+        outcome = self._deleted or Trimmed()
+        outcome.cycle = decisions.cycle_of(self._history.trim)
         notes = [*self._notes]
-        if self._target and not self._made:
+        if self._target and not self._wrote:
             notes.append("no more is trimmed: the base is missing, and nothing was stored since")
         if self._deleted is None and decisions.unfinished(self._history):
             stands = decisions.cycle_of(self._history.state)
             notes.append(f"nothing is deleted yet: the running driver builds on cycle {stands}")
-        found.notes[:0] = notes
-        return found
+        outcome.notes[:0] = notes
+        return outcome
 
     def __call__(self, command: commands.Command) -> Any:
         """Does what a command says, and gives the answer."""
@@ -238,22 +238,22 @@ class _Hands:
                 self._target, self._notes = own.target(self._history, self._old)
                 return [*self._old] if self._target else []
             case commands.Read("holds", stored):
-                return state.there(self._spark, mine, stored, own.fingerprint)
+                return state.is_usable(self._spark, mine, stored, own.fingerprint)
             case commands.Read("bronze", (since, target)):
                 topics = [source.topic for source in own.topology.sources]
                 plans = mine.plans(self._spark, since + 1, topics)
                 self._behind = [plan for plan in plans if plan.cycle <= target]
-                return _parts(self._behind)
+                return _portions(self._behind)
             case commands.Overwrite(stored, since):
                 return self._kept(mine, stored, since)
             case commands.Append(row=("base", *_)):
                 mine.append_stored(self._spark, command)
-                self._made = True
+                self._wrote = True
                 mine.failpoint("base.after")
             case commands.Append(row=("trim", target, _)):
                 mine.failpoint("trim.before")
                 mine.record_trim(self._spark, up_to(self._old[target]), done=False)
-                self._made = True
+                self._wrote = True
                 mine.failpoint("trim.after")
             case commands.Delete():
                 self._deleted = Trimmed()
@@ -273,17 +273,17 @@ class _Hands:
 
     def _kept(self, mine: Ledger, stored: StoredState, since: StoredState | None) -> StoredState:
         """Writes what the nodes keep as of a cycle: what is stored before, or what the cycles behind that make of it."""
-        own, held = self._own, Held()
+        own, cached = self._own, CachedFrames()
         plans = [plan for plan in self._behind if decisions.cycle_of(since) < plan.cycle <= stored.cycle]
         kept = state.load(self._spark, mine, since) if since is not None else {}
         if plans:
             rows = since.rows if since is not None else 0
-            inputs = over(self._spark, mine, own.topology, plans, kept, rows, keeps=True, hold=held)
+            inputs = over(self._spark, mine, own.topology, plans, kept, rows, keeps=True, hold=cached)
             kept = walk.run(own.topology, inputs).kept
         mine.failpoint("base.before")
-        made = state.write(self._spark, mine, kept, stored)
-        held.release()
-        return made
+        written = state.write(self._spark, mine, kept, stored)
+        cached.release()
+        return written
 
 
 def _said(history: History) -> Plan:
@@ -339,15 +339,15 @@ def _taken(source: Source, target: Plan, of: str = "") -> str:
     """What the target took of a topic, as SQL."""
     parts = [
         f"({of}`attempt` > 0 AND {of}`seq` < {part.to_offset})"
-        if part.of_attempts
+        if part.of_replays
         else f"({of}`attempt` = 0 AND {of}`partition` = {part.partition} AND {of}`offset` < {part.to_offset})"
         for part in target.of(source.topic)
     ]
     return " OR ".join(parts) or "false"
 
 
-def _parts(plans: Sequence[Plan]) -> list[int]:
-    """The last cycle of each stretch of plans of not too many records."""
+def _portions(plans: Sequence[Plan]) -> list[int]:
+    """The last cycle of each range of plans of not too many records."""
     ends: list[int] = []
     records = 0
     for plan in plans:

@@ -41,7 +41,7 @@ def key_numbers(keys: Any) -> Ints:
     """
     fields = [_numbered(one) for one in _fields(keys)]
     numbers = fields[0] if len(fields) == 1 else _encoded(pa.array(_combined(fields, len(keys))))
-    return np.where(there(keys), numbers, -1)
+    return np.where(valid(keys), numbers, -1)
 
 
 def key_ranks(keys: Any) -> Ints:
@@ -58,7 +58,7 @@ def _numbered(array: Any) -> Ints:
     """Equal numbers for equal values; nulls are equal."""
     kind = array.type
     if pa.types.is_struct(kind):
-        return _combined([there(array).astype(np.int64), *map(_numbered, _fields(array))], len(array))
+        return _combined([valid(array).astype(np.int64), *map(_numbered, _fields(array))], len(array))
     if _is_list(kind):
         return _of_lists(array, _numbered(_elements(array)))
     return _encoded(_plain(array))
@@ -72,14 +72,14 @@ def _ranked(array: Any) -> Ints:
     """Numbers that order values as Spark does: nulls first, NaN last, lists by their elements."""
     kind = array.type
     if pa.types.is_struct(kind):
-        return _combined([there(array).astype(np.int64), *map(_ranked, _fields(array))], len(array))
+        return _combined([valid(array).astype(np.int64), *map(_ranked, _fields(array))], len(array))
     if _is_list(kind):
         return _of_lists(array, _ranked(_elements(array)))
     encoded = _plain(array).dictionary_encode(null_encoding="encode")
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()  # NaN and nulls last
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(1, len(order) + 1)
-    return np.where(there(array), ranks[ints(encoded.indices)], 0)
+    return np.where(valid(array), ranks[ints(encoded.indices)], 0)
 
 
 def _plain(array: Any) -> Any:
@@ -87,7 +87,7 @@ def _plain(array: Any) -> Any:
     if pa.types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
         values[np.isnan(values)] = np.nan  # a NaN has many bit patterns
-        return pa.array(values, mask=~there(array), type=array.type)
+        return pa.array(values, mask=~valid(array), type=array.type)
     return pa.array(np.zeros(len(array), np.int8)) if pa.types.is_null(array.type) else array
 
 
@@ -96,7 +96,7 @@ def _of_lists(array: Any, numbers: Ints) -> Ints:
     offsets = np.asarray(array.offsets) - array.offsets[0].as_py()
     texts = [
         tuple(numbers[start:end].tolist()) if is_there else None
-        for start, end, is_there in zip(offsets[:-1], offsets[1:], there(array), strict=True)
+        for start, end, is_there in zip(offsets[:-1], offsets[1:], valid(array), strict=True)
     ]
     order = {text: number for number, text in enumerate(sorted({text for text in texts if text is not None}), 1)}
     return np.array([0 if text is None else order[text] for text in texts], np.int64)
@@ -140,7 +140,7 @@ def _fields(array: Any) -> list[Any]:
     return fields
 
 
-def there(array: Any) -> Any:
+def valid(array: Any) -> Any:
     """Which elements are not null."""
     return array.is_valid().to_numpy(zero_copy_only=False)
 
@@ -199,7 +199,7 @@ def contributors(lists: Any, orders: Any, left: Ints, right: Ints) -> Any:
     size = len(orders)
     first = ints(lists.offsets)
     counts = np.diff(first)
-    alone = ~there(lists)
+    alone = ~valid(lists)
     starts = np.append(np.where(alone, np.arange(size), first[:-1] - first[0] + size), 0)
     counts = np.append(np.where(alone, 1, counts), 0)  # -1 is the last one: none
     both = np.stack([left, right], axis=1).ravel()

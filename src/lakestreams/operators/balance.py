@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _MASK: Final = 0xFFFFFFFF
 _SEED: Final = 42
 _TRIES_A_TASK: Final = 64
-_FEW: Final = 1 << 10
+_MOST_TASKS: Final = 1 << 10
 
 
-def lanes(weights: Mapping[int, int], tasks: int) -> dict[int, int]:
+def balanced(weights: Mapping[int, int], tasks: int) -> dict[int, int]:
     """A number for each thing, such that hashing it places the things evenly by their weights.
 
     Args:
@@ -65,19 +65,19 @@ def evenly(task: Column, tasks: int) -> Column:
         task: an int.
         tasks: how many there are.
     """
-    if not 1 < tasks <= _FEW:
+    if not 1 < tasks <= _MOST_TASKS:
         return task
-    numbers = F.array(*(F.lit(number) for number in _apart(tasks)))
+    numbers = F.array(*(F.lit(number) for number in _distinct(tasks)))
     return F.when(task < tasks, F.get(numbers, task)).otherwise(-task)
 
 
 def spread_over(tasks: int) -> int:
     """Over how many of Spark's tasks `evenly` puts each of so many in one of its own."""
-    return 1 << (tasks - 1).bit_length() if 1 < tasks <= _FEW else tasks
+    return 1 << (tasks - 1).bit_length() if 1 < tasks <= _MOST_TASKS else tasks
 
 
 @lru_cache
-def _apart(count: int) -> tuple[int, ...]:
+def _distinct(count: int) -> tuple[int, ...]:
     """Numbers whose hashes are 0, 1, 2 and so on, modulo the next power of two."""
     places = 1 << (count - 1).bit_length()
     found: dict[int, int] = {}
@@ -108,4 +108,4 @@ def hashed(number: int) -> int:
     return state - (1 << 32) if state >= 1 << 31 else state
 
 
-__all__ = ["evenly", "hashed", "lanes", "spread_over"]
+__all__ = ["balanced", "evenly", "hashed", "spread_over"]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _CYCLE, _TOP, _FURTHEST, _OF_TASK, _OF_ALL = "c_cycle", "c_top", "c_furthest", "c_of_task", "c_of_all"
-_TALLIED, _REALM, _STRETCH = "c_task", "c_realm", "c_stretch"
+_CLOCK_TASK, _REALM, _SPAN = "c_task", "c_realm", "c_stretch"
 _CYCLE_BITS = 36  # of a number that holds task and cycle
 _BEFORE_ALL = -1  # a cycle
 CARRIED, REACHED, BEHIND = "carried", "reached", "behind"
@@ -72,15 +72,15 @@ def tallied(both: DataFrame, realm: int, since: int, hold: Callable[[DataFrame],
     # what was retained knows its clocks: one row a task is enough for all of it
     cycle = F.when(F.col(CLOCK).isNotNull(), F.lit(_BEFORE_ALL)).otherwise(F.col(ORDER)["cycle"])
     # one number to join by: a broadcast by any other key takes a page of memory, 64 MB by default, for a few rows
-    stretch = F.shiftleft(F.col(TASK).cast("bigint"), _CYCLE_BITS) + cycle
+    span = F.shiftleft(F.col(TASK).cast("bigint"), _CYCLE_BITS) + cycle
     furthest = F.coalesce(HORIZON, MOVES)
     of_realm = F.floor(F.col(TASK) / realm).alias(_REALM)
-    tops = both.groupBy(of_realm, F.col(TASK).alias(_TALLIED), cycle.alias(_CYCLE), stretch.alias(_STRETCH)).agg(
+    tops = both.groupBy(of_realm, F.col(TASK).alias(_CLOCK_TASK), cycle.alias(_CYCLE), span.alias(_SPAN)).agg(
         F.max(MOVES).alias(_TOP), F.max(furthest).alias(_FURTHEST)
     )
     # exchanged by realm, tasks lie together as well
     everywhere = Window.partitionBy(_REALM).orderBy(_CYCLE).rangeBetween(Window.unboundedPreceding, -1)
-    task = Window.partitionBy(_REALM, _TALLIED)
+    task = Window.partitionBy(_REALM, _CLOCK_TASK)
     earlier = task.orderBy(_CYCLE).rowsBetween(Window.unboundedPreceding, -1)
     known = tops.withColumn(_OF_ALL, F.max(_FURTHEST).over(everywhere)).withColumns(
         {
@@ -90,12 +90,12 @@ def tallied(both: DataFrame, realm: int, since: int, hold: Callable[[DataFrame],
         }
     )
     known = known.withColumn(BEHIND, F.min(REACHED).over(Window.partitionBy(_REALM)))
-    found = known.select(_STRETCH, _OF_ALL, _OF_TASK, CARRIED, REACHED, BEHIND)
+    found = known.select(_SPAN, _OF_ALL, _OF_TASK, CARRIED, REACHED, BEHIND)
     reached = F.broadcast(found if hold is None else hold(found))
-    known = both.join(reached, stretch == F.col(_STRETCH), "left")
+    known = both.join(reached, span == F.col(_SPAN), "left")
     clock = F.greatest(MOVES, _OF_TASK)
     horizon = F.greatest(furthest, F.col(_OF_ALL))
-    return known.withColumns({CLOCK: clock, HORIZON: horizon}).drop(_STRETCH, _OF_TASK, _OF_ALL)
+    return known.withColumns({CLOCK: clock, HORIZON: horizon}).drop(_SPAN, _OF_TASK, _OF_ALL)
 
 
 def _sorted(both: DataFrame, join: Windowed, since: int) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Whether equal keys share a task, as they do where a partitioner has placed them: told from each row alone, without an exchange.
+"""Whether equal keys share a task, as they do where a partitioner has placed them: read from each row alone, without an exchange.
 
 The laws, over the bytes of the key: `(murmur2 & 0x7fffffff) mod tasks` (Kafka's BuiltInPartitioner and Utils.murmur2; semantics
 section 9), or `crc32 mod tasks` (librdkafka's `consistent`, the default of its clients). The bytes of a key of one column are
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.operators.arrays import ints, there
+from lakestreams.operators.arrays import ints, valid
 from lakestreams.operators.records import KEY, TASK
 from lakestreams.operators.weights import arrived, weighed
 from lakestreams.sql import quoted
@@ -49,7 +49,7 @@ def share_tasks(rows: DataFrame, tasks: int) -> bool:
         return False
     kind = f"{KEY} struct<{quoted(fields[0].name)}: {fields[0].dataType.simpleString()}>"
     told = weighed(rows.select(KEY, TASK)).mapInArrow(
-        partial(_told, tasks), f"law string, {kind}, task int, rows bigint"
+        partial(_homes_of, tasks), f"law string, {kind}, task int, rows bigint"
     )
     found = told.collect()
     counts: Counter[int] = Counter()
@@ -67,12 +67,12 @@ def share_tasks(rows: DataFrame, tasks: int) -> bool:
 
 def _in_two_tasks(rows: DataFrame, keys: Sequence[Any]) -> bool:
     """Whether one of these keys lies in several tasks."""
-    few = rows.sparkSession.createDataFrame([(key,) for key in keys], rows.select(KEY).schema).distinct()
-    placed = rows.join(F.broadcast(few), KEY).groupBy(KEY).agg(F.min(TASK).alias("first"), F.max(TASK).alias("last"))
+    wanted = rows.sparkSession.createDataFrame([(key,) for key in keys], rows.select(KEY).schema).distinct()
+    placed = rows.join(F.broadcast(wanted), KEY).groupBy(KEY).agg(F.min(TASK).alias("first"), F.max(TASK).alias("last"))
     return bool(placed.where(F.col("first") < F.col("last")).limit(1).collect())
 
 
-def _told(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
+def _homes_of(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
     """Of one of Spark's tasks: the rows of each task; and by each law the keys that it has elsewhere, null for too many."""
     elsewhere: dict[str, set[Any] | None] = {name: set() for name in _LAWS}
     counts: Counter[int] = Counter()
@@ -81,7 +81,7 @@ def _told(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
         keys, task = batch.column(KEY), ints(batch.column(TASK), null=-1)
         kind = keys.type
         counts.update(dict(zip(*(one.tolist() for one in np.unique(task, return_counts=True)), strict=True)))
-        own, here = keys.filter(keys.is_valid()).flatten()[0], task[there(keys)]
+        own, here = keys.filter(keys.is_valid()).flatten()[0], task[valid(keys)]
         told = not own.null_count and int(_bytes(own)[2].max(initial=0)) <= _LONGEST
         for name in [law for law, seen in elsewhere.items() if seen is not None]:
             other = np.flatnonzero(_LAWS[name](own, tasks) != here) if told else None
@@ -96,7 +96,7 @@ def _told(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _with(seen: set[Any] | None, keys: Any, places: Ints | None) -> set[Any] | None:
-    """What was seen, and the keys at these places; None where these are not told, or are too many."""
+    """What was seen, and the keys at these places; None where these are not reported, or are too many."""
     if seen is None or places is None or len(places) > _LOOKED_FOR:
         return None
     found = seen | set(keys.take(pa.array(places)).to_pylist())
@@ -125,14 +125,14 @@ def _bytes(keys: Any) -> tuple[Any, Ints, Ints]:
     if pa.types.is_integer(keys.type):
         width = keys.type.bit_width // 8
         data = np.frombuffer(ints(keys).astype(f">i{width}").tobytes(), np.uint8)
-        return data, np.arange(len(keys)) * width, np.where(there(keys), width, 0)
+        return data, np.arange(len(keys)) * width, np.where(valid(keys), width, 0)
     binary = keys.cast(pa.large_binary())
     starts = np.frombuffer(binary.buffers()[1], np.int64)[binary.offset : binary.offset + len(binary)]
     return np.frombuffer(binary.buffers()[2] or b"", np.uint8), starts, ints(pc.binary_length(binary))
 
 
 def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:
-    """Kafka's hash of stretches of bytes: an array of uint32."""
+    """Kafka's hash of ranges of bytes: an array of uint32."""
     padded = np.append(data, np.zeros(4, np.uint8)).astype(np.uint32)
     hashed: Any = _SEED ^ sizes.astype(np.uint32)
     words = sizes // 4

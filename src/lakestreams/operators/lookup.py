@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
     from lakestreams.topology.kinds import JoinKind, Overlap
 
-FEW = 16
+LINEAR_VERSIONS = 16
 _REF, _COUNT, _ROW, _SEEN = "r_ref", "r_count", "r_row", "r_seen"
 _HASH, _TABLE_HASH, _BY, _RANK = "h", "r_h", "by", "rank"
 
 
 def latest(
-    points: DataFrame, by: str, table: TableSide, how: JoinKind, since: int, overlap: Overlap, *, busy: bool
+    points: DataFrame, by: str, table: TableSide, how: JoinKind, since: int, overlap: Overlap, *, many_changes: bool
 ) -> DataFrame:
     """Joins new points with the table.
 
@@ -56,13 +56,13 @@ def latest(
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
-        busy: whether the table's changes are so many that some keys may have many versions.
+        many_changes: whether the table's changes are so many that some keys may have many versions.
 
     Returns:
         Records of the points with `rk` and `rv` (the row's key and value, null where unmatched), `kind` matched or
         unmatched, the row's contributors appended; and `by`, if it is no column of records.
     """
-    if not busy or table.changes is None:
+    if not many_changes or table.changes is None:
         return _by_hash(points, by, table, how, since, overlap)
     hot = _with_many_versions(table.changes)
     rest = table.each(lambda rows: validity.outside(rows, KEY, hot))
@@ -75,7 +75,7 @@ def latest(
 def _with_many_versions(changes: DataFrame) -> DataFrame:
     """The keys with more than `FEW` changes; the state has one row more of each at most."""
     keys = changes.where(F.col(KEY).isNotNull()).select(validity.plain(changes).alias(_BY))
-    return keys.groupBy(_BY).agg(F.count("*").alias(_COUNT)).where(F.col(_COUNT) > FEW).select(_BY)
+    return keys.groupBy(_BY).agg(F.count("*").alias(_COUNT)).where(F.col(_COUNT) > LINEAR_VERSIONS).select(_BY)
 
 
 def _by_hash(points: DataFrame, by: str, table: TableSide, how: JoinKind, since: int, overlap: Overlap) -> DataFrame:

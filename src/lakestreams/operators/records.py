@@ -13,7 +13,7 @@ A *records* frame has one row a stream record (a point) or a table record (a ver
     kind string            record, matched, unmatched, amended, tombstone; or tick, of a row that only moves clocks
     contributors array<struct<source, partition, offset, attempt>>
 
-A frame holds what is new and as much of the past as may still matter: a kernel is told the first cycle that is new
+A frame holds what is new and as much of the past as may still matter: a kernel gets the first cycle that is new
 (`since`) and gives only results whose trigger is new. So one batch over a whole history and a cycle at a time over its
 pieces give the same rows. Some frames carry more columns: `task` (where clocks matter: a number), `old`
 (tables that a join or an aggregation made: the value before), and the clocks that a windowed join keeps.
@@ -39,7 +39,7 @@ STREAM_SIDE: Side = 1
 KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS = "k", "v", "ts", "o", "n", "kind", "contributors"
 RECORD_COLUMNS = (KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS)
 TASK, OLD = "task", "old"
-# What a join puts beside the left side's key and value: the right side's, null where it is missing.
+# What a join puts next to the left side's key and value: the right side's, null where it is missing.
 RIGHT_KEY, RIGHT_VALUE = "rk", "rv"
 RECORD, MATCHED, UNMATCHED, TOMBSTONE = "record", "matched", "unmatched", "tombstone"
 # A result without a row, put right by one that came (see `race`).

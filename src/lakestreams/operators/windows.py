@@ -66,7 +66,7 @@ class Windowed:
         rules: `strict` or `kafka`.
         store: for the rules `kafka`.
         overlap: whether both sides hold rows of one source record, and whose come first.
-        plural: whether a side holds several rows of one source record.
+        multi_row: whether a side holds several rows of one source record.
         interleaved: whether, where both hold the same several rows, each goes to both sides before the next.
         realm: how many tasks share a history: 0 to realm - 1, realm to 2 realm - 1, and so on.
         together: whether records that pair always lie in one task.
@@ -82,14 +82,14 @@ class Windowed:
     rules: Rules = "strict"
     store: WindowStore = "persistent"
     overlap: Overlap = "none"
-    plural: bool = False
+    multi_row: bool = False
     interleaved: bool = False
     realm: int = 1
     together: bool = False
     ascending: bool = False
 
     @property
-    def outer_arms(self) -> tuple[int, ...]:
+    def outer_sides(self) -> tuple[int, ...]:
         """The arms whose unmatched records come out."""
         return {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[self.how]
 
@@ -126,7 +126,7 @@ class Times(NamedTuple):
         return F.col(TIME) + (self.after if arm == LEFT else self.before)
 
 
-def arms(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
+def both_sides(left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
     """Both sides as one frame: common columns, `arm`, `at` (place in the order), `part`, `lv`, `rv`, known clocks."""
     value_types = {LEFT_VALUE: left.schema[VALUE].dataType, RIGHT_VALUE: right.schema[VALUE].dataType}
     rank = {LEFT: 0, RIGHT: 1} if join.overlap != "right_first" else {LEFT: 1, RIGHT: 0}

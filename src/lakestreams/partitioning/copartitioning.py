@@ -28,7 +28,7 @@ class Pair:
 
     Attributes:
         left, right: the topics.
-        agree: whether a key has the same home in both; None if that cannot be told.
+        agree: whether a key has the same home in both; None if that is not known.
         message: the same in words.
     """
 
@@ -105,12 +105,12 @@ def off_home(report: PartitionerReport) -> str | None:
     )
 
 
-def split(topic: str, found: SplitKeys) -> str | None:
+def split(topic: str, keys: SplitKeys) -> str | None:
     """Keys in several partitions, in words; None if there are none."""
-    if not found.keys:
+    if not keys.keys:
         return None
-    examples = ", ".join(f"{one.key} in {' and '.join(map(str, one.partitions))}" for one in found.examples)
-    many = "1 key lies" if found.keys == 1 else f"{found.keys:,} keys lie"
+    examples = ", ".join(f"{one.key} in {' and '.join(map(str, one.partitions))}" for one in keys.examples)
+    many = "1 key lies" if keys.keys == 1 else f"{keys.keys:,} keys lie"
     return (
         f'topic "{topic}": {many} in more than one partition (e.g. {examples}); between partitions only the records\' '
         "times say which came first"

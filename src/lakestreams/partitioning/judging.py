@@ -68,7 +68,7 @@ class PartitionerReport:
         verdict: the partitioner whose share is at least 99 %; `mixed` if there is evidence for one or several, and none
             has that much; `custom` if there is for none of them; `undecided` if there are too few keys to tell.
         mix: who wrote which share of the places, as estimated (`expectations.writers`); of a verdict that is `mixed` all
-            from 1 % on, `others` standing for whoever is not told (there may be too few keys for it); else empty.
+            from 1 % on, `others` standing for whoever is not reported (there may be too few keys for it); else empty.
         judged_by: the partitioner whose home partitions the examples are held against: the verdict, the largest of a
             mix, murmur2 of a `custom` one; None if it is undecided.
         off_home: how many places are off their home under `judged_by`.
@@ -160,7 +160,7 @@ def detect_each(rows: DataFrame, partitions: Mapping[str, int]) -> dict[str, Par
         ),
     )
     sample = F.struct(_start("key"), F.length("key").alias("size"), "partition", *homes.values())
-    tallies = (
+    counts = (
         placed.groupBy("topic", at_home.alias("at_home"), _group("key"))
         .agg(
             F.count("*").alias("places"),
@@ -170,21 +170,21 @@ def detect_each(rows: DataFrame, partitions: Mapping[str, int]) -> dict[str, Par
         .collect()
     )
     return {
-        topic: _report(topic, partitions[topic], [row for row in tallies if row["topic"] == topic])
+        topic: _report(topic, partitions[topic], [row for row in counts if row["topic"] == topic])
         for topic in partitions
     }
 
 
-def _report(topic: str, partitions: int, tallies: Sequence[Row]) -> PartitionerReport:
+def _report(topic: str, partitions: int, counts: Sequence[Row]) -> PartitionerReport:
     places: Counter[frozenset[str]] = Counter()
     sampled: list[tuple[bytes, KeyPlace]] = []
-    for row in tallies:
+    for row in counts:
         places[_names(row["at_home"])] += row["places"]
         one = row["sample"]
         homes = {name: one[f"_home_{name}"] for name in PARTITIONERS}
         sampled.append((bytes(one["key"]), KeyPlace(shown(one["key"], one["size"]), one["partition"], homes)))
     samples = [place for _, place in sorted(sampled, key=lambda both: (both[0], both[1].partition))]
-    total, keys = places.total(), sum(row["keys"] for row in tallies)
+    total, keys = places.total(), sum(row["keys"] for row in counts)
     at_home = {name: sum(count for names, count in places.items() if name in names) for name in PARTITIONERS}
     shares = {name: count / total if total else 0.0 for name, count in at_home.items()}
     verdict, mix, reason = _verdict(places, partitions, keys, shares)
@@ -272,15 +272,15 @@ def split_keys_each(rows: DataFrame) -> dict[str, SplitKeys]:
         rows: `topic, partition, key`, a row a record.
     """
     example = F.struct(_start("key"), F.length("key").alias("size"), "partitions")
-    tallies = (
+    counts = (
         one_key_one_partition(rows)
         .groupBy("topic", _group("key"))
         .agg(F.count("*").alias("keys"), F.min(example).alias("example"))
         .collect()
     )
     found: dict[str, SplitKeys] = {}
-    for topic in sorted({row["topic"] for row in tallies}):
-        own = [row for row in tallies if row["topic"] == topic]
+    for topic in sorted({row["topic"] for row in counts}):
+        own = [row for row in counts if row["topic"] == topic]
         least = sorted((row["example"] for row in own), key=lambda one: bytes(one["key"]))[:EXAMPLES]
         examples = tuple(SplitKey(shown(one["key"], one["size"]), tuple(one["partitions"])) for one in least)
         found[topic] = SplitKeys(sum(row["keys"] for row in own), examples)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Step = Callable[[Column], Column]
 
-# Histories that share a job are told apart by this column in front of every key (flow.shapes); no key has it.
+# Histories that share a job are distinguished by this column in front of every key (flow.shapes); no key has it.
 _SCOPE = "_scope"
 _SEED, _M, _MASK, _NIBBLES = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF, 0x0F0F0F0F
 _SIZES = {"bigint": 8, "int": 4}
@@ -96,7 +96,7 @@ def _steps(start: Column, *steps: Step) -> Column:
 
 
 def _reversed_word(data: Column, place: Column) -> Column:
-    """Four bytes as a number, or those that are left: little endian, but with the halves of each byte swapped."""
+    """Four bytes as a number, or those that are left: little endian, but with the nibbles of each byte swapped."""
     digits = F.hex(F.substring(data, F.shiftleft(place, 2) + 1, F.lit(4)))
     return F.conv(F.reverse(digits), 16, 10).cast("bigint")
 

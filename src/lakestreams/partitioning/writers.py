@@ -5,7 +5,7 @@ hits that home with a chance of 1/n. So a share of places at home that chance do
 
 - The partitioner with the largest share is believed if chance gives such a share less than once in a million times.
 - The others are judged by the places off its home, and so on: what was put there by none of those already believed.
-- How much each has written is told by the places that are home under exactly one of them.
+- How much each has written is reported by the places that are home under exactly one of them.
 """
 
 from __future__ import annotations

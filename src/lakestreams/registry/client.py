@@ -54,7 +54,7 @@ class Schema:
         kind: `AVRO`, `PROTOBUF` or `JSON`.
         references: the texts of the schemas that it refers to, each behind those that it refers to itself; of Protobuf
             each text behind the name by which it is imported.
-        refers_to: where the registry has those that it names itself, if it is to be told or asked so.
+        refers_to: where the registry has those that it names itself, if requests are to name them.
     """
 
     text: str
@@ -157,15 +157,15 @@ class Registry:
         found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))
         return None if found is None else int(found[what])
 
-    def _schema(self, found: Mapping[str, Any]) -> Schema:
+    def _schema(self, answer: Mapping[str, Any]) -> Schema:
         seen: dict[tuple[str, int], tuple[str, str]] = {}
-        self._collect(found, seen)
-        kind = str(found.get("schemaType") or "AVRO")
+        self._collect(answer, seen)
+        kind = str(answer.get("schemaType") or "AVRO")
         references = (part for one in seen.values() for part in (one if kind == "PROTOBUF" else one[1:]))
-        return Schema(str(found["schema"]), kind, tuple(references))
+        return Schema(str(answer["schema"]), kind, tuple(references))
 
-    def _collect(self, found: Mapping[str, Any], seen: dict[tuple[str, int], tuple[str, str]]) -> None:
-        for one in found.get("references") or ():
+    def _collect(self, answer: Mapping[str, Any], seen: dict[tuple[str, int], tuple[str, str]]) -> None:
+        for one in answer.get("references") or ():
             at = (str(one["subject"]), int(one["version"]))
             if at in seen:
                 continue

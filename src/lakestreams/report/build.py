@@ -41,12 +41,12 @@ def build(
         if number is None or not isinstance(details, Mapping):
             unread += 1
             continue
-        found = parts.setdefault(number, _Parts())
+        own_parts = parts.setdefault(number, _Parts())
         if kind == CYCLE:
-            found.cycle, found.timestamp = details, event.get("timestamp")
+            own_parts.cycle, own_parts.timestamp = details, event.get("timestamp")
         else:
             name = _object(event.get("origin")).get("flow_name")
-            found.flows[_text(name)] = details
+            own_parts.flows[_text(name)] = details
     cycles = tuple(_cycle(number, parts[number]) for number in sorted(parts))
     return Report(
         pipeline,
@@ -68,25 +68,25 @@ class _Parts:
 
 
 def _cycle(number: int, parts: _Parts) -> Cycle:
-    told = parts.cycle
+    progress = parts.cycle
     lag: dict[str, int | None] = {}
     lateness: dict[str, tuple[int, ...]] = {}
-    for stretch in _objects(told.get("sources")):
-        name, behind = _text(stretch.get("name")), _whole(stretch.get("lag_records"))
+    for source in _objects(progress.get("sources")):
+        name, behind = _text(source.get("name")), _whole(source.get("lag_records"))
         known = lag.get(name, 0)
         lag[name] = None if known is None or behind is None else known + behind
-        counts = [_whole(one) or 0 for one in _list(stretch.get("lateness"))]
+        counts = [_whole(one) or 0 for one in _list(source.get("lateness"))]
         if len(counts) == len(LATENESS):
             before = lateness.get(name, (0,) * len(LATENESS))
             lateness[name] = tuple(map(sum, zip(before, counts, strict=True)))
-    closed = _whole(told.get("closed_at_ms"))
+    closed = _whole(progress.get("closed_at_ms"))
     return Cycle(
         number,
-        _whole(told.get("planned_at_ms")),
+        _whole(progress.get("planned_at_ms")),
         _moment(parts.timestamp) if closed is None else closed,
-        _whole(told.get("records")),
-        _whole(told.get("bad")),
-        {_text(name): value for name, value in _numbers(told.get("seconds"))},
+        _whole(progress.get("records")),
+        _whole(progress.get("bad")),
+        {_text(name): value for name, value in _numbers(progress.get("seconds"))},
         lag,
         lateness,
         {name: _flow(name, details) for name, details in parts.flows.items()},
@@ -139,20 +139,20 @@ def _added(flows: Sequence[Flow]) -> Flow:
 
 
 def _expectations(parts: Mapping[int, _Parts]) -> list[Expectation]:
-    found: dict[tuple[str, str, str], Expectation] = {}
+    by_name: dict[tuple[str, str, str], Expectation] = {}
     for number in sorted(parts):
         for details in parts[number].flows.values():
-            for told in _objects(_object(details.get("data_quality")).get("expectations")):
-                at = (_text(told.get("dataset")), _text(told.get("name")), _text(told.get("action")))
-                passed, failed = _whole(told.get("passed_records")), _whole(told.get("failed_records"))
-                before = found.get(at, Expectation(*at))
-                found[at] = Expectation(
+            for entry in _objects(_object(details.get("data_quality")).get("expectations")):
+                at = (_text(entry.get("dataset")), _text(entry.get("name")), _text(entry.get("action")))
+                passed, failed = _whole(entry.get("passed_records")), _whole(entry.get("failed_records"))
+                before = by_name.get(at, Expectation(*at))
+                by_name[at] = Expectation(
                     *at,
                     total((before.passed, passed)),
                     total((before.failed, failed)),
                     number if failed else before.last_broken,
                 )
-    return sorted(found.values(), key=lambda one: one.dataset)
+    return sorted(by_name.values(), key=lambda one: one.dataset)
 
 
 def _quarantined(row: Mapping[str, Any]) -> Quarantined:

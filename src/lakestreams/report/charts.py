@@ -29,7 +29,7 @@ MOST_SERIES: Final = 6
 
 _WIDTH, _HEIGHT = 400.0, 222.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 392.0, 34.0, 186.0  # where the plot itself lies
-_FEW_CYCLES, _BARS = 10, 80  # up to how many cycles dots are large; from how many on bars touch
+_LARGE_MARKERS, _BARS = 10, 80  # up to how many cycles dots are large; from how many on bars touch
 _WIDEST = 36.0  # of a bar, so that one of a few cycles is no block
 _DOTS = 60  # up to how many cycles a line shows its points
 _TICKS = 5
@@ -88,7 +88,7 @@ def _throughput(report: Report) -> Chart:
 
 def _lag(report: Report) -> Chart:
     lags = [Series(name, [one.lag.get(name) for one in report.cycles]) for name in report.sources]
-    series, note = _few(lags)
+    series, note = _shown_series(lags)
     legend = tuple(one.name for one in series)
     chart = Chart("lag", "Lag", "records on the broker, not yet taken", legend, note=note)
     return _over_cycles(chart, report, series, _lines, wording.count)
@@ -107,21 +107,21 @@ def _match_rate(report: Report) -> Chart:
 
 def _stages(report: Report) -> Chart:
     layers = [Series(stage, [one.seconds.get(stage) for one in report.cycles]) for stage in report.stages]
-    series, note = _few(layers)
+    series, note = _shown_series(layers)
     chart = Chart("stages", "Time by stage", "seconds a cycle", tuple(one.name for one in series), note=note)
     return _over_cycles(chart, report, series, _layers, wording.seconds)
 
 
 def _quarantine(report: Report) -> Chart:
     layers = [Series(code, [one.quarantined.get(code) for one in report.cycles]) for code in report.codes]
-    series, note = _few(layers)
+    series, note = _shown_series(layers)
     chart = Chart("quarantine", "Quarantine", "records by reason", tuple(one.name for one in series), note=note)
     return _over_cycles(chart, report, series, _layers, wording.count)
 
 
 def _lateness(report: Report) -> Chart:
     counted = [Series(name, report.lateness(name)) for name in report.sources]
-    series, note = _few([one for one in counted if one.numbers])
+    series, note = _shown_series([one for one in counted if one.numbers])
     chart = Chart(
         "lateness", "Lateness", "records, by how far behind stream time", tuple(one.name for one in series), note=note
     )
@@ -136,7 +136,7 @@ def _lateness(report: Report) -> Chart:
     return _finished(chart, figure, says, len(LATENESS))
 
 
-def _few(series: Sequence[Series]) -> tuple[list[Series], str]:
+def _shown_series(series: Sequence[Series]) -> tuple[list[Series], str]:
     """As many series as there are colours, and what the last one stands for: all others added up."""
     if len(series) <= MOST_SERIES:
         return list(series), ""
@@ -164,7 +164,7 @@ def _lines(axes: Axes, series: Sequence[Series]) -> None:
             color=colour,
             linewidth=1.75,
             marker="o" if dots or lonely else None,
-            markersize=(5.0 if len(numbers) <= _FEW_CYCLES else 3.5) if dots else 2.0,
+            markersize=(5.0 if len(numbers) <= _LARGE_MARKERS else 3.5) if dots else 2.0,
             markeredgewidth=0,
             solid_joinstyle="round",
             clip_on=False,
@@ -332,7 +332,7 @@ def _finished(chart: Chart, figure: Figure, says: Sequence[Sequence[str]], place
         for y, line in zip(_SAID_Y, _lines_of(parts), strict=False):
             ET.SubElement(group, "text", {"x": f"{_RIGHT:g}", "y": f"{y:g}", "text-anchor": "end"}).text = line
     svg = ET.tostring(root, encoding="unicode")
-    svg = re.sub("|".join(_VARIABLES), lambda found: _VARIABLES[found[0]], svg)
+    svg = re.sub("|".join(_VARIABLES), lambda match: _VARIABLES[match[0]], svg)
     return Chart(chart.key, chart.title, chart.unit, chart.legend, svg, chart.note)
 
 

@@ -127,7 +127,7 @@ class Cycle:
 
     @property
     def took_s(self) -> float | None:
-        """Seconds of all stages; where they are not told, those between plan and end."""
+        """Seconds of all stages; where they are not reported, those between plan and end."""
         if self.seconds:
             return sum(self.seconds.values())
         if self.planned_at_ms is None or self.closed_at_ms is None:
@@ -161,7 +161,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Report:
-    """What is told of a pipeline.
+    """What is reported of a pipeline.
 
     Attributes:
         pipeline: its name.
@@ -187,14 +187,14 @@ class Report:
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages' names, in the order in which a cycle has them; those without a known place come last."""
-        found = dict.fromkeys(name for one in self.cycles for name in one.seconds)
-        return tuple(sorted(found, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES)))
+        known = dict.fromkeys(name for one in self.cycles for name in one.seconds)
+        return tuple(sorted(known, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES)))
 
     @property
     def codes(self) -> tuple[str, ...]:
         """The reasons for which records went to quarantine, most records first."""
-        found = summed(one.quarantined for one in self.cycles)
-        return tuple(sorted(found, key=lambda code: (-found[code], code)))
+        counts = summed(one.quarantined for one in self.cycles)
+        return tuple(sorted(counts, key=lambda code: (-counts[code], code)))
 
     @property
     def joins(self) -> tuple[str, ...]:
@@ -258,8 +258,8 @@ def total(numbers: Iterable[int | None]) -> int | None:
 
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Counts by name, added."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for one in counts:
         for name, count in one.items():
-            found[name] = found.get(name, 0) + count
-    return found
+            sums[name] = sums.get(name, 0) + count
+    return sums

@@ -88,8 +88,8 @@ def _inline(drawing: str) -> str:
 
 
 def _width_of(drawing: str | None) -> int:
-    found = re.search(r'<svg[^>]* width="([\d.]+)"', drawing or "")
-    return round(float(found[1])) if found else 0
+    match = re.search(r'<svg[^>]* width="([\d.]+)"', drawing or "")
+    return round(float(match[1])) if match else 0
 
 
 def _colours(of_drawings: Mapping[str, str], bad: str) -> Mapping[str, str]:

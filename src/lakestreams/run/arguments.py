@@ -120,27 +120,29 @@ def run_options(name: str, argv: Sequence[str]) -> RunOptions:
         InvalidDuration: for a time that cannot be read.
         SystemExit: with 2, for another argument that cannot be read.
     """
-    given = parse(reader_parser(name), argv)
-    interval = None if given.interval in (None, "none", "once") else to_ms(given.interval, "--interval")
-    if given.root and given.checkpoint_root and not given.catalog:
+    arguments = parse(reader_parser(name), argv)
+    interval = None if arguments.interval in (None, "none", "once") else to_ms(arguments.interval, "--interval")
+    if arguments.root and arguments.checkpoint_root and not arguments.catalog:
         msg = "--root and --checkpoint-root are both given without a catalog"
         raise InvalidOption(msg, hint="tables and checkpoints lie under --root; --checkpoint-root goes with --catalog")
-    idle_timeout = None if given.idle_timeout is None else to_ms(given.idle_timeout, "--idle-timeout")
-    asked = pipeline_options(given, READERS[name])
+    idle_timeout = None if arguments.idle_timeout is None else to_ms(arguments.idle_timeout, "--idle-timeout")
+    asked = pipeline_options(arguments, READERS[name])
     return RunOptions(
-        replace(asked.files, bootstrap_servers=given.bootstrap_servers, secret_scope=given.secret_scope),
+        replace(asked.files, bootstrap_servers=arguments.bootstrap_servers, secret_scope=arguments.secret_scope),
         asked.lake,
-        Timing(interval, idle_timeout, given.drain),
-        Accepted(given.max_bad_share, given.accept_data_loss, given.accept_change),
-        quick=given.quick,
+        Timing(interval, idle_timeout, arguments.drain),
+        Accepted(arguments.max_bad_share, arguments.accept_data_loss, arguments.accept_change),
+        quick=arguments.quick,
     )
 
 
-def pipeline_options(given: argparse.Namespace, *default: str) -> PipelineOptions:
+def pipeline_options(arguments: argparse.Namespace, *default: str) -> PipelineOptions:
     """The pipelines and the lake that a job's arguments name."""
-    names = [one.strip() for text in given.pipeline or default for one in text.split(",")]
-    files = FileOptions(tuple(Path(name) for name in names if name), given.sources)
-    return PipelineOptions(files, LakeOptions(given.checkpoint_root or given.root, given.catalog, given.schemas))
+    names = [one.strip() for text in arguments.pipeline or default for one in text.split(",")]
+    files = FileOptions(tuple(Path(name) for name in names if name), arguments.sources)
+    return PipelineOptions(
+        files, LakeOptions(arguments.checkpoint_root or arguments.root, arguments.catalog, arguments.schemas)
+    )
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
@@ -149,8 +151,8 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Name
     An argument without a value counts as not given: a bundle's variable may be empty.
     """
     valued = [token for token in argv if token.partition("=")[1:] != ("=", "")]
-    given, unknown = parser.parse_known_args(valued)
+    known, unknown = parser.parse_known_args(valued)
     if unknown:
         names = ", ".join(token.partition("=")[0] for token in unknown)  # a value may be somebody's secret
         sys.stderr.write(f"warning: {parser.prog} ignores parameters it does not know: {visible(names)}\n")
-    return given
+    return known

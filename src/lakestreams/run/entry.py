@@ -50,7 +50,7 @@ def run_job(name: str, shape: Shape, argv: Sequence[str]) -> None:
     with contextlib.ExitStack() as ends:
         try:
             outcomes = _run(name, shape, run_options(name, argv), secrets, ends)
-        except Exception as error:  # noqa: BLE001 - told in one form, whatever it is
+        except Exception as error:  # noqa: BLE001 - reported in one form, whatever it is
             _fail([error], secrets)
         except KeyboardInterrupt:
             _print("interrupted; the next run goes on where this one stopped")
@@ -77,7 +77,7 @@ def _run(
     return outcomes
 
 
-# --- what is told --------------------------------------------------------------------------------------------------
+# --- what is reported --------------------------------------------------------------------------------------------------
 
 
 def _print(line: str) -> None:
@@ -118,15 +118,15 @@ def _fail(errors: Sequence[Exception], secrets: failure.Secrets) -> None:
     if not errors:
         return
     code, worst = min((failure.exit_code(error), place) for place, error in enumerate(errors))
-    told = []
+    shown = []
     for error in errors:
         log = secrets.write_log(error)
-        told.append(secrets.told(error, log))
-        sys.stderr.write(f"{told[-1]}\n  Log: {log}\n")
+        shown.append(secrets.as_shown(error, log))
+        sys.stderr.write(f"{shown[-1]}\n  Log: {log}\n")
         if failure.on_databricks():  # the log file ends with the cluster; what is on stderr is kept with the run
             sys.stderr.write(log.read_text(encoding="utf-8"))
     if failure.on_databricks():
-        raise told[worst] from None
+        raise shown[worst] from None
     raise SystemExit(code)
 
 

@@ -57,14 +57,14 @@ def read_quarantine(
     table = lake.control("quarantine")
     if not table.exists(spark):
         return []
-    found = table.read(spark)
-    own = found.where((F.col("pipeline") == pipeline) & (F.col("cycle") >= from_cycle))
+    stored = table.read(spark)
+    own = stored.where((F.col("pipeline") == pipeline) & (F.col("cycle") >= from_cycle))
     bounds = F.count("*").alias("records"), F.min("cycle").alias("first_cycle"), F.max("cycle").alias("last_cycle")
     groups = [row.asDict() for row in own.groupBy("node", "code").agg(*bounds).orderBy("node", "code").collect()]
     newest = Window.partitionBy("node", "code").orderBy(
         F.desc("cycle"), "topic", "partition", F.desc("offset"), F.desc("attempt")
     )
-    shown = [*_COORDINATES, *(name for name in ("rules",) if name in found.columns)]  # older lakes have no rules
+    shown = [*_COORDINATES, *(name for name in ("rules",) if name in stored.columns)]  # older lakes have no rules
     raw = [F.substring(name, 1, _LONGEST_VALUE).alias(name) for name in ("key", "value")] if values else []
     message = F.substring("message", 1, _LONGEST_MESSAGE).alias("message")
     rows = (

@@ -65,9 +65,9 @@ class Secrets:
             self.redact_error(error)
             return error, None
         log = self.write_log(error)
-        return self.told(error, log), log
+        return self.as_shown(error, log), log
 
-    def told(self, error: Exception, log: Path) -> LakestreamsError:
+    def as_shown(self, error: Exception, log: Path) -> LakestreamsError:
         """The error as users see it: itself if it is ours, LS000 with the log's path if it is not."""
         if isinstance(error, LakestreamsError):
             self.redact_error(error)

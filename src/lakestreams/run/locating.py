@@ -47,12 +47,12 @@ def _expression(fault: InvalidExpression, node: str, pipeline: Pipeline, documen
     """The expression of a node that a fault of the analyser is about; None if it may be any of several."""
     topology = pipeline.topology
     parts = (part for one in topology.nodes if one.name == node for part in vars(one).values())
-    found = [one for part in parts for one in expressions_of(part)]
-    found += [
+    expressions = [one for part in parts for one in expressions_of(part)]
+    expressions += [
         _condition(rule, documents) for rule in topology.expectations.rules_of(node) if type(rule.condition) is str
     ]
-    meant = [one for one in found if isinstance(fault.given, str) and _bare(fault.given) in _bare(one.sql)]
-    return meant[0] if meant else found[0] if len(found) == 1 else None
+    meant = [one for one in expressions if isinstance(fault.given, str) and _bare(fault.given) in _bare(one.sql)]
+    return meant[0] if meant else expressions[0] if len(expressions) == 1 else None
 
 
 def _condition(rule: Rule, documents: _Documents) -> Expression:

@@ -12,7 +12,7 @@ class FileOptions:
 
     Attributes:
         pipelines: the pipelines' files.
-        sources: the file of Kafka and topics; by default `sources.yml` beside each pipeline's file.
+        sources: the file of Kafka and topics; by default `sources.yml` next to each pipeline's file.
         bootstrap_servers: overrides the files' address of Kafka.
         secret_scope: where every secret is looked up, instead of the scope that its reference names; so that one file
             serves targets that have a scope each.

@@ -45,7 +45,7 @@ DEFAULT_ROOT = "lake"
 _POLL_S = 0.1
 
 Listener = Callable[[str, "Event"], None]
-"""Told of a pipeline's name and what happened in its run."""
+"""Hears of a pipeline's name and what happened in its run."""
 
 
 @dataclass
@@ -86,11 +86,11 @@ def find_file(path: Path) -> Path:
         return path
     package = Path(lakestreams.__file__).parent
     places = [] if path.is_absolute() else [package / path, package.parents[1] / path]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
         msg = f"there is no file {path}"
         raise ConfigUnreadable(msg, hint="check the path; a job needs the path of its conf/ in the workspace")
-    return found
+    return file
 
 
 def find_pipeline(name: str, folder: Path = Path("conf")) -> Path:
@@ -106,16 +106,16 @@ def find_pipeline(name: str, folder: Path = Path("conf")) -> Path:
             pipeline = read(path).written.get("pipeline")
             if isinstance(pipeline, str):
                 named.append((pipeline, path))
-    found = [path for pipeline, path in named if pipeline == name]
-    if not found:
+    matching = [path for pipeline, path in named if pipeline == name]
+    if not matching:
         known = ", ".join(f"{pipeline} ({path})" for pipeline, path in named)
         message = f"there is no file {name}, and no pipeline of that name in {folder}/*.yml"
         hint = f"there are: {known}" if named else f"the path of the pipeline's file; {folder.resolve()} has none"
         raise UnknownReference(message, hint=hint)
-    if len(found) > 1:
-        files = ", ".join(map(str, found))
+    if len(matching) > 1:
+        files = ", ".join(map(str, matching))
         raise DuplicateName(f"several files have a pipeline named {name!r}: {files}", hint="open one of the files")
-    return found[0]
+    return matching[0]
 
 
 def load(files: FileOptions, secrets: Secrets) -> list[Pipeline]:
@@ -154,8 +154,8 @@ def _load_one(path: Path, files: FileOptions, secrets: Secrets) -> Pipeline:
     except LakestreamsError:  # of a topology in Python, say: it may quote whatever that has read
         for part in (load_kafka, load_registry):
             with contextlib.suppress(LakestreamsError):
-                found = part(sources)
-                secrets.add(found.with_scope(files.secret_scope) if files.secret_scope else found)
+                section = part(sources)
+                secrets.add(section.with_scope(files.secret_scope) if files.secret_scope else section)
         raise
     if files.bootstrap_servers:
         pipeline = replace(pipeline, kafka=replace(pipeline.kafka, bootstrap_servers=files.bootstrap_servers))
@@ -196,16 +196,16 @@ def open_session(
 
         if on_databricks():
             return SparkSession.builder.getOrCreate()
-        from lakestreams.engine.runtime.tuning import SETTINGS  # noqa: PLC0415 - beside its use
+        from lakestreams.engine.runtime.tuning import SETTINGS  # noqa: PLC0415 - next to its use
         from lakestreams.local.session import spark_session  # noqa: PLC0415 - a local part
 
-        there = SparkSession.getActiveSession()
-        few = there is None and lake is not None and lake.is_small()
-        session = spark_session(quick=quick or few, extra_conf=SETTINGS if few else None, progress=progress)
+        active = SparkSession.getActiveSession()
+        is_small = active is None and lake is not None and lake.is_small()
+        session = spark_session(quick=quick or is_small, extra_conf=SETTINGS if is_small else None, progress=progress)
     except ModuleNotFoundError as error:
         raise missing(error) from error
     _quiet()
-    if ends is not None and session is not there:
+    if ends is not None and session is not active:
         ends.callback(_stop, session)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, _interrupted)
@@ -213,9 +213,9 @@ def open_session(
 
 
 def _quiet() -> None:
-    """Keeps pyspark from logging each refused expression as JSON, with Java's trace: it is told as an error of ours."""
+    """Keeps pyspark from logging each refused expression as JSON, with Java's trace: it is reported as an error of ours."""
     with contextlib.suppress(ImportError):
-        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - beside the session
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - next to the session
 
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).disabled = True
@@ -245,7 +245,7 @@ def open_lake(options: LakeOptions) -> Lake:
     """Where the tables are.
 
     Raises:
-        InvalidOption: if that cannot be told: a catalog without a checkpoint folder, a runtime without either.
+        InvalidOption: if that is not known: a catalog without a checkpoint folder, a runtime without either.
         InvalidName: for a schema that statements cannot name.
     """
     from lakestreams.engine.runtime.lake import Lake  # noqa: PLC0415 - needs pyspark
@@ -288,7 +288,7 @@ def settings_of(pipeline: Pipeline, options: RunOptions) -> RunSettings:
         accept_change=accepted.change,
         registry=pipeline.registry,
         config_text=pipeline.text,
-        meaning=pipeline.meaning,
+        semantics=pipeline.semantics,
     )
 
 
@@ -327,28 +327,28 @@ class Job:
         drivers = [self.driver(spark, index) for index in range(len(self.pipelines))]
         outcomes = [Outcome(pipeline.topology.name) for pipeline in self.pipelines]
         for driver, outcome in zip(drivers, outcomes, strict=True):
-            _attempt(outcome, driver.run)
+            _noting_errors(outcome, driver.run)
         interval = self.interval_ms
         while interval is not None and all(outcome.error is None for outcome in outcomes):
             if _waited(interval / 1_000, stop):
                 break
             again_in_s = interval / 1_000 if len(drivers) == 1 else None  # the others' rounds come in between
             for driver, outcome in zip(drivers, outcomes, strict=True):
-                _attempt(outcome, partial(driver.round, again_in_s))
+                _noting_errors(outcome, partial(driver.round, again_in_s))
         for driver, outcome in zip(drivers, outcomes, strict=True):
             if outcome.error is None:
-                _attempt(outcome, driver.end)
+                _noting_errors(outcome, driver.end)
         for outcome, pipeline in zip(outcomes, self.pipelines, strict=True):
             if isinstance(outcome.error, LakestreamsError):
                 locate(outcome.error, pipeline)
         return outcomes
 
 
-def _attempt(outcome: Outcome, step: Callable[[], Summary | None]) -> None:
+def _noting_errors(outcome: Outcome, step: Callable[[], Summary | None]) -> None:
     began = time.monotonic()
     try:
         outcome.summary = step() or outcome.summary  # the driver goes on adding to the summary it once returned
-    except Exception as error:  # noqa: BLE001 - told by whoever asked for the run, other pipelines go on
+    except Exception as error:  # noqa: BLE001 - reported by whoever asked for the run, other pipelines go on
         outcome.error = error
     finally:
         outcome.seconds += time.monotonic() - began
@@ -382,10 +382,10 @@ def prepare(pipelines: Sequence[Pipeline], options: RunOptions, listener: Listen
 
 
 def _tables(pipelines: Iterable[Pipeline], lake: Lake) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    tables: list[tuple[str, Any]] = []
     for pipeline in pipelines:
         name = pipeline.topology.name
         sources, sinks = pipeline.topology.sources, pipeline.topology.sinks
-        found.extend((f"topic {one.topic} of {name}", lake.bronze(name, one.topic)) for one in sources)
-        found.extend((f"output {one.name} of {name}", lake.output(one.name)) for one in sinks)
-    return found
+        tables.extend((f"topic {one.topic} of {name}", lake.bronze(name, one.topic)) for one in sources)
+        tables.extend((f"output {one.name} of {name}", lake.output(one.name)) for one in sinks)
+    return tables

@@ -106,9 +106,9 @@ class Checker:
         value = self._bytes(lambda: raw(spec.value, source.value), (*path, "value"))
         return Piped(spec.to, key, value, at, spec.partition)
 
-    def _bytes(self, made: Callable[[], bytes | None], path: KeyPath) -> bytes | None:
+    def _bytes(self, make: Callable[[], bytes | None], path: KeyPath) -> bytes | None:
         try:
-            return made()
+            return make()
         except InvalidOption as error:
             self._fault(ConfigInvalid, f"{path[-1]}: {error.message}", path, error.hint)
             return None
@@ -127,7 +127,7 @@ class Checker:
             return 0
 
     def _place(self, number: int | None, spec: CaseSpec, path: KeyPath) -> int | None:
-        """The place of a given record that is told by its number from 1."""
+        """The place of a record of `given` by its number from 1."""
         if number is not None and number > len(spec.given):
             message = f"{path[-1]} is {number}; the case gives {len(spec.given)} records"
             self._fault(ConfigInvalid, message, path, "the first given record has the number 1")
@@ -142,8 +142,8 @@ class Checker:
         self._document.faults.append(kind(message, hint=hint, where=self._document.where(path)))
 
 
-def _with_path(told: tuple[str, str], path: KeyPath) -> tuple[str, KeyPath, str]:
-    return told[0], path, told[1]
+def _with_path(text: tuple[str, str], path: KeyPath) -> tuple[str, KeyPath, str]:
+    return text[0], path, text[1]
 
 
 def _delta_key(value: Any, source: Source) -> Any:
@@ -174,14 +174,14 @@ def raw(value: Any, how: Format) -> bytes | None:
         raise InvalidOption(error.message, hint=hint) from None
 
 
-def _plain_bytes(word: str, given: object) -> bytes:
-    if not isinstance(given, str):
-        msg = f"{word} is {given!r}, not text"
+def _plain_bytes(word: str, value: object) -> bytes:
+    if not isinstance(value, str):
+        msg = f"{word} is {value!r}, not text"
         raise InvalidOption(msg, hint="put it in quotes")
     if word == "text":
-        return given.encode()
+        return value.encode()
     try:
-        return base64.b64decode(given, validate=True)
+        return base64.b64decode(value, validate=True)
     except binascii.Error:
-        msg = f"{given!r} is not base64"
+        msg = f"{value!r} is not base64"
         raise InvalidOption(msg, hint="such as {base64: /w==}") from None

@@ -26,14 +26,14 @@ _ENDINGS: Final = (".yml", ".yaml")
 
 
 @dataclass(frozen=True)
-class Found:
-    """Files of cases, and how many other YAML files lay beside them."""
+class CaseFiles:
+    """Files of cases, and how many other YAML files lay next to them."""
 
     files: tuple[Path, ...]
     others: int = 0
 
 
-def find(places: Iterable[Path]) -> Found:
+def find(places: Iterable[Path]) -> CaseFiles:
     """The files of cases in some places: a file is one; of a folder all YAML files that have cases, at any depth.
 
     Raises:
@@ -61,7 +61,7 @@ def find(places: Iterable[Path]) -> Found:
         raise ConfigUnreadable(
             msg, hint="name a file of cases, or a folder that has some; lakestreams init pipeline NAME writes one"
         )
-    return Found(tuple(files), others)
+    return CaseFiles(tuple(files), others)
 
 
 def _hidden(path: Path) -> bool:
@@ -114,10 +114,10 @@ class _Reader:
         if file.pipeline is not None:
             same = (folder / file.pipeline).resolve(), file.sources and (folder / file.sources).resolve()
         if same not in self._known:
-            self._known[same] = self._made(file, document)
+            self._known[same] = self._built(file, document)
         return self._known[same]
 
-    def _made(self, file: CasesFile, document: Document) -> tuple[Topology, Pipeline | None] | None:
+    def _built(self, file: CasesFile, document: Document) -> tuple[Topology, Pipeline | None] | None:
         folder = document.path.parent
         with importing_from(Path.cwd()):
             if file.topology is not None:

@@ -133,7 +133,7 @@ def _firsts(group: Sequence[Outcome]) -> list[int]:
 
 
 def _rows(frames: Mapping[str, DataFrame]) -> Sequence[Row]:
-    """All outputs' records in one job; keys and values as JSON, so that they are told as a file tells them."""
+    """All outputs' records in one job; keys and values as JSON, so that they are reported as a file tells them."""
     parts = [
         frame.select(
             F.lit(name).alias("output"),
@@ -155,12 +155,12 @@ def _record(row: Row, first: int) -> Record:
 # --- comparing -----------------------------------------------------------------------------------------------------
 
 
-def _judge(outcome: Outcome, found: Mapping[str, Sequence[Record]]) -> None:
+def _judge(outcome: Outcome, outputs: Mapping[str, Sequence[Record]]) -> None:
     case = outcome.case
     for output, expected in case.expect.items():
         told = [name for name in ("kind", "after") if any(getattr(one, name) is not None for one in expected)]
         head = ("key", "value", "at", *told)
-        got = found[output]
+        got = outputs[output]
         wanted = [_cells(one, told, got[place] if place < len(got) else None) for place, one in enumerate(expected)]
         _note(outcome, output, difference(head, wanted, [_cells(one, told, None) for one in got]))
     if case.refused is not None:
@@ -168,7 +168,7 @@ def _judge(outcome: Outcome, found: Mapping[str, Sequence[Record]]) -> None:
         _note(outcome, "refused", difference(("record", "code"), _counted(case.refused), refused_))
     for output, rows in case.table.items():
         live: dict[str, tuple[Any, Any]] = {}
-        for one in found[output]:
+        for one in outputs[output]:
             live.pop(text_of(one.key), None)
             if one.value is not None:
                 live[text_of(one.key)] = one.key, one.value
@@ -176,10 +176,10 @@ def _judge(outcome: Outcome, found: Mapping[str, Sequence[Record]]) -> None:
         _note(outcome, f"table {output}", difference(("key", "value"), wanted_rows, live_rows))
 
 
-def _cells(one: Any, told: Sequence[str], other: Record | None) -> list[Any]:
+def _cells(one: Any, compared: Sequence[str], other: Record | None) -> list[Any]:
     """A record's cells; where the file does not say a further one, it is as it came out."""
     cells = [one.key, one.value, one.timestamp]
-    for name in told:
+    for name in compared:
         given = getattr(one, name)
         if given is None and other is not None:
             given = getattr(other, name)
@@ -195,6 +195,6 @@ def _by_key(row: tuple[Any, Any]) -> str:
     return text_of(row[0])
 
 
-def _note(outcome: Outcome, what: str, found: str | None) -> None:
-    if found is not None:
-        outcome.differences[what] = found
+def _note(outcome: Outcome, what: str, fault: str | None) -> None:
+    if fault is not None:
+        outcome.differences[what] = fault

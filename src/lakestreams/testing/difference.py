@@ -1,4 +1,4 @@
-"""Expected beside got: rows in aligned columns, the first one that differs marked and told in words.
+"""Expected next to got: rows in aligned columns, the first one that differs marked and reported in words.
 
 Values are compared by their text here: 1 and 1.0 are equal, 1 and true and "1" are not, and null is not "null".
 """
@@ -128,8 +128,8 @@ def _number(value: float | Decimal) -> str:
     return format(exact.normalize(), "f")
 
 
-def _mark(number: int, first: int, wanted: Sequence[object], found: Sequence[object]) -> str:
-    if wanted[number : number + 1] == found[number : number + 1]:
+def _mark(number: int, first: int, wanted: Sequence[object], actual: Sequence[object]) -> str:
+    if wanted[number : number + 1] == actual[number : number + 1]:
         return "  "
     return FIRST if number == first else FURTHER
 
@@ -144,13 +144,13 @@ def _in_words(head: Sequence[str], expected: Rows, got: Rows, first: int, words:
     return f"first in row {first + 1}: {told}"
 
 
-def _parts(name: str, wanted: Any, found: Any) -> list[tuple[str, str, str]]:
+def _parts(name: str, wanted: Any, actual: Any) -> list[tuple[str, str, str]]:
     """The innermost parts that differ."""
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        keys = dict.fromkeys([*wanted, *found])
-        inner = [(f"{name}.{visible(str(key))}", wanted.get(key, _NOTHING), found.get(key, _NOTHING)) for key in keys]
+    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
+        keys = dict.fromkeys([*wanted, *actual])
+        inner = [(f"{name}.{visible(str(key))}", wanted.get(key, _NOTHING), actual.get(key, _NOTHING)) for key in keys]
         return [part for one in inner for part in _parts(*one)]
-    texts = text_of(wanted), text_of(found)
+    texts = text_of(wanted), text_of(actual)
     return [] if texts[0] == texts[1] else [(name, *texts)]
 
 

@@ -77,7 +77,7 @@ class Histories:
         partitions: topic to partition count; 1 where not said.
         many: whether there are several histories.
         times, retention: what differs by history (see `Scopes`).
-        olds: whether a table's results say what was there before.
+        send_old_values: whether a table's results say what was there before.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Histories:
         many: bool = False,
         times: Mapping[str, Mapping[int, tuple[int, int, int]]] | None = None,
         retention: Mapping[int, int] | None = None,
-        olds: bool = False,
+        send_old_values: bool = False,
     ) -> None:
         self._topology = topology
         self._spark = spark
@@ -97,7 +97,7 @@ class Histories:
         counts = [self._partitions.get(source.topic, 1) for source in topology.sources]
         self._stride = max([1, *counts, most_partitions(topology.nodes)])
         self._scopes = Scopes(self._stride, times or {}, retention or {}) if many else None
-        self._olds = olds
+        self._send_old_values = send_old_values
         self._offsets: dict[tuple[str, int], int] = {}
         self._coordinates: list[tuple[int, int]] = []
         self._places: dict[tuple[str, int, int], int] = {}
@@ -134,8 +134,8 @@ class Histories:
                 tables[source.name] = TableSide(None, rows)
         inputs = Inputs(
             streams, tables, since, partitions=self._partitions, retained=self._retained, keeps=keeps,
-            olds=self._olds, scopes=self._scopes, raw=True, ticks=self._ticks(pieces),
-            hold=self._materialised, apart=self._materialised,
+            send_old_values=self._send_old_values, scopes=self._scopes, raw=True, ticks=self._ticks(pieces),
+            hold=self._materialised, materialise=self._materialised,
         )  # fmt: skip
         results = walk.run(self._topology, inputs)
         if keeps:

@@ -96,7 +96,7 @@ def refused(histories: Histories, rejected: Iterable[Rejected]) -> list[Refused]
 
     Returns:
         Each record, step and code once. A stream's null value is refused by its source, unless that ignores them:
-        no step's refusal of it is told beside.
+        no step's refusal of it is reported as well.
     """
     frames = [
         one.records.select(

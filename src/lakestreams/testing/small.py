@@ -15,5 +15,5 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def small(spark: SparkSession) -> Iterator[None]:
     """Sets a session up for tiny inputs, for a while."""
-    with Tuning(spark).few():
+    with Tuning(spark).small_input():
         yield

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakestreams.errors import InvalidOption
-from lakestreams.errors.phrases import Either, Given, Option, Phrase
+from lakestreams.errors.phrases import Either, Option, OptionValue, Phrase
 from lakestreams.topology.durations import in_units
 from lakestreams.topology.kinds import (
     STREAM,
@@ -69,7 +69,7 @@ class ToStream(OneInput):
     takes: ClassVar[Sort | None] = TABLE
     _word: ClassVar[str] = "to_stream"
     _does: ClassVar[str] = "each change a record"
-    tells_deletions: ClassVar[bool] = True
+    reports_deletions: ClassVar[bool] = True
     hears_deletions: ClassVar[bool] = True
 
     @property
@@ -141,7 +141,7 @@ class Aggregate(OneInput):
         return True
 
     @property
-    def is_plural(self) -> bool:
+    def is_multi_row(self) -> bool:
         """The old group and the new one; each window."""
         return self.group is not None or self.windows is not None
 
@@ -161,7 +161,7 @@ class Aggregate(OneInput):
         return self.parents if self.group is not None else ()
 
     @property
-    def tells_old_rows(self) -> bool:
+    def has_old_rows(self) -> bool:
         """It has the result before."""
         return True
 
@@ -235,7 +235,7 @@ class Aggregate(OneInput):
 
 @dataclass(frozen=True)
 class Suppress(OneInput):
-    """A table whose updates wait in a buffer, so that only the last one of a while is told (Kafka's `suppress`).
+    """A table whose updates wait in a buffer, so that only the last one of a while is reported (Kafka's `suppress`).
 
     Attributes:
         until_ms: how long an update waits, by the clock of the updates; None: until its window closes.
@@ -274,7 +274,7 @@ class Suppress(OneInput):
         return True
 
     @property
-    def is_plural(self) -> bool:
+    def is_multi_row(self) -> bool:
         """One record can let out many keys."""
         return True
 
@@ -302,7 +302,7 @@ class Suppress(OneInput):
         return self.parents
 
     @property
-    def tells_old_rows(self) -> bool:
+    def has_old_rows(self) -> bool:
         """The final row of a window is its first one."""
         return self.until_ms is None
 
@@ -355,7 +355,7 @@ class Suppress(OneInput):
     def _bound_faults(self) -> Iterator[LakestreamsError]:
         if self.max_records is not None and (type(self.max_records) is not int or self.max_records < 1):
             hint = "a whole number, 1 or more; or none, for any number"
-            text = Phrase(Given("max_records", self.max_records), " is not a count")
+            text = Phrase(OptionValue("max_records", self.max_records), " is not a count")
             yield InvalidOption(text, hint=hint, where=self.where)
         if self.max_records is None and self.when_full == "shutdown":
             yield InvalidOption(

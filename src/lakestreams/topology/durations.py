@@ -37,7 +37,7 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, w
         duration: the text or timedelta.
         what: the option it belongs to, for the message.
         signed: whether it may be negative, such as `"-3 s"`: the bounds of a window may.
-        word: what the option takes beside durations, for the message.
+        word: what the option takes besides durations, for the message.
 
     Raises:
         InvalidDuration: if it is neither, negative without `signed`, or finer than a millisecond.
@@ -46,7 +46,7 @@ def to_ms(duration: Duration, what: str = "duration", *, signed: bool = False, w
     if isinstance(duration, timedelta):
         ms = Decimal(duration // timedelta(microseconds=1)) / 1_000
     else:
-        # "ms" ends in the plural's s, so it is looked up before the s is taken off
+        # "ms" ends in an s, so it is looked up before the s is taken off
         match = _MS.match(str(duration)) or _TEXT.match(str(duration))
         if match is None or match[2].lower() not in _UNITS_MS:
             raise InvalidDuration(f"{shown} is not a duration", option=what, given=duration)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from lakestreams.errors import FormatUnfit, InvalidFormat, InvalidName, InvalidOption, UnknownColumn
-from lakestreams.errors.phrases import Given, Phrase
+from lakestreams.errors.phrases import OptionValue, Phrase
 from lakestreams.formats.base import Format, WritableFormat
 from lakestreams.formats.time import NUMBER_TYPES, TIME_TYPES, EventTime
 from lakestreams.sql import NAME_HINT, name_fault
@@ -195,13 +195,13 @@ class Source(Node):
             hint = "catalog.schema.table, schema.table, or a path with a slash in it"
             yield InvalidName(f"Delta table {self.delta!r}", hint=hint, where=self.where)
         if self.delta is None and (self.changes != "cdf" or self.ignore_changes):
-            given: str | Given = "ignore_changes" if self.ignore_changes else Given("changes", self.changes)
+            given: str | OptionValue = "ignore_changes" if self.ignore_changes else OptionValue("changes", self.changes)
             option = "ignore_changes" if self.ignore_changes else "changes"
             text = Phrase(given, " is for Delta tables; this reads a topic")
             yield InvalidOption(text, hint="give delta=...", where=self.where, option=option)
         elif self.kind == "stream" and self.changes != "cdf":
             reason = " compares the rows of keys, and a stream's records have none of their own"
-            text = Phrase(Given("changes", self.changes), reason)
+            text = Phrase(OptionValue("changes", self.changes), reason)
             yield InvalidOption(text, hint="read it as a table, or leave changes out", where=self.where)
         elif self.kind != "stream" and self.ignore_changes:
             wrong = "ignore_changes is for streams; a table is made of updates and deletes"
@@ -316,7 +316,7 @@ class DeltaSink(Sink):
     def _mode_faults(self) -> Iterator[LakestreamsError]:
         fitting = get_args(TableMode if self.parent.is_table else StreamMode)
         if self.mode in get_args(SinkMode) and self.mode not in fitting:
-            text = Phrase(Given("mode", self.mode), f" does not fit {self.parent.name}, a {self.parent.makes}")
+            text = Phrase(OptionValue("mode", self.mode), f" does not fit {self.parent.name}, a {self.parent.makes}")
             yield InvalidOption(text, hint=f"it takes {', '.join(fitting)}", where=self.where, takes=fitting)
         elif self.mode == "merge" and not self.parent.is_table:
             fault = merge_fault(self.parent)
@@ -387,7 +387,7 @@ class KafkaSink(Sink):
         formats: dict[str, object] = {"key": self.key, "value": self.value}
         for side, given in formats.items():
             if given is not None and not isinstance(given, Format):
-                wrong = Phrase(Given(side, given), " is not a format")
+                wrong = Phrase(OptionValue(side, given), " is not a format")
                 hint = 'such as Text("user") or Json("ms int, page string")'
                 yield InvalidFormat(wrong, hint=hint, where=self.where)
             elif isinstance(given, Format) and not isinstance(given, WritableFormat):

@@ -15,7 +15,7 @@ from types import CellType, CodeType, NoneType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from lakestreams.errors import InvalidName, InvalidOption
-from lakestreams.errors.phrases import Given, Phrase
+from lakestreams.errors.phrases import OptionValue, Phrase
 from lakestreams.errors.places import NodePlace
 from lakestreams.topology.durations import Duration, to_ms
 
@@ -83,7 +83,7 @@ class Rule:
         of = (
             f"{self.text}{getattr(self.condition, 'digest', '')}"
             if code is None
-            else f"{self.text} {told_of_code(code)} {_bound(self.condition)}"
+            else f"{self.text} {text_of_code(code)} {_bound(self.condition)}"
         )
         return f"{self.name}#{hashlib.sha256(of.encode()).hexdigest()[:8]}"
 
@@ -92,9 +92,9 @@ class Rule:
         return f"expect {self.name}: {self.text} ({self.action})"
 
 
-def told_of_code(code: CodeType) -> str:
+def text_of_code(code: CodeType) -> str:
     """What a function does, as a text that is the same in every process."""
-    constants = [told_of_code(one) if isinstance(one, CodeType) else _plain(one) for one in code.co_consts]
+    constants = [text_of_code(one) if isinstance(one, CodeType) else _plain(one) for one in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {constants}"
 
 
@@ -139,7 +139,7 @@ class Invariant(ABC):
             InvalidOption: then.
         """
         if self.action not in ("warn", "fail"):
-            message = Phrase(Given("action", self.action), " is none of warn, fail")
+            message = Phrase(OptionValue("action", self.action), " is none of warn, fail")
             raise InvalidOption(message, hint="an invariant judges many rows: none of them can be dropped for it",
                                 where=NodePlace("invariant", self.name))  # fmt: skip
 
@@ -226,7 +226,7 @@ class ForeignKeyExists(_OfJoins):
 
     def unfit(self, node: Node) -> str | None:
         """It fits joins that know which rows name one that is not there."""
-        return super().unfit(node) or (None if node.tells_orphans else "it is one of foreign-key left joins of tables")
+        return super().unfit(node) or (None if node.knows_orphans else "it is one of foreign-key left joins of tables")
 
 
 @dataclass(frozen=True)

@@ -45,22 +45,22 @@ def key_source(node: Node) -> Source | None:
     return None if not found or None in found else found[0]
 
 
-def is_plural(node: Node) -> bool:
+def is_multi_row(node: Node) -> bool:
     """Whether one record of a source can cause several rows of a node."""
-    if node.is_plural or any(map(is_plural, node.triggers)):
+    if node.is_multi_row or any(map(is_multi_row, node.triggers)):
         return True
     reached = [source.name for parent in node.triggers for source in sources_of(parent)]
     return len(reached) > len(set(reached))  # by more than one way
 
 
-def is_made(node: Node) -> bool:
+def is_derived(node: Node) -> bool:
     """Whether something that waits or gathers lies between the sources and a node: a join, an aggregation, a buffer."""
-    return node.gathers or any(is_made(parent) for parent in node.parents)
+    return node.gathers or any(is_derived(parent) for parent in node.parents)
 
 
 def follows_partitions(node: Node) -> bool:
     """Whether a node's rows come as their partitions do, so that the clocks they bring ascend with the order."""
-    return not is_made(node)
+    return not is_derived(node)
 
 
 def multiplies(node: Node) -> bool:
@@ -111,7 +111,7 @@ def overlap_of(node: Join | Merge, nodes: Sequence[Node]) -> Overlap:
     return "left_first" if [*left, *mine, 0] <= [*right, *mine, 1] else "right_first"
 
 
-def meet_apart(node: Join) -> bool:
+def sequential_sides(node: Join) -> bool:
     """Whether what one record causes on both sides comes to a join one after the other, not at once.
 
     So it is where a repartition topic lies on one of the ways behind the fork: the first side finds the other one as it
@@ -126,7 +126,7 @@ def _moves(side: Node, other: Node) -> bool:
     return any(node.name not in shared and node.rekeys for node in upstream(side))
 
 
-def tells_each_change_once(node: Node, nodes: Sequence[Node]) -> bool:
+def reports_each_change_once(node: Node, nodes: Sequence[Node]) -> bool:
     """Whether what a table's changes say of the row before is what the change before has said.
 
     Kafka Streams' table joins look at both sides as they are after the whole record; where both sides come from one
@@ -135,9 +135,9 @@ def tells_each_change_once(node: Node, nodes: Sequence[Node]) -> bool:
     if not node.is_table or node.begins_changes:
         return True
     if isinstance(node, Join):
-        once = overlap_of(node, nodes) == "none" or (not node.rekeys and meet_apart(node))
-        return once and all(tells_each_change_once(parent, nodes) for parent in node.parents)
-    return tells_each_change_once(node.parents[0], nodes)
+        once = overlap_of(node, nodes) == "none" or (not node.rekeys and sequential_sides(node))
+        return once and all(reports_each_change_once(parent, nodes) for parent in node.parents)
+    return reports_each_change_once(node.parents[0], nodes)
 
 
 def triggers_of(node: Node) -> tuple[Source, ...]:
@@ -161,7 +161,7 @@ def spans_of(nodes: Sequence[Node]) -> Iterator[tuple[Node, str, int]]:
 
 def may_delete(node: Node) -> bool:
     """Whether a table's deletions, which are null values, come to a step as a stream."""
-    return node.tells_deletions or any(map(may_delete, node.parents))
+    return node.reports_deletions or any(map(may_delete, node.parents))
 
 
 def is_rekeyed(node: Node) -> bool:
@@ -229,7 +229,7 @@ def is_interleaved(join: Join) -> bool:
     """
     right = {node.name for node in upstream(join.right)}
     shared = [node for node in upstream(join.left) if node.name in right]
-    if not shared or not is_plural(shared[-1]):
+    if not shared or not is_multi_row(shared[-1]):
         return False
     fork = shared[-1].name
     behind = [node for side in (join.left, join.right) for node in upstream(side, fork)]

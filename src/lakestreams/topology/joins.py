@@ -139,7 +139,7 @@ class WindowedJoin(Join):
         before_ms, after_ms: they join iff `left.ts - before <= right.ts <= left.ts + after`; one may be negative.
         grace_ms: how long a window stays open for records that come late.
         emit_unmatched: when unmatched rows of an outer side come out.
-        rules: `strict` (one fate a record) or `kafka` (parity); semantics 3.7.
+        rules: `strict` (one outcome per record) or `kafka` (parity); semantics 3.7.
         store: what Kafka Streams would keep the window in; of the rules `kafka` only: in an in-memory store a null
             value moves the store's clock.
     """
@@ -206,7 +206,7 @@ class WindowedJoin(Join):
 
     @property
     def refuses_late(self) -> bool:
-        """Under strict rules each record has one fate."""
+        """Under strict rules each record has one outcome."""
         return self.rules == "strict"
 
     @property
@@ -281,7 +281,7 @@ class TableTableJoin(Join):
         return self.parents
 
     @property
-    def tells_old_rows(self) -> bool:
+    def has_old_rows(self) -> bool:
         """It has the result before."""
         return True
 
@@ -316,7 +316,7 @@ class ForeignKeyJoin(Join):
     joiner: AnyJoiner | None = None
 
     @property
-    def tells_orphans(self) -> bool:
+    def knows_orphans(self) -> bool:
         """Those that come out unmatched."""
         return self.how == "left"
 
@@ -336,7 +336,7 @@ class ForeignKeyJoin(Join):
         return self.parents
 
     @property
-    def tells_old_rows(self) -> bool:
+    def has_old_rows(self) -> bool:
         """It has the result before."""
         return True
 

@@ -1,7 +1,7 @@
 """Where the boxes and edges of a drawing go: layers from left to right, no box on another, no edge through a box.
 
 Sugiyama's method in its simplest form. Each box lies one layer past the last of its inputs. An edge over several layers
-has a lane of its own in those between, so that it passes beside their boxes; edges from one box share their lanes. The
+has a dummy of its own in those between, so that it passes next to their boxes; edges from one box share their dummies. The
 order in a layer is by barycentre, and places are then chosen so that edges are straight where they can be.
 
 Everything is in pixels, and nothing depends on the order of a set or a dict: equal input gives an equal layout.
@@ -21,9 +21,9 @@ Point: TypeAlias = "tuple[float, float]"
 Curve: TypeAlias = "tuple[Point, Point, Point, Point]"
 
 _SWEEPS = 12
-_BETWEEN_BOXES, _BESIDE_LANE = 26.0, 14.0
+_BETWEEN_BOXES, _BY_DUMMY = 26.0, 14.0
 _NARROWEST_GAP, _WIDEST_GAP, _GAP_SHARE = 52.0, 120.0, 0.25
-_LANE_WEIGHT = 4.0  # a bend in a long edge is seen more than one in a short edge
+_DUMMY_WEIGHT = 4.0  # a bend in a long edge is seen more than one in a short edge
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Layout:
 
 @dataclass(eq=False)
 class _Slot:
-    """A place in a layer: of a box, or of the lane (without a name) that edges pass in. `y` is its centre."""
+    """A place in a layer: of a box, or of the dummy (without a name) that edges pass in. `y` is its centre."""
 
     name: str | None
     width: float = 0.0
@@ -116,7 +116,7 @@ def lay_out(
 
 
 def _layers(sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]]) -> list[list[_Slot]]:
-    """The slots of each layer in the order of declaration, joined to those of the layers beside."""
+    """The slots of each layer in the order of declaration, joined to those of the neighbouring layers."""
     level = _levels(parents)
     layers: list[list[_Slot]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
     reached: dict[tuple[str, int], _Slot] = {}  # how far a box's output has come: by its name and a layer
@@ -128,9 +128,9 @@ def _layers(sizes: Mapping[str, Size], parents: Mapping[str, Sequence[str]]) -> 
         for parent in inputs:
             for passed in range(level[parent] + 1, level[name]):
                 if (parent, passed) not in reached:
-                    lane = reached[parent, passed] = _Slot(None)
-                    layers[passed].append(lane)
-                    _join(reached[parent, passed - 1], lane)
+                    dummy = reached[parent, passed] = _Slot(None)
+                    layers[passed].append(dummy)
+                    _join(reached[parent, passed - 1], dummy)
             _join(reached[parent, level[name] - 1], slot)
     return layers
 
@@ -279,11 +279,11 @@ def _spread(layer: Sequence[_Slot], wanted: Sequence[float]) -> None:
     """
     offsets = [0.0]
     for above, below in pairwise(layer):
-        between = _BESIDE_LANE if above.name is None or below.name is None else _BETWEEN_BOXES
+        between = _BY_DUMMY if above.name is None or below.name is None else _BETWEEN_BOXES
         offsets.append(offsets[-1] + (above.height + below.height) / 2 + between)
     blocks: list[tuple[float, float, int]] = []  # where a block lies, its weight, how many slots it has
     for slot, want, offset in zip(layer, wanted, offsets, strict=False):
-        block = (want - offset, _LANE_WEIGHT if slot.name is None else 1.0, 1)
+        block = (want - offset, _DUMMY_WEIGHT if slot.name is None else 1.0, 1)
         while blocks and blocks[-1][0] > block[0]:
             at, weight, count = blocks.pop()
             both = weight + block[1]
@@ -324,14 +324,14 @@ def _gap(layer: Sequence[_Slot]) -> float:
 
 
 def _edge(child: _Slot, side: int, columns: Mapping[_Slot, tuple[float, float]]) -> Edge:
-    """The way back from a box's input to where it comes from: through lanes level, in the gaps between as an S."""
+    """The way back from a box's input to where it comes from: through dummies level, in the gaps between as an S."""
     up = child.ups[side]
     curves = [_curve((columns[up][1], up.y), (columns[child][0], child.y + child.port(side)))]
     while up.name is None:
-        lane, up = up, up.ups[0]
-        begin, end = columns[lane]
-        curves.append(_curve((begin, lane.y), (end, lane.y)))
-        curves.append(_curve((columns[up][1], up.y), (begin, lane.y)))
+        dummy, up = up, up.ups[0]
+        begin, end = columns[dummy]
+        curves.append(_curve((begin, dummy.y), (end, dummy.y)))
+        curves.append(_curve((columns[up][1], up.y), (begin, dummy.y)))
     return Edge(up.name, child.name or "", side, tuple(reversed(curves)))
 
 

@@ -44,7 +44,7 @@ class StreamTableJoin(Join):
     amend_ms: int | None = None
 
     @property
-    def races(self) -> bool:
+    def waits_for_row(self) -> bool:
         """Whether records look out for rows that come after them."""
         return self.wait_ms is not None or self.amend_ms is not None
 
@@ -59,19 +59,19 @@ class StreamTableJoin(Join):
         return self.wait_ms is not None
 
     @property
-    def fate_bounds(self) -> Mapping[str, int | None]:
+    def wait_bounds(self) -> Mapping[str, int | None]:
         """Until when it waits, and is put right."""
-        return {"wait_ms": self.wait_ms, "amend_ms": self.amend_ms} if self.races else {}
+        return {"wait_ms": self.wait_ms, "amend_ms": self.amend_ms} if self.waits_for_row else {}
 
     @property
     def waits(self) -> bool:
         """Whether a record's result may come out at another record."""
-        return self.grace_ms is not None or self.races
+        return self.grace_ms is not None or self.waits_for_row
 
     @property
     def placed_by(self) -> tuple[Node, ...]:
         """A row that is waited for brings records out where it lies itself."""
-        return self.parents if self.races else (self.left,)
+        return self.parents if self.waits_for_row else (self.left,)
 
     @property
     def triggers(self) -> tuple[Node, ...]:
@@ -79,7 +79,7 @@ class StreamTableJoin(Join):
         return self.parents if self.waits else (self.left,)
 
     @property
-    def is_plural(self) -> bool:
+    def is_multi_row(self) -> bool:
         """A record that waits comes out with others that waited."""
         return self.waits
 
@@ -103,7 +103,7 @@ class StreamTableJoin(Join):
         """The table's rows or versions, and records that wait."""
         if self.right.history_ms is not None:
             return ("versions", "points") if self.grace_ms is not None else ("versions",)
-        return ("table", "points") if self.races else ("table",)
+        return ("table", "points") if self.waits_for_row else ("table",)
 
     def refuses_null_keys(self, *, raw: bool) -> bool:
         """Unless a left join gives them as unmatched ones."""
@@ -128,14 +128,16 @@ class StreamTableJoin(Join):
             grace = "" if self.grace_ms is None else f", grace {in_units(self.grace_ms)}"
             return [f"as of event time{grace}"]
         times = (("waits", self.wait_ms), ("amends within", self.amend_ms))
-        return [", ".join(f"{word} {in_units(ms)}" for word, ms in times if ms is not None)] if self.races else []
+        return (
+            [", ".join(f"{word} {in_units(ms)}" for word, ms in times if ms is not None)] if self.waits_for_row else []
+        )
 
     def faults(self) -> Iterator[LakestreamsError]:
         """Waits that a table of this kind has no use for; they are judged only where the inputs fit."""
         yield from super().faults()
         if not any(self.wrong_inputs()):
             yield from self._grace_faults()
-            yield from self._race_faults()
+            yield from self._wait_faults()
 
     def _grace_faults(self) -> Iterator[LakestreamsError]:
         """Source: Kafka Streams' KStreamImpl and KIP-923; semantics section 4.1."""
@@ -154,7 +156,7 @@ class StreamTableJoin(Join):
             longer = "keep a history of at least the grace"
             yield InvalidOption(text, hint=longer, where=self.where, option="grace", given=grace_ms)
 
-    def _race_faults(self) -> Iterator[LakestreamsError]:
+    def _wait_faults(self) -> Iterator[LakestreamsError]:
         """`wait` and `amend`: of joins with a table's newest row; what was given up can be put right in a left join only."""
         wait_ms, amend_ms, where = self.wait_ms, self.amend_ms, self.where
         for word, bound in (("wait", wait_ms), ("amend", amend_ms)):

@@ -41,16 +41,16 @@ class Node:
         multiplies: whether a row can become any number of rows.
         passes_nulls: whether a stream's null values go through as they are.
         null_deletes: whether a null value of the input is a deletion, as a stream becomes a table.
-        tells_deletions: whether a table's deletions come out as a stream's null values.
+        reports_deletions: whether a table's deletions come out as a stream's null values.
         begins_changes: whether a table's changes are made here, and not passed on.
         keeps_rows: whether a table's rows go through one by one, under their keys.
         passes_lookups: whether a lookup of a table's row is one in its input's store.
         hears_deletions: whether a table's deletions matter here.
         passes_deletions: whether they matter if they matter behind.
-        filters: whether rows are left out, so that old values say which deletions are told.
+        filters: whether rows are left out, so that old values say which deletions are reported.
         condenses: whether rows name only the records that brought them about, not all that they are made of.
         one_of_one: whether each row of the input becomes one row, no less and no more.
-        at_most_one: whether each row of the (left) input becomes one row at most, beside those that replace it.
+        at_most_one: whether each row of the (left) input becomes one row at most, besides those that replace it.
         sends_old: when a table sends old values to a child that asks for them (decision 0028).
         reads_old: whether a table's changes are read with the row before.
         joins_streams: whether two streams meet here, each with clocks of its own.
@@ -69,7 +69,7 @@ class Node:
     multiplies: ClassVar[bool] = False
     passes_nulls: ClassVar[bool] = False
     null_deletes: ClassVar[bool] = False
-    tells_deletions: ClassVar[bool] = False
+    reports_deletions: ClassVar[bool] = False
     begins_changes: ClassVar[bool] = False
     keeps_rows: ClassVar[bool] = False
     passes_lookups: ClassVar[bool] = False
@@ -141,7 +141,7 @@ class Node:
         return self.parents
 
     @property
-    def is_plural(self) -> bool:
+    def is_multi_row(self) -> bool:
         """Whether one row of an input can cause several rows here."""
         return self.multiplies
 
@@ -166,7 +166,7 @@ class Node:
         return False
 
     @property
-    def tells_orphans(self) -> bool:
+    def knows_orphans(self) -> bool:
         """Whether it is known which rows name another one that is not there."""
         return False
 
@@ -186,7 +186,7 @@ class Node:
         return False
 
     @property
-    def fate_bounds(self) -> Mapping[str, int | None]:
+    def wait_bounds(self) -> Mapping[str, int | None]:
         """Of a node that counts what becomes of each record: the options that bound it, ms; else empty."""
         return {}
 
@@ -226,13 +226,13 @@ class Node:
         return ()
 
     @property
-    def tells_old_rows(self) -> bool:
+    def has_old_rows(self) -> bool:
         """Whether a table's changes say by themselves what the row before was."""
         return False
 
     @property
     def forgets_rows(self) -> bool:
-        """Whether rows that were told are too many to keep."""
+        """Whether rows that were reported are too many to keep."""
         return False
 
     @property

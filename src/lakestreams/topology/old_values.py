@@ -36,7 +36,7 @@ def quiet_filters(nodes: Sequence[Node]) -> frozenset[str]:
 
 def remembers_rows(node: Node) -> bool:
     """Whether a quiet filter must keep rows to know what was before: what its parent tells does not say it."""
-    return not _origin(node).tells_old_rows
+    return not _origin(node).has_old_rows
 
 
 def _heard(nodes: Sequence[Node]) -> set[str]:

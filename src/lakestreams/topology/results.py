@@ -14,7 +14,7 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
-from lakestreams.topology.expectations import Rule, told_of_code
+from lakestreams.topology.expectations import Rule, text_of_code
 from lakestreams.topology.mappers import ByName
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Results = dict[str, dict[str, str]]
 NODE: Final = "is"
 RULE: Final = "rule "
 KEYS_NOT_NULL: Final = "keys_not_null"
-# Told by `NODE`, or of no effect on rows.
+# Reported by `NODE`, or of no effect on rows.
 _NO_RESULT: Final = frozenset(
     {"name", "parent", "left", "right", "how", "cluster_by", "partition_by", "change_feed", "co_partitioning"}
 )
@@ -121,7 +121,7 @@ def _function(function: FunctionType | MethodType, seen: frozenset[str]) -> str:
     plain = function.__func__ if isinstance(function, MethodType) else function
     if not isinstance(plain, FunctionType):
         return type(plain).__qualname__
-    told = told_of_code(plain.__code__)
+    told = text_of_code(plain.__code__)
     brought = [*(plain.__defaults__ or ()), *(plain.__kwdefaults__ or {}).values(), *_cells(plain)]
     known = seen | {plain.__qualname__}
     used = [plain.__globals__[name] for name in _names(plain.__code__) if name in plain.__globals__]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestreams.errors import InvalidOption
-from lakestreams.errors.phrases import Given, Phrase
+from lakestreams.errors.phrases import OptionValue, Phrase
 from lakestreams.topology.kinds import (
     STREAM,
     TABLE,
@@ -206,5 +206,5 @@ class Repartition(OneInput):
         """A count that is none."""
         yield from super().faults()
         if type(self.partitions) is not int or self.partitions < 1:
-            text = Phrase(Given("partitions", self.partitions), " is not a count")
+            text = Phrase(OptionValue("partitions", self.partitions), " is not a count")
             yield InvalidOption(text, hint="a whole number, 1 or more", where=self.where)

@@ -1,6 +1,6 @@
 """A topology as SVG for docs and notebooks: one file without scripts, fonts or links, legible in light and dark.
 
-Shapes and lines tell what colours tell too. Lying cylinders are topics and outputs of streams, standing ones those of
+Shapes and lines tell what colours tell too. Lying cylinders are topics and outputs of streams, upright ones those of
 tables; steps on streams have round corners, steps on tables sharp ones; joins have cut corners, aggregates a head,
 buffers double walls. Whatever is a table has a small grid and is dashed, the edges that carry it too. Where it is
 known how many rows a node has passed on, its edges say so.
@@ -29,7 +29,7 @@ _MARGIN, _PADDING, _BETWEEN_PARTS = 20.0, 24.0, 16.0
 _HEADER, _PART_TITLE, _LEGEND = 46.0, 16.0, 12.0
 _LEAST_WIDTH = 400.0  # of the legend
 _ARROW = 8.0
-_BESIDE_COUNT = 14.0  # how much of an edge is seen on either side of its count
+_AROUND_COUNT = 14.0  # how much of an edge is seen on either side of its count
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def arranged(
         sizes = {node.name: _shape(node).size(lines[node.name]) for node in members}
         inputs = {node.name: [parent.name for parent in node.parents] for node in members}
         behind = {
-            name: width_of(_rows(rows), "count") + 2 * _BESIDE_COUNT + _ARROW
+            name: width_of(_rows(rows), "count") + 2 * _AROUND_COUNT + _ARROW
             for name, rows in (counts or {}).items()
             if any(name in fed for fed in inputs.values())
         }
@@ -136,7 +136,7 @@ def _draw_part(root: ET.Element, number: int, part: Part, width: float, counts: 
     for edge in part.layout.edges:
         if isinstance(part.nodes[edge.child], Join):
             _add(moved, "text", "side", text="LR"[edge.side], x=edge.end[0] + 6, y=edge.end[1] + 3)
-    for way, name in {edge.curves[0]: edge.parent for edge in part.layout.edges}.items():  # lanes are shared
+    for way, name in {edge.curves[0]: edge.parent for edge in part.layout.edges}.items():  # dummies are shared
         if name in counts:
             (x0, y0), *_, (x1, y1) = way
             middle = {"x": (x0 + x1 - _ARROW) / 2, "y": (y0 + y1) / 2 + 4}
@@ -228,7 +228,7 @@ class _Shape:
 def _shape(node: Node) -> _Shape:
     if node.role in ("source", "sink"):
         if node.is_table:
-            return _Shape(node.role, _standing, _lid, above=2 * _LID + 5, below=_LID + 5)
+            return _Shape(node.role, _upright, _lid, above=2 * _LID + 5, below=_LID + 5)
         return _Shape(node.role, _lying, _cap, sides=22.0, shift=_CAP / 2)
     if node.role in _BY_ROLE:
         return _BY_ROLE[node.role]
@@ -246,7 +246,7 @@ def _cap(box: Box) -> str:
     return f"M{_at((box.right - _CAP, box.y))}{arc}"
 
 
-def _standing(box: Box) -> str:
+def _upright(box: Box) -> str:
     arc = f"a{_px(box.width / 2)} {_px(_LID)} 0 0 1"
     wall = _px(box.height - 2 * _LID)
     return f"M{_at((box.x, box.y + _LID))}{arc} {_px(box.width)} 0v{wall}{arc} {_px(-box.width)} 0z"

@@ -56,7 +56,7 @@ class Topology:
         """The topology as text, in Kafka Streams' manner."""
         return describe.as_text(self.name, self.nodes, self.expectations.describe)
 
-    def meaning(self) -> str:
+    def semantics(self) -> str:
         """The part of the description that results follow from: expectations that only count are not in it."""
 
         def drops(dataset: str) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class Comparison:
     """What was compared, and how it differs.
 
     Attributes:
@@ -14,7 +14,7 @@ class Finding:
         compared: how many rows.
         differs: how many of them differ; 0: equal.
         examples: some of those that differ, as text.
-        left_out: how many rows there are beside these that could not be compared.
+        left_out: how many rows there are besides these that could not be compared.
     """
 
     what: str

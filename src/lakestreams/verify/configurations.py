@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.config import recorded
-from lakestreams.config.recorded import Given
+from lakestreams.config.recorded import ImportedNames
 from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.evaluate.outputs import LINEAGE
@@ -36,15 +36,15 @@ class Group:
 
     Attributes:
         topology: what evaluates them.
-        meaning: the fingerprint of what their results follow from; None: an older version has not written it.
+        semantics: the fingerprint of what their results follow from; None: an older version has not written it.
         plans: the cycles, ascending.
-        given: whether it is the configuration that was given.
+        is_current: whether it is the configuration that was given.
     """
 
     topology: Topology
-    meaning: str | None
+    semantics: str | None
     plans: tuple[Plan, ...]
-    given: bool
+    is_current: bool
 
     @property
     def cycles(self) -> frozenset[int]:
@@ -81,58 +81,58 @@ def of(
         configuration: that is given; by default the newest one with the topology.
     """
 
-    def is_given(own: Sequence[Plan]) -> bool:
+    def is_current(own: Sequence[Plan]) -> bool:
         """Whether the same results follow from the given one; if only a topology is given, whether it is of that."""
         name = own[-1].fingerprint
-        meaning = history.meanings.get(name)
+        semantics = history.semantics_of.get(name)
         if configuration is not None:
-            return meaning == configuration.meaning or any(plan.fingerprint == configuration.whole for plan in own)
-        if meaning is not None:
-            return fingerprint.is_of(meaning, topology)
+            return semantics == configuration.semantics or any(plan.fingerprint == configuration.whole for plan in own)
+        if semantics is not None:
+            return fingerprint.is_of(semantics, topology)
         # older versions did not write its meaning
         return fingerprint.describes(ledger.configuration(spark, name), topology)
 
     same: dict[str, list[Plan]] = {}  # by what results follow from; where that is not known, by everything
     for plan in plans:
-        same.setdefault(history.meanings.get(plan.fingerprint) or plan.fingerprint, []).append(plan)
+        same.setdefault(history.semantics_of.get(plan.fingerprint) or plan.fingerprint, []).append(plan)
     newest_first = sorted(same.values(), key=lambda own: own[-1].cycle, reverse=True)
-    given = next((own for own in newest_first if is_given(own)), None)
-    found = Configurations()
-    named = Given() if configuration is None else Given.by(fingerprint.parts(configuration.text)[1])
+    current = next((own for own in newest_first if is_current(own)), None)
+    configurations = Configurations()
+    named = ImportedNames() if configuration is None else ImportedNames.by(fingerprint.parts(configuration.text)[1])
     for own in newest_first:
-        meaning = history.meanings.get(own[-1].fingerprint)
-        if own is given:
-            found.groups.insert(0, Group(topology, meaning, tuple(own), given=True))
+        semantics = history.semantics_of.get(own[-1].fingerprint)
+        if own is current:
+            configurations.groups.insert(0, Group(topology, semantics, tuple(own), is_current=True))
             continue
         description, text = fingerprint.parts(ledger.configuration(spark, own[-1].fingerprint))
         try:
-            made = recorded.topology(text, description, named)
+            compiled = recorded.topology(text, description, named)
         except recorded.NotCompiled as error:
-            found.why_not |= {plan.cycle: str(error) for plan in own}
+            configurations.why_not |= {plan.cycle: str(error) for plan in own}
         else:
-            found.groups.append(Group(made, meaning, tuple(own), given=False))
-    return found
+            configurations.groups.append(Group(compiled, semantics, tuple(own), is_current=False))
+    return configurations
 
 
 def within(cycles: Iterable[int]) -> Column:
     """Whether a row's cycle is one of these."""
     cycle = F.col(LINEAGE)["cycle"]
-    stretches = _stretches(dict.fromkeys(sorted(cycles), ""))
-    return reduce(or_, (cycle.between(first, last) for first, last, _ in stretches), F.lit(False))
+    runs = _runs(dict.fromkeys(sorted(cycles), ""))
+    return reduce(or_, (cycle.between(first, last) for first, last, _ in runs), F.lit(False))
 
 
-def told(plans: Iterable[Plan]) -> str:
+def in_words(plans: Iterable[Plan]) -> str:
     """Cycles in words, with the fingerprint of what they ran under."""
-    stretches = _stretches({plan.cycle: plan.fingerprint for plan in sorted(plans, key=lambda one: one.cycle)})
-    return ", ".join(f"cycles {first} to {last} ({name})" for first, last, name in stretches)
+    runs = _runs({plan.cycle: plan.fingerprint for plan in sorted(plans, key=lambda one: one.cycle)})
+    return ", ".join(f"cycles {first} to {last} ({name})" for first, last, name in runs)
 
 
-def _stretches(names: Mapping[int, str]) -> list[tuple[int, int, str]]:
+def _runs(names: Mapping[int, str]) -> list[tuple[int, int, str]]:
     """Cycles, ascending, that follow each other and have the same name: first, last, name."""
-    found: list[tuple[int, int, str]] = []
+    runs: list[tuple[int, int, str]] = []
     for cycle, name in names.items():
-        if found and found[-1][1:] == (cycle - 1, name):
-            found[-1] = (found[-1][0], cycle, name)
+        if runs and runs[-1][1:] == (cycle - 1, name):
+            runs[-1] = (runs[-1][0], cycle, name)
         else:
-            found.append((cycle, cycle, name))
-    return found
+            runs.append((cycle, cycle, name))
+    return runs

@@ -36,20 +36,20 @@ def evaluations(
     spark: SparkSession, ledger: Ledger, history: History, every: Sequence[Plan], ran: Configurations
 ) -> list[Evaluated]:
     """Each configuration's evaluation, in their order; of cycles that have none it is noted why."""
-    found = []
+    evaluated = []
     for group in ran.groups:
         try:
-            behind = reach(spark, ledger, group.topology, history, group.meaning)
+            behind = reach(spark, ledger, group.topology, history, group.semantics)
             ran.why_not |= dict.fromkeys(
                 (cycle for cycle in group.cycles if cycle <= behind), "bronze is trimmed there"
             )
             if group.plans[-1].cycle > behind:
-                found.append(_evaluation(spark, ledger, history, every, group, behind))
+                evaluated.append(_evaluation(spark, ledger, history, every, group, behind))
         except (LakestreamsError, AnalysisException) as error:
-            if group.given:
+            if group.is_current:
                 raise
             ran.why_not |= dict.fromkeys(group.cycles, _first_line(error))
-    return found
+    return evaluated
 
 
 def _evaluation(

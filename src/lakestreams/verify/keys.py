@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def has_key(rows: DataFrame, columns: Mapping[str, Column], given: str) -> Column:
+def has_key(rows: DataFrame, columns: Mapping[str, Column], wanted: str) -> Column:
     """Whether rows have a key.
 
     Args:
         rows: of a table.
         columns: those of its key, by name.
-        given: a key of one column as text, such as `42`, whichever window the row is of; or a JSON object of columns, of
+        wanted: a key of one column as text, such as `42`, whichever window the row is of; or a JSON object of columns, of
             which those that it does not name may be anything.
     """
     own = [column for name, column in columns.items() if name not in WINDOW_COLUMNS]
-    found = own[0].cast("string") == F.lit(given) if len(own) == 1 else F.lit(False)
-    named = _object(given)
+    matches = own[0].cast("string") == F.lit(wanted) if len(own) == 1 else F.lit(False)
+    named = _object(wanted)
     if named.keys() <= columns.keys() and any(value is not None for value in named.values()):
-        found |= _equal(rows, columns, named)
-    return F.coalesce(found, F.lit(False))
+        matches |= _equal(rows, columns, named)
+    return F.coalesce(matches, F.lit(False))
 
 
 def _equal(rows: DataFrame, columns: Mapping[str, Column], named: Mapping[str, Any]) -> Column:
@@ -49,10 +49,10 @@ def _equal(rows: DataFrame, columns: Mapping[str, Column], named: Mapping[str, A
     return reduce(and_, map(same, named))
 
 
-def _object(given: str) -> dict[str, Any]:
+def _object(text: str) -> dict[str, Any]:
     """The object that a text is; an empty one if it is none."""
     try:
-        found = json.loads(given)
+        parsed = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}

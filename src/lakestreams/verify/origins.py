@@ -1,6 +1,6 @@
 """Where the results of a key come from whose records have other keys: those of a re-keyed or an aggregated output.
 
-A row's lineage names its records; an aggregate's only the last one of them, so what made its rows is told from an
+A row's lineage names its records; an aggregate's only the last one of them, so what made its rows is read from an
 evaluation of the finished cycles, which has every change of the group.
 """
 
@@ -54,7 +54,7 @@ class Origin:
     records: int | None
     latest: bool = False
 
-    def told(self, key: str) -> str:
+    def sentence(self, key: str) -> str:
         """What there is to say of each of them."""
         if self.records == 1:
             return f"made the key {key!r} of {self.output}{', as the last one of its cycle' if self.latest else ''}"
@@ -85,17 +85,17 @@ def origins(
         key: as `has_key` takes it.
         again: evaluates the finished cycles; None: nothing of them is left in bronze.
         topics: those that have records of this key: an output whose rows have their key from there is left out.
-        most: how many records are told of an output.
+        most: how many records are reported of an output.
     """
     looked = [sink for sink in topology.outputs if not _has_its_key_from(topics, sink)]
     keys = walk.keys(topology, spark) if looked else {}
-    found = []
+    result = []
     for sink in looked:
-        made = _made(spark, lake, sink, key, keys[sink.name], again)
-        if made is not None:
+        contributors = _of_key(spark, lake, sink, key, keys[sink.name], again)
+        if contributors is not None:
             latest = (aggregate := _aggregate(sink)) is not None and aggregate.emit == "latest"
-            found += _newest(sink.name, made, most, latest=latest)
-    return found
+            result += _newest(sink.name, contributors, most, latest=latest)
+    return result
 
 
 def gathers(node: Node) -> bool:
@@ -108,7 +108,7 @@ def _has_its_key_from(topics: Collection[str], sink: Sink) -> bool:
     return source is not None and source.topic in topics
 
 
-def _made(
+def _of_key(
     spark: SparkSession,
     lake: Lake,
     sink: Sink,
@@ -153,8 +153,8 @@ def _of_records(rows: DataFrame, key: str) -> DataFrame:
     return of_key.select(F.explode(places(F.col(CONTRIBUTORS))).alias(_PLACE), F.col(ORDER).alias(_AT))
 
 
-def _newest(output: str, made: DataFrame, most: int, *, latest: bool) -> list[Origin]:
-    each = made.groupBy(_PLACE).agg(F.max(_AT).alias(_AT))
+def _newest(output: str, contributors: DataFrame, most: int, *, latest: bool) -> list[Origin]:
+    each = contributors.groupBy(_PLACE).agg(F.max(_AT).alias(_AT))
     newest = each.orderBy(F.desc(_AT), F.desc(_PLACE)).limit(most + 1).collect()
     if not newest:
         return []

@@ -1,4 +1,4 @@
-"""A second opinion on joins: what each must give, said once more in plain SQL that shares no code with the kernels.
+"""A check of joins: what each must give, said once more in plain SQL that shares no code with the kernels.
 
 A verification that evaluates with the kernels that a run used finds no fault of theirs. So the law of a join is written
 as a query over the frames that feed it (`sql_lookups`, `sql_windows`, `sql_tables`), and what the kernel gave
@@ -7,11 +7,11 @@ the rows that these gave: a fault in them is theirs alone.
 
 What is compared, as multisets of rows: the trigger and its cycle, the kind, the records that a row was made of, its time,
 and
-    lookups (stream-table, also as of event time; stream-global; foreign-key stream-table; races)
+    lookups (stream-table, also as of event time; stream-global; foreign-key stream-table; joins that wait)
         every row; of those that a record gives one of at its own place, that place `n` too
     windowed joins
         every pair, and its place among the pairs of its trigger; every unmatched row, with the record that brought it
-        out. So each record of an outer side is found to have one fate, where the rules say so
+        out. So each record of an outer side is found to have one outcome, where the rules say so
     joins of two tables (by key, by foreign key)
         every row that is no deletion; and, for what deletions did, the row that each key has in the end. Where another
         join reads them, the time, too, that its lookups see
@@ -26,8 +26,8 @@ from lakestreams.topology.graph import overlap_of
 from lakestreams.topology.joins import ForeignKeyJoin, Join, TableTableJoin, WindowedJoin
 from lakestreams.topology.lookups import StreamTableJoin
 from lakestreams.verify import sql_lookups, sql_tables, sql_windows
-from lakestreams.verify.comparison import Finding
-from lakestreams.verify.sql_sides import MADE_OF, PLACE, Evaluation, Sides, own_key
+from lakestreams.verify.comparison import Comparison
+from lakestreams.verify.sql_sides import CONTRIBUTOR_PLACES, PLACE, Evaluation, Sides, own_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES = 5
 
-_GIVEN = f"""
-select {{own}} as key, o as at, kind, {MADE_OF} as made_of, ts, {{place}} as place
+_ACTUAL = f"""
+select {{own}} as key, o as at, kind, {CONTRIBUTOR_PLACES} as made_of, ts, {{place}} as place
 from {{{{frame}}}} where kind <> 'tombstone'
 """
-_TOLD = f"""
+_COMPARABLE = f"""
 select at.cycle as cycle, {PLACE.format("at")} as trigger, kind, made_of, ts, cast(place as bigint) as place from {{rows}}
 """
 _BALANCE = """
@@ -50,7 +50,7 @@ select cycle, trigger, kind, made_of, ts, place, sum(one) as balance from (
 """
 
 
-def judge(spark: SparkSession, topology: Topology, evaluation: Evaluation) -> tuple[list[Finding], list[str]]:
+def judge(spark: SparkSession, topology: Topology, evaluation: Evaluation) -> tuple[list[Comparison], list[str]]:
     """Compares what the joins gave with what SQL says.
 
     Args:
@@ -59,20 +59,20 @@ def judge(spark: SparkSession, topology: Topology, evaluation: Evaluation) -> tu
     Returns:
         A finding for each join that can be judged, and for what cannot be one why.
     """
-    opinion = _Opinion(spark, topology, evaluation)
-    findings, notes = [], []
+    check = _SqlCheck(spark, topology, evaluation)
+    comparisons, notes = [], []
     for node in topology.nodes:
         if not isinstance(node, Join):
             continue
-        reason = opinion.why_not(node)
+        reason = check.why_not(node)
         if reason is None:
-            findings.append(opinion.on(node))
+            comparisons.append(check.on(node))
         else:
             notes.append(f"{node.name}: no second opinion on this {node.shape} join, {reason}")
-    return findings, [*notes, *opinion.notes]
+    return comparisons, [*notes, *check.notes]
 
 
-class _Opinion:
+class _SqlCheck:
     """What SQL says of the joins of one topology."""
 
     def __init__(self, spark: SparkSession, topology: Topology, evaluation: Evaluation) -> None:
@@ -89,53 +89,55 @@ class _Opinion:
             return f"{' and '.join(versioned)} being versioned"
         return None
 
-    def on(self, node: Join) -> Finding:
-        """One join beside its SQL form."""
-        expected, given = self._both(node)
-        return self._compared(f"second opinion on {node.name}", expected, given)
+    def on(self, node: Join) -> Comparison:
+        """One join next to its SQL form."""
+        expected, actual = self._both(node)
+        return self._compared(f"second opinion on {node.name}", expected, actual)
 
     def _both(self, node: Join) -> tuple[DataFrame, DataFrame]:
         """The rows that a join must give, and those that it gave."""
         if isinstance(node, WindowedJoin):
-            given = self._given(node, sql_windows.PLACE_AMONG_PAIRS)
-            return self._but(node, *sql_windows.windowed(self._sides, node, given))
+            actual = self._actual(node, sql_windows.PLACE_AMONG_PAIRS)
+            return self._but(node, *sql_windows.windowed(self._sides, node, actual))
         if isinstance(node, TableTableJoin | ForeignKeyJoin):
             expected, ends, held = sql_tables.changes(self._sides, node)
-            return self._told(expected).unionAll(ends), self._told(self._given(node, "null")).unionAll(held)
-        given = self._given(node, "null" if sql_lookups.place_of(node) == "null" else "n")
+            return self._comparable(expected).unionAll(ends), self._comparable(self._actual(node, "null")).unionAll(
+                held
+            )
+        actual = self._actual(node, "null" if sql_lookups.place_of(node) == "null" else "n")
         if isinstance(node, StreamTableJoin) and node.right.history_ms is not None:
-            return self._but(node, *sql_lookups.as_of(self._sides, node, given))
-        if isinstance(node, StreamTableJoin) and node.races:
-            return self._told(sql_lookups.raced(self._sides, node)), self._told(given)
-        return self._told(sql_lookups.latest(self._sides, node)), self._told(given)
+            return self._but(node, *sql_lookups.as_of(self._sides, node, actual))
+        if isinstance(node, StreamTableJoin) and node.waits_for_row:
+            return self._comparable(sql_lookups.waited(self._sides, node)), self._comparable(actual)
+        return self._comparable(sql_lookups.latest(self._sides, node)), self._comparable(actual)
 
     def _but(
-        self, node: Join, expected: DataFrame, given: DataFrame, left_out: str | None
+        self, node: Join, expected: DataFrame, actual: DataFrame, left_out: str | None
     ) -> tuple[DataFrame, DataFrame]:
         """Both as they are compared; tells what was left out of them."""
         if left_out is not None:
             self.notes.append(f"{node.name}: {left_out}; no second opinion on their rows")
-        return self._told(expected), self._told(given)
+        return self._comparable(expected), self._comparable(actual)
 
-    def _given(self, node: Join, place: str) -> DataFrame:
-        frame = self._sides.given(node)
-        return self._sides.sql(_GIVEN.format(own=own_key(frame), place=place), frame=frame)
+    def _actual(self, node: Join, place: str) -> DataFrame:
+        frame = self._sides.results(node)
+        return self._sides.sql(_ACTUAL.format(own=own_key(frame), place=place), frame=frame)
 
-    def _told(self, rows: DataFrame) -> DataFrame:
-        return self._sides.sql(_TOLD, rows=rows)
+    def _comparable(self, rows: DataFrame) -> DataFrame:
+        return self._sides.sql(_COMPARABLE, rows=rows)
 
-    def _compared(self, what: str, expected: DataFrame, given: DataFrame) -> Finding:
-        rows = self._sides.sql(_BALANCE, expected=expected, given=given)
+    def _compared(self, what: str, expected: DataFrame, actual: DataFrame) -> Comparison:
+        rows = self._sides.sql(_BALANCE, expected=expected, results=actual)
         (total,) = rows.selectExpr("count(*) as total", "count_if(balance <> 0) as differ").collect()
         if not total["differ"]:
-            return Finding(what, total["total"])
+            return Comparison(what, total["total"])
         wrong = rows.where("balance <> 0").orderBy("cycle", "trigger", "kind", "made_of", "place").limit(_EXAMPLES)
-        return Finding(what, total["total"], total["differ"], tuple(_shown(row.asDict()) for row in wrong.collect()))
+        return Comparison(what, total["total"], total["differ"], tuple(_shown(row.asDict()) for row in wrong.collect()))
 
 
 def _shown(row: Mapping[str, object]) -> str:
-    made_of = row["made_of"]
-    records = ", ".join(made_of) if isinstance(made_of, list) else ""
+    contributors = row["made_of"]
+    records = ", ".join(contributors) if isinstance(contributors, list) else ""
     cycle = "" if row["cycle"] is None else f", cycle {row['cycle']}"
     time = "" if row["ts"] is None else f", time {row['ts']}"
     place = "" if row["place"] is None else f", place {row['place']}"

@@ -4,7 +4,7 @@ latest    a record meets the versions that name its key and are valid at its pla
 as of     a record is looked up at its place; with grace at the first record with which its task's greatest time reaches
           its own and grace. It meets, of the versions that the store has taken by then, the latest of its key, if that is
           not newer than it, else the newest that is not, if its time lies within the history (semantics 4.1 and 7)
-a race    a record that meets no row waits for the first one behind it, until its task's clock is past its time and
+a wait    a record that meets no row waits for the first one behind it, until its task's clock is past its time and
           `wait`; having come out without one, it is amended by the first one that comes before the clock is past
           its time and `amend` (decision 0017)
 """
@@ -102,7 +102,7 @@ group by p.key, p.at, p.ts, p.made_of, p.task
 _WITH_TIME = "select *, ts + {ms} + 1 as time from {{rows}}"
 _NAMED = "select * except (reached, time), if(reached is null, null, greatest(at, reached)) as {name} from {{rows}}"
 _NEVER = "select *, cast(null as {type}) as {name} from {{rows}}"
-_RACED = """
+_WAITED = """
 with looked as (
     select *, coalesce(before.there, false) as meets, if(key is null or not {waits}, at, waited) as given_up from {{rows}}
 ),
@@ -140,13 +140,13 @@ def place_of(node: Join) -> str:
     return "null" if node.multiplies or node.waits else "at.n"
 
 
-def as_of(sides: Sides, node: StreamTableJoin, given: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
+def as_of(sides: Sides, node: StreamTableJoin, actual: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
     """What a lookup as of event time must give.
 
     Args:
         sides: of the topology.
         node: the join, with a versioned table.
-        given: what it gave, with `key`.
+        actual: what it gave, with `key`.
 
     Returns:
         What it must give, with `key`; what it gave; and what of both was left out, if anything.
@@ -163,14 +163,14 @@ def as_of(sides: Sides, node: StreamTableJoin, given: DataFrame) -> tuple[DataFr
     text = _AS_OF.format(how=node.how, place=place_of(node), history=node.right.history_ms)
     expected = sides.sql(text, asked=asked, puts=puts)
     odd = sides.sql(_ODD, puts=puts)
-    found = odd.count()
-    if not found:
-        return expected, given, None
-    expected, given = (sides.sql(_BUT_ODD, rows=rows, odd=odd) for rows in (expected, given))
-    return expected, given, f"{found} keys have a deletion of the very time of their row"
+    number = odd.count()
+    if not number:
+        return expected, actual, None
+    expected, actual = (sides.sql(_BUT_ODD, rows=rows, odd=odd) for rows in (expected, actual))
+    return expected, actual, f"{number} keys have a deletion of the very time of their row"
 
 
-def raced(sides: Sides, node: StreamTableJoin) -> DataFrame:
+def waited(sides: Sides, node: StreamTableJoin) -> DataFrame:
     """What a join must give whose records wait for rows, or are amended by them."""
     points, table = sides.tasked(node, node.left), sides.tasked(node, node.right)
     and_ticks, ticks = _and_ticks(sides.ticks(node, node.left, node.right))
@@ -183,7 +183,7 @@ def raced(sides: Sides, node: StreamTableJoin) -> DataFrame:
             continue
         waiting = sides.sql(_WITH_TIME.format(ms=bound), rows=rows)
         rows = sides.sql(_NAMED.format(name=name), rows=sides.reached(waiting, moves))
-    text = _RACED.format(
+    text = _WAITED.format(
         how=node.how, waits=str(node.wait_ms is not None).lower(), amends=str(node.amend_ms is not None).lower()
     )
     return sides.sql(text, rows=rows)

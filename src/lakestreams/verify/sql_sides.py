@@ -1,4 +1,4 @@
-"""The rows of a join's sides as the SQL forms of the second opinion read them, with their tasks and clocks.
+"""The rows of a join's sides as the SQL forms of the SQL check read them, with their tasks and clocks.
 
 A frame's columns are those of a records frame: `k, v, ts, o, n, kind, contributors`. Here a side has the columns
     own struct         its key, with columns c0, c1, ...
@@ -14,7 +14,7 @@ and, where clocks matter,
                        made it, to its own time only
 
 A side is what the evaluation has of its node, whatever made it: a join behind a join is judged on that one's rows, and
-these by that one's own opinion. Nothing is taken from `operators/`: the order of records is built anew from their coordinates
+these by that one's own rule. Nothing is taken from `operators/`: the order of records is built again from their coordinates
 (tables first because they are tables, whatever number they were given), and murmur2 is said once more, over hexadecimal
 digits.
 """
@@ -32,7 +32,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.sql import literal, quoted
 from lakestreams.topology.fields import Fields
-from lakestreams.topology.graph import held_before_ms, is_made, key_source, sources_of
+from lakestreams.topology.graph import held_before_ms, is_derived, key_source, sources_of
 from lakestreams.topology.partitions import task_count
 
 if TYPE_CHECKING:
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 
 # Of a frame that a join of tables made for another one: the time that a lookup sees.
 SEEN = "seen_ts"
-_MADE = "made"
+_MAPPED = "made"
 
 # A record's place in the total order (DESIGN section 2); `tables` is the condition that a table's topic fulfils.
 _AT = """named_struct(
     'cycle', o.cycle, 'stream_time_ms', o.stream_time_ms, 'side', if({tables}, 0, 1), 'source', o.source,
     'partition', o.partition, 'offset', o.offset, 'attempt', o.attempt, 'n', n)"""
 PLACE = "concat({0}.source, '-', {0}.partition, '@', {0}.offset, if({0}.attempt = 0, '', concat('#', {0}.attempt)))"
-MADE_OF = f"array_sort(transform(contributors, one -> {PLACE.format('one')}))"
+CONTRIBUTOR_PLACES = f"array_sort(transform(contributors, one -> {PLACE.format('one')}))"
 _SIDE = f"""
 select {{own}} as own, {{key}} as key, v is not null as there, ts, {{seen}} as seen, {{at}} as at,
-    {MADE_OF} as made_of, {{task}} as task, {{moves}} as moves
+    {CONTRIBUTOR_PLACES} as made_of, {{task}} as task, {{moves}} as moves
 from {{{{frame}}}}
 """
 # Time that goes on comes behind all that it lets out on its way here, and leaves out how long that may wait (decision 0016).
@@ -119,14 +119,14 @@ class Evaluation:
         frames: node to its rows: of all records that its sources took from the first on.
         partitions: topic to partition count.
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
-        made: node to its rows before an expectation dropped some of them, where one did; `frames` is without these.
+        unfiltered: node to its rows before an expectation dropped some of them, where one did; `frames` is without these.
         fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
     """
 
     frames: Mapping[str, DataFrame]
     partitions: Mapping[str, int]
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
-    made: Mapping[str, DataFrame] = field(default_factory=dict)
+    unfiltered: Mapping[str, DataFrame] = field(default_factory=dict)
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
 
 
@@ -143,17 +143,17 @@ class Sides:
         """A query over frames that it names in braces."""
         return self._spark.sql(text, **frames)  # type: ignore[arg-type]
 
-    def given(self, join: Join) -> DataFrame:
+    def results(self, join: Join) -> DataFrame:
         """What a join gave, also what an expectation then kept from those behind it."""
-        return self._of.made.get(join.name, self._of.frames[join.name])
+        return self._of.unfiltered.get(join.name, self._of.frames[join.name])
 
     def side(self, node: Node, mapper: Mapper | None = None) -> DataFrame:
         """A node's rows as a side; it meets the other one by its key, or by the key that a user's function makes."""
         frame = self._of.frames[node.name]
         own = own_key(frame)
         if mapper is not None:
-            frame = frame.withColumn(_MADE, F.when(F.col("v").isNotNull(), _made(mapper, node, frame)))
-        key = own if mapper is None else _MADE
+            frame = frame.withColumn(_MAPPED, F.when(F.col("v").isNotNull(), _mapped(mapper, node, frame)))
+        key = own if mapper is None else _MAPPED
         text = _SIDE.format(own=own, key=key, at=self.at, seen=seen_time(frame), task="null", moves="null")
         return self.sql(text, frame=frame).drop("task", "moves")
 
@@ -164,19 +164,19 @@ class Sides:
             count = self._tasks(join)
             frame = self._hashed(frame)
             task = f"if(k is null, pmod(o.partition, {count}), pmod(hashed, {count}))"
-        own, moves = own_key(frame), "ts" if is_made(parent) else "greatest(ts, o.stream_time_ms)"
+        own, moves = own_key(frame), "ts" if is_derived(parent) else "greatest(ts, o.stream_time_ms)"
         text = _SIDE.format(own=own, key=own, at=self.at, seen=seen_time(frame), task=task, moves=moves)
         return self.sql(text, frame=frame)
 
     def ticks(self, join: Join, *parents: Node) -> DataFrame | None:
         """What moves the clocks of a join's tasks although no record comes: `ts, at, task`; None: nothing."""
-        found = []
+        by_source = []
         for parent in parents:
             task = "o.partition" if key_source(parent) is not None else f"pmod(o.partition, {self._tasks(join)})"
             text = _TICKS.format(at=self.at, task=task, held=held_before_ms(join))
-            given = [self._of.ticks[source.name] for source in sources_of(parent) if source.name in self._of.ticks]
-            found += [self.sql(text, frame=one) for one in given]
-        return reduce(DataFrame.unionAll, found) if found else None
+            frames = [self._of.ticks[source.name] for source in sources_of(parent) if source.name in self._of.ticks]
+            by_source += [self.sql(text, frame=one) for one in frames]
+        return reduce(DataFrame.unionAll, by_source) if by_source else None
 
     def reached(self, waiting: DataFrame, steps: DataFrame) -> DataFrame:
         """Rows with the first place at which their task's clock has reached their `time`.
@@ -217,7 +217,7 @@ def seen_time(frame: DataFrame) -> str:
     return f"coalesce({SEEN}, ts)" if SEEN in frame.columns else "ts"
 
 
-def _made(mapper: Mapper, owner: Node, frame: DataFrame) -> Column:
+def _mapped(mapper: Mapper, owner: Node, frame: DataFrame) -> Column:
     """The key that a user's function makes of a row; one of nothing but nulls is none."""
     columns = {
         name: f"{struct}.{quoted(name)}"
@@ -225,10 +225,10 @@ def _made(mapper: Mapper, owner: Node, frame: DataFrame) -> Column:
         for name in frame.schema[struct].dataType.names  # type: ignore[attr-defined]
     }
     faults: list[LakestreamsError] = []
-    given = mapper(Fields(owner.name, columns, faults, owner.name))
-    made = [_column(value) for value in given.values()]
-    key = F.struct(*(column.alias(f"c{place}") for place, column in enumerate(made)))
-    return F.when(reduce(or_, (column.isNotNull() for column in made)), key)
+    values = mapper(Fields(owner.name, columns, faults, owner.name))
+    parts = [_column(value) for value in values.values()]
+    key = F.struct(*(column.alias(f"c{place}") for place, column in enumerate(parts)))
+    return F.when(reduce(or_, (column.isNotNull() for column in parts)), key)
 
 
 def _column(value: object) -> Column:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestreams.topology.joins import ForeignKeyJoin
-from lakestreams.verify.sql_sides import MADE_OF, PLACE, SEEN, own_key, seen_time
+from lakestreams.verify.sql_sides import CONTRIBUTOR_PLACES, PLACE, SEEN, own_key, seen_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,7 +51,7 @@ select in_the_end, at, kind, ts, seen, array_sort(concat(if(l_there, l_made_of, 
     as made_of, null as place
 from judged where kind is not null
 """
-_GIVEN_IN_THE_END = """
+_LAST_ROWS = """
 select own, kind, made_of from (
     select {own} as own, kind, {made_of} as made_of, row_number() over (partition by {own} order by {at} desc) as back
     from {{frame}}
@@ -70,7 +70,7 @@ def changes(sides: Sides, node: TableTableJoin | ForeignKeyJoin) -> tuple[DataFr
     """What a join of two tables must give, and what it held in the end.
 
     Returns:
-        The rows that it must give; then, told as the rows are, what each key must have in the end and lookups must see,
+        The rows that it must give; then, reported as the rows are, what each key must have in the end and lookups must see,
         and what it had and they saw.
     """
     by_foreign_key = isinstance(node, ForeignKeyJoin)
@@ -84,16 +84,16 @@ def changes(sides: Sides, node: TableTableJoin | ForeignKeyJoin) -> tuple[DataFr
         left=sides.side(node.left, node.left_on if isinstance(node, ForeignKeyJoin) else None),
         right=sides.side(node.right),
     )
-    frame = sides.given(node)
-    text = _GIVEN_IN_THE_END.format(own=own_key(frame), made_of=MADE_OF, at=sides.at)
-    given = sides.sql(_END.format("to_json(own)") + "from {rows}", rows=sides.sql(text, frame=frame))
+    frame = sides.results(node)
+    text = _LAST_ROWS.format(own=own_key(frame), contributors=CONTRIBUTOR_PLACES, at=sides.at)
+    actual = sides.sql(_END.format("to_json(own)") + "from {rows}", rows=sides.sql(text, frame=frame))
     ends = sides.sql(_END.format("in_the_end") + "from {rows} where in_the_end is not null", rows=expected)
     rows = expected.where("in_the_end is null")
     if SEEN in frame.columns:
         ends = ends.unionAll(_seen(sides, rows, "at", "made_of", "seen"))
-        given = given.unionAll(_seen(sides, frame, "o", MADE_OF, seen_time(frame)))
-    return rows, ends, given
+        actual = actual.unionAll(_seen(sides, frame, "o", CONTRIBUTOR_PLACES, seen_time(frame)))
+    return rows, ends, actual
 
 
-def _seen(sides: Sides, rows: DataFrame, at: str, made_of: str, seen: str) -> DataFrame:
-    return sides.sql(_SEEN.format(at=at, trigger=PLACE.format(at), made_of=made_of, seen=seen), rows=rows)
+def _seen(sides: Sides, rows: DataFrame, at: str, contributors: str, seen: str) -> DataFrame:
+    return sides.sql(_SEEN.format(at=at, trigger=PLACE.format(at), contributors=contributors, seen=seen), rows=rows)

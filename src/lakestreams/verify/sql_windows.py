@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.joins import WindowedJoin
     from lakestreams.verify.sql_sides import Sides
 
-_ARMS = """
+_SIDES = """
 select 'left' as side, *, ts + {after} as ends from {{left}}
 union all
 select 'right' as side, *, ts + {before} as ends from {{right}}
@@ -99,12 +99,12 @@ PLACE_AMONG_PAIRS = (
 )
 
 
-def windowed(sides: Sides, node: WindowedJoin, given: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
+def windowed(sides: Sides, node: WindowedJoin, actual: DataFrame) -> tuple[DataFrame, DataFrame, str | None]:
     """What a windowed join must give.
 
     Args:
         sides: of the topology.
-        given: what it gave, with `key`.
+        actual: what it gave, with `key`.
 
     Returns:
         What it must give, with `key`; what it gave; and what of both was left out, if anything. By the rules `strict`
@@ -113,12 +113,12 @@ def windowed(sides: Sides, node: WindowedJoin, given: DataFrame) -> tuple[DataFr
     times = {"before": node.before_ms, "after": node.after_ms, "grace": node.grace_ms}
     times["retention"] = sum(times.values())
     outer = {"inner": "''", "left": "'left'", "outer": "'left', 'right'"}[node.how]
-    strict, closing = node.rules == "strict", node.emit_unmatched == "on_window_close"
+    strict, on_close = node.rules == "strict", node.emit_unmatched == "on_window_close"
     frames = {"left": sides.tasked(node, node.left), "right": sides.tasked(node, node.right)}
     ticks = sides.ticks(node, node.left, node.right)
     if ticks is not None:
         frames["ticks"] = ticks
-    arms = sides.sql((_ARMS + ("" if ticks is None else _AND_TICKS)).format(**times), **frames)
+    both = sides.sql((_SIDES + ("" if ticks is None else _AND_TICKS)).format(**times), **frames)
     clocked = _CLOCKED.format(
         moves="moves" if strict else "ts",
         put="key is not null" if node.store == "in_memory" else "key is not null and there",
@@ -128,21 +128,21 @@ def windowed(sides: Sides, node: WindowedJoin, given: DataFrame) -> tuple[DataFr
             taken=f"ends + {node.grace_ms} >= clock" if strict else "true",
             step="true" if strict else "((part or is_tick) and ts = clock)",
         ),
-        clocked=sides.sql(clocked, arms=arms),
+        clocked=sides.sql(clocked, arms=both),
     )
     seen = (_STRICT_PAIR if strict else _KAFKA_PAIR).format(**times)
     pairs = sides.sql(_PAIRS.format(seen=seen), stored=stored)
     candidates = sides.sql(_CANDIDATES.format(outer=outer, **times), stored=stored, pairs=pairs)
-    at_once = "true" if not closing else "false" if strict else "greatest(0, ends) < clock"
+    at_once = "true" if not on_close else "false" if strict else "greatest(0, ends) < clock"
     expected = sides.sql(
         _ROWS.format(outer=outer, at_once=at_once),
         pairs=pairs,
         stored=stored,
         candidates=sides.reached(candidates, sides.sql(_STEPS, stored=stored)),
     )
-    strays = sides.sql(_STRAYS, arms=arms)
-    found = strays.count() if strict else 0
-    if not found:
-        return expected, given, None
-    expected, given = (sides.sql(_BUT_STRAYS, rows=rows, strays=strays) for rows in (expected, given))
-    return expected, given, f"{found} keys lie in several partitions"
+    strays = sides.sql(_STRAYS, arms=both)
+    number = strays.count() if strict else 0
+    if not number:
+        return expected, actual, None
+    expected, actual = (sides.sql(_BUT_STRAYS, rows=rows, strays=strays) for rows in (expected, actual))
+    return expected, actual, f"{number} keys lie in several partitions"

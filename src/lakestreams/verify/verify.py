@@ -21,8 +21,8 @@ from lakestreams.engine.runtime.tuning import in_utc
 from lakestreams.errors import BronzeTrimmed, NothingToVerify, TableDeleted
 from lakestreams.operators.versions import TableSide
 from lakestreams.verify import bronze, configurations, outputs, sql_check
-from lakestreams.verify.comparison import Finding
-from lakestreams.verify.configurations import Configurations, told
+from lakestreams.verify.comparison import Comparison
+from lakestreams.verify.configurations import Configurations, in_words
 from lakestreams.verify.evaluations import Evaluated, evaluations
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Verdict:
     to_cycle: int
     cycles: int = 0
     left_out: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Comparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -101,27 +101,27 @@ def verify(
     left = [plan for plan in asked if plan.cycle in ran.why_not]
     if left and len(left) == len(asked):
         _refuse_others(topology, history, left, ran)
-    found = Verdict(topology.name, first, last, len(asked), len(left))
+    verdict = Verdict(topology.name, first, last, len(asked), len(left))
     if behind:
-        found.notes.append(f"bronze is trimmed up to cycle {behind}: what earlier cycles gave is not compared")
-    found.notes += _which(asked, ran)
-    found.notes += [
+        verdict.notes.append(f"bronze is trimmed up to cycle {behind}: what earlier cycles gave is not compared")
+    verdict.notes += _which(asked, ran)
+    verdict.notes += [
         f"accepted after cycle {one.cycle}: {'; '.join(one.changes)}"
         for one in (ledger.acceptances(spark) if history.accepted is not None else ())
         if first <= one.cycle < last
     ]
-    found.findings += _of_bronze(spark, ledger, evaluated, every, behind)
+    verdict.findings += _of_bronze(spark, ledger, evaluated, every, behind)
     for name in dict.fromkeys(sink.name for one in evaluated for sink in one.group.topology.sinks):
-        _output(spark, lake, name, evaluated, history, set(ran.why_not), found)
+        _output(spark, lake, name, evaluated, history, set(ran.why_not), verdict)
     if ask_second and behind:
-        found.notes.append("no second opinion: it would need the records that are trimmed")
+        verdict.notes.append("no second opinion: it would need the records that are trimmed")
     elif ask_second:
-        opinions, silent = _second_opinion(spark, evaluated[0])
-        found.findings += opinions
-        found.notes += silent
+        comparisons, silent = _sql_check(spark, evaluated[0])
+        verdict.findings += comparisons
+        verdict.notes += silent
     topics = dict.fromkeys(sink.name for one in evaluated for sink in one.group.topology.kafka_sinks)
-    found.notes += [f"topic {name}: what was written to Kafka is not read again" for name in topics]
-    return found
+    verdict.notes += [f"topic {name}: what was written to Kafka is not read again" for name in topics]
+    return verdict
 
 
 def _asked(topology: Topology, history: History, every: Sequence[Plan], behind: int, cycles: range) -> list[Plan]:
@@ -145,43 +145,43 @@ def _asked(topology: Topology, history: History, every: Sequence[Plan], behind: 
 
 def _of_bronze(
     spark: SparkSession, ledger: Ledger, evaluated: Sequence[Evaluated], every: Sequence[Plan], behind: int
-) -> list[Finding]:
+) -> list[Comparison]:
     """What is found of plans and of every source's bronze."""
     sources = {source.topic: source for one in reversed(evaluated) for source in one.group.topology.sources}
     plans = [plan for plan in every if plan.cycle > behind]
     before = bronze.newest([plan for plan in every if plan.cycle <= behind])
-    found = [bronze.plans_follow_each_other(every), bronze.settled(spark, ledger, list(sources.values()), plans)]
+    comparisons = [bronze.plans_follow_each_other(every), bronze.settled(spark, ledger, list(sources.values()), plans)]
     for source in sources.values():
-        found += bronze.of_source(spark, ledger, source, plans, before)
-    return found
+        comparisons += bronze.of_source(spark, ledger, source, plans, before)
+    return comparisons
 
 
 def _which(asked: Sequence[Plan], ran: Configurations) -> list[str]:
-    """What is told of cycles that are not of the given configuration."""
+    """What is reported of cycles that are not of the given configuration."""
     notes = []
-    if not any(group.given for group in ran.groups):
+    if not any(group.is_current for group in ran.groups):
         notes.append("what is given is another configuration than these cycles ran under")
-    others = {cycle for group in ran.groups if not group.given for cycle in group.cycles - ran.why_not.keys()}
+    others = {cycle for group in ran.groups if not group.is_current for cycle in group.cycles - ran.why_not.keys()}
     again = [plan for plan in asked if plan.cycle in others]
     if again:
         notes.append(
             f"{len(again)} of {len(asked)} cycles are of other configurations and recomputed from their recorded text: "
-            f"{told(again)}"
+            f"{in_words(again)}"
         )
     for why in dict.fromkeys(ran.why_not[plan.cycle] for plan in asked if plan.cycle in ran.why_not):
         these = [plan for plan in asked if ran.why_not.get(plan.cycle) == why]
         notes.append(
-            f"{len(these)} of {len(asked)} cycles are of other configurations and not compared: {told(these)}: {why}"
+            f"{len(these)} of {len(asked)} cycles are of other configurations and not compared: {in_words(these)}: {why}"
         )
     return notes
 
 
 def _refuse_others(topology: Topology, history: History, plans: Sequence[Plan], ran: Configurations) -> NoReturn:
-    last = history.meanings.get(plans[-1].fingerprint)
+    last = history.semantics_of.get(plans[-1].fingerprint)
     same = last is not None and fingerprint.is_of(last, topology)
     what = "steps, columns or topics in the files" if same else "the topology"
     message = (
-        f"{topology.name} ran under another configuration than the one given: {told(plans)}; what differs is {what}; "
+        f"{topology.name} ran under another configuration than the one given: {in_words(plans)}; what differs is {what}; "
         f"it cannot be evaluated again: {ran.why_not[plans[-1].cycle]}"
     )
     raise NothingToVerify(message, "give the pipeline as it was when it ran")
@@ -194,15 +194,15 @@ def _output(
     evaluated: Sequence[Evaluated],
     history: History,
     left: set[int],
-    found: Verdict,
+    verdict: Verdict,
 ) -> None:
     """Adds what is found of one output, which several configurations may have written.
 
     What the first evaluation gives of it is compared whatever the table looks like; the others' only where it can stand
-    beside that, or the table has the columns for it.
+    next to that, or the table has the columns for it.
     """
-    made = [
-        outputs.Made(sink, one.group.cycles, one.results.outputs[name], one.results.records[name])
+    results = [
+        outputs.CycleResults(sink, one.group.cycles, one.results.outputs[name], one.results.records[name])
         for one in evaluated
         for sink in one.group.topology.sinks
         if sink.name == name
@@ -212,36 +212,38 @@ def _output(
     if of_first and not table.exists(spark):
         raise TableDeleted(f"{name} no longer exists")
     if not of_first and not table.exists(spark):
-        found.notes.append(f"{name}: there is no such table any more; not compared")
+        verdict.notes.append(f"{name}: there is no such table any more; not compared")
         return
-    there = table.read(spark)
-    alike = [made[0]] if of_first else []
-    for one in made[len(alike) :]:
-        why = outputs.unlike(alike[0], one, there) if alike else outputs.lacking(one, there)
+    stored = table.read(spark)
+    alike = [results[0]] if of_first else []
+    for one in results[len(alike) :]:
+        why = outputs.unlike(alike[0], one, stored) if alike else outputs.lacking(one, stored)
         if why is None:
             alike.append(one)
         else:
             left = left | one.cycles
-            found.notes.append(f"{name}: what {len(one.cycles)} earlier cycles wrote is not compared: {why}")
+            verdict.notes.append(f"{name}: what {len(one.cycles)} earlier cycles wrote is not compared: {why}")
     if not alike:
-        found.findings.append(Finding(name, 0, left_out=there.count()))
+        verdict.findings.append(Comparison(name, 0, left_out=stored.count()))
     elif alike[0].sink.mode != "merge":
-        found.findings.append(outputs.appended(alike, there, found.from_cycle, found.to_cycle, left))
+        verdict.findings.append(outputs.appended(alike, stored, verdict.from_cycle, verdict.to_cycle, left))
     elif history.open_plan is not None:
-        found.findings.append(Finding(name, 0, left_out=there.count()))
-        found.notes.append(f"{name}: it may hold rows of a cycle that is not finished; not compared")
+        verdict.findings.append(Comparison(name, 0, left_out=stored.count()))
+        verdict.notes.append(f"{name}: it may hold rows of a cycle that is not finished; not compared")
     else:
         floor = max(left | {evaluated[0].behind})
-        merged = outputs.merged(alike, there, floor)
-        found.findings.append(merged)
+        merged = outputs.merged(alike, stored, floor)
+        verdict.findings.append(merged)
         if merged.left_out:
-            found.notes.append(
+            verdict.notes.append(
                 f"{name}: {merged.left_out} rows that were last written up to cycle {floor} are not compared"
             )
 
 
-def _second_opinion(spark: SparkSession, one: Evaluated) -> tuple[list[Finding], list[str]]:
-    made = one.results
-    frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in made.nodes.items()}
-    evaluation = sql_check.Evaluation(frames, one.inputs.partitions, one.inputs.ticks, made.made, one.inputs.fewer)
+def _sql_check(spark: SparkSession, one: Evaluated) -> tuple[list[Comparison], list[str]]:
+    results = one.results
+    frames = {name: rows.all() if isinstance(rows, TableSide) else rows for name, rows in results.nodes.items()}
+    evaluation = sql_check.Evaluation(
+        frames, one.inputs.partitions, one.inputs.ticks, results.unfiltered, one.inputs.fewer
+    )
     return sql_check.judge(spark, one.group.topology, evaluation)

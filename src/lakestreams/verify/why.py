@@ -1,8 +1,8 @@
-"""The fate of a record, and where a result comes from: told from bronze, plans, quarantine and the results' lineage.
+"""What became of a record, and where a result comes from: read from bronze, plans, quarantine and the results' lineage.
 
 What gave no result is followed through the topology: all finished cycles are evaluated once more, and the node is named
 behind which nothing of the record is left; so is what came into one output and not into another. What was written to topics
-is told from such an evaluation, too: a topic is not read. Where bronze is trimmed, what is left of earlier cycles cannot be
+is read from such an evaluation, too: a topic is not read. Where bronze is trimmed, what is left of earlier cycles cannot be
 followed.
 """
 
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, History, Plan
+from lakestreams.engine.ledger.plans import REPLAYED, History, Plan
 from lakestreams.engine.publish import quarantine
 from lakestreams.engine.replay import quarantined
 from lakestreams.engine.replay import requests as replays
@@ -29,11 +29,11 @@ from lakestreams.evaluate.outputs import EVENT_TIME, LINEAGE
 from lakestreams.evaluate.stateless import names
 from lakestreams.formats import Int, Long, Short, Uuid
 from lakestreams.operators.records import COORDINATES
-from lakestreams.verify.fate import Fate, Place, named, written
 from lakestreams.verify.following import followed, lacking, missed
 from lakestreams.verify.identity import Identity, any_of, places
 from lakestreams.verify.keys import has_key
 from lakestreams.verify.origins import origins
+from lakestreams.verify.trace import Place, Trace, named, written
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
-_MOST = 100  # records of a key that are told, the newest ones
+_MOST = 100  # records of a key that are reported, the newest ones
 _MOST_RESULTS = 20
 _DECIDED = {
     replays.REQUESTED: "is to be replayed by the next run, as asked",
@@ -56,7 +56,7 @@ _DECIDED = {
 @in_utc
 def why(
     spark: SparkSession, lake: Lake, topology: Topology, *, key: str | None = None, place: Place | None = None
-) -> list[Fate]:
+) -> list[Trace]:
     """What became of the records of a key, or of one record.
 
     Args:
@@ -65,7 +65,7 @@ def why(
         place: topic, partition and offset.
 
     Returns:
-        A fate a record, in the order of topics and offsets; of a key with more than 100 records the newest ones. Behind
+        A trace for each record, in the order of topics and offsets; of a key with more than 100 records the newest ones. Behind
         them those of records of other keys that made results of the key, the newest ones of each output first.
 
     Raises:
@@ -74,46 +74,46 @@ def why(
     lake = lake.naming(topology)
     ledger = Ledger(lake, topology.name)
     ledger.require_run(spark, NoSuchRecord)
-    fates = _records(spark, ledger, topology, key, place)
+    traces = _records(spark, ledger, topology, key, place)
     history = ledger.history(spark)
     plans = ledger.plans(spark, 1, [source.topic for source in topology.sources])
     done = [plan for plan in plans if plan.cycle <= history.done_cycle]
-    if not fates and (key is None or not done):
+    if not traces and (key is None or not done):
         _refuse(topology, history, key, place)
     behind = reach(spark, ledger, topology, history)
     reached = [plan for plan in done if plan.cycle > behind]
     again = functools.cache(
         lambda: walk.run(topology, everything(spark, ledger, topology, history, reached))
     )  # all finished cycles in one evaluation, made when it is first asked for
-    made = (
-        _made_by_others(spark, ledger, topology, key, fates, again if reached else None)
+    of_others = (
+        _of_other_keys(spark, ledger, topology, key, traces, again if reached else None)
         if key is not None and done
         else []
     )
-    if not fates and not made:
+    if not traces and not of_others:
         _refuse(topology, history, key, place)
-    told = [*fates, *(fate for fate, _ in made)]
-    for fate in told:
-        _planned(fate, plans, history.done_cycle)
-    _quarantined(spark, ledger, told)
-    _stored(spark, ledger, topology, told)
+    every = [*traces, *(trace for trace, _ in of_others)]
+    for trace in every:
+        _planned(trace, plans, history.done_cycle)
+    _quarantined(spark, ledger, every)
+    _stored(spark, ledger, topology, every)
     if reached and topology.kafka_sinks:
-        _sent(topology, again(), told)
-    for fate, sentences in made:
-        fate.told += sentences
-    silent = [fate for fate in fates if not fate.told and (not fate.is_joined or lacking(topology, fate))]
+        _sent(topology, again(), every)
+    for trace, sentences in of_others:
+        trace.sentences += sentences
+    silent = [trace for trace in traces if not trace.sentences and (not trace.is_joined or lacking(topology, trace))]
     if silent and done:
-        since = [fate for fate in silent if fate.cycle is not None and fate.cycle > behind]
-        for fate in silent:
-            if fate not in since and not fate.is_joined:
-                fate.told.append(f"cannot be followed: bronze is trimmed up to cycle {behind}")
+        since = [trace for trace in silent if trace.cycle is not None and trace.cycle > behind]
+        for trace in silent:
+            if trace not in since and not trace.is_joined:
+                trace.sentences.append(f"cannot be followed: bronze is trimmed up to cycle {behind}")
         if since:
             followed(topology, again(), done, since)
-    for fate in told:
-        if fate.results:
-            fate.told.append(_made(fate.results))
-    missed(topology, told)
-    return told
+    for trace in every:
+        if trace.results:
+            trace.sentences.append(_results_text(trace.results))
+    missed(topology, every)
+    return every
 
 
 def _refuse(topology: Topology, history: History, key: str | None, place: Place | None) -> NoReturn:
@@ -130,8 +130,8 @@ def _refuse(topology: Topology, history: History, key: str | None, place: Place 
 
 def _records(
     spark: SparkSession, ledger: Ledger, topology: Topology, key: str | None, place: Place | None
-) -> list[Fate]:
-    found: list[Fate] = []
+) -> list[Trace]:
+    traces: list[Trace] = []
     for source in topology.sources:
         if place is not None and place[0] != source.topic:
             continue
@@ -144,14 +144,14 @@ def _records(
             columns = {name: F.col("k")[name] for name in names(rows, "k")}
             wanted = (F.col("key").cast("string") == F.lit(key)) | has_key(rows, columns, str(key))
         newest = rows.where(wanted).orderBy(*map(F.desc, ("stream_time_ms", "offset", "attempt"))).limit(_MOST)
-        found += _fates(source, newest)
-    return sorted(found, key=lambda one: one.identity)
+        traces += _traces(source, newest)
+    return sorted(traces, key=lambda one: one.identity)
 
 
-def _fates(source: Source, rows: DataFrame) -> list[Fate]:
+def _traces(source: Source, rows: DataFrame) -> list[Trace]:
     text = [_readable(source.key, "key", "k"), _readable(source.value, "value", "v")]
-    told = rows.select("topic", "partition", "offset", "attempt", "seq", *text, "event_time_ms").collect()
-    return [Fate(**row.asDict(), cycle=None) for row in told]
+    records = rows.select("topic", "partition", "offset", "attempt", "seq", *text, "event_time_ms").collect()
+    return [Trace(**row.asDict(), cycle=None) for row in records]
 
 
 def _readable(how: Format, raw: str, typed: str) -> Column:
@@ -162,87 +162,91 @@ def _readable(how: Format, raw: str, typed: str) -> Column:
     return text.alias(raw)
 
 
-def _made_by_others(
+def _of_other_keys(
     spark: SparkSession,
     ledger: Ledger,
     topology: Topology,
     key: str,
-    fates: Sequence[Fate],
+    traces: Sequence[Trace],
     again: Callable[[], Results] | None,
-) -> list[tuple[Fate, list[str]]]:
+) -> list[tuple[Trace, list[str]]]:
     """Records of other keys that made results of the key, with what there is to say of them."""
-    topics = {fate.topic for fate in fates}
-    found = origins(spark, ledger.lake, topology, key, again, topics=topics, most=_MOST)
-    known = {fate.identity for fate in fates}
-    told: dict[Identity, list[str]] = {}
-    for one in found:
+    topics = {trace.topic for trace in traces}
+    known_origins = origins(spark, ledger.lake, topology, key, again, topics=topics, most=_MOST)
+    known = {trace.identity for trace in traces}
+    said: dict[Identity, list[str]] = {}
+    for one in known_origins:
         for place in one.places:
             if place not in known:
-                told.setdefault(place, []).append(one.told(key))
-    records: dict[Identity, Fate] = {}
-    for source in topology.sources if told else ():
+                said.setdefault(place, []).append(one.sentence(key))
+    records: dict[Identity, Trace] = {}
+    for source in topology.sources if said else ():
         if (bronze := ledger.lake.bronze(ledger.pipeline, source.topic)).exists(spark):
-            of_these = bronze.read(spark).where(any_of(told, F.col("topic")))
-            records |= {fate.identity: fate for fate in _fates(source, of_these)}
-    return [(records[place], sentences) for place, sentences in told.items() if place in records]
+            of_these = bronze.read(spark).where(any_of(said, F.col("topic")))
+            records |= {trace.identity: trace for trace in _traces(source, of_these)}
+    return [(records[place], sentences) for place, sentences in said.items() if place in records]
 
 
-def _planned(fate: Fate, plans: Sequence[Plan], done: int) -> None:
-    at, number = (fate.partition, fate.offset) if not fate.attempt else (ATTEMPTS, fate.seq)
+def _planned(trace: Trace, plans: Sequence[Plan], done: int) -> None:
+    at, number = (trace.partition, trace.offset) if not trace.attempt else (REPLAYED, trace.seq)
     for plan in plans:
-        if any(part.partition == at and number < part.to_offset for part in plan.of(fate.topic)):
-            fate.cycle = plan.cycle
+        if any(part.partition == at and number < part.to_offset for part in plan.of(trace.topic)):
+            trace.cycle = plan.cycle
             break
-    if fate.cycle is None:
-        fate.told.append("waits in bronze: its order is not settled yet, or no run has come since it was ingested")
-    elif fate.cycle > done:
-        fate.told.append(f"is in cycle {fate.cycle}, which was planned and is not finished; the next run finishes it")
+    if trace.cycle is None:
+        trace.sentences.append(
+            "waits in bronze: its order is not settled yet, or no run has come since it was ingested"
+        )
+    elif trace.cycle > done:
+        trace.sentences.append(
+            f"is in cycle {trace.cycle}, which was planned and is not finished; the next run finishes it"
+        )
 
 
-def _quarantined(spark: SparkSession, ledger: Ledger, fates: Sequence[Fate]) -> None:
+def _quarantined(spark: SparkSession, ledger: Ledger, traces: Sequence[Trace]) -> None:
     if not quarantine.table(ledger).exists(spark):
         return
-    rows = quarantined.standing(spark, ledger).where(any_of([fate.identity for fate in fates], F.col("topic")))
-    known = {fate.identity: fate for fate in fates}
+    rows = quarantined.with_decisions(spark, ledger).where(any_of([trace.identity for trace in traces], F.col("topic")))
+    known = {trace.identity: trace for trace in traces}
     for row in rows.orderBy("node", "code").collect():
-        fate = known[row["topic"], row["partition"], row["offset"], row["attempt"]]
-        fate.told.append(f"is in quarantine by {row['node']}: {row['code']}, {row['message']}")
+        trace = known[row["topic"], row["partition"], row["offset"], row["attempt"]]
+        trace.sentences.append(f"is in quarantine by {row['node']}: {row['code']}, {row['message']}")
         if row["state"] != replays.OPEN:
             why_so = f": {row['reason']}" if row["reason"] else ""
-            fate.told.append(f"{_DECIDED[row['state']]} by request {row['request']}{why_so}")
+            trace.sentences.append(f"{_DECIDED[row['state']]} by request {row['request']}{why_so}")
 
 
-def _stored(spark: SparkSession, ledger: Ledger, topology: Topology, fates: Sequence[Fate]) -> None:
+def _stored(spark: SparkSession, ledger: Ledger, topology: Topology, traces: Sequence[Trace]) -> None:
     """What is in tables; an output that no run has written yet has nothing."""
     for sink in topology.sinks:
         if (output := ledger.lake.output(sink.name)).exists(spark):
-            _results(sink.name, output.read(spark), fates)
+            _results(sink.name, output.read(spark), traces)
 
 
-def _results(output: str, rows: DataFrame, fates: Sequence[Fate]) -> None:
-    known = {fate.identity: fate for fate in fates}
+def _results(output: str, rows: DataFrame, traces: Sequence[Trace]) -> None:
+    known = {trace.identity: trace for trace in traces}
     # an aggregate's row has its trigger alone as contributor
     one = F.explode(F.array_distinct(places(F.col(LINEAGE)["contributors"]))).alias("place")
     of_these = rows.select(F.struct(*rows.columns).alias("row"), one).where(
-        any_of([fate.identity for fate in fates], F.col("place.source"), "place.")
+        any_of([trace.identity for trace in traces], F.col("place.source"), "place.")
     )
     in_order = [F.col("row")[LINEAGE][name] for name in ("cycle", "trigger", "n")]
-    # of each record the first ones: none is told to have no results because another one has many
+    # of each record the first ones: none is reported to have no results because another one has many
     number = F.row_number().over(Window.partitionBy("place").orderBy(*in_order))
-    told = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
-    for found in told.collect():
-        fate = known[tuple(found["place"])]
-        fate.results.append({"output": output, **found["row"].asDict(recursive=True)})
+    first_ones = of_these.withColumn("number", number).where(F.col("number") <= _MOST_RESULTS).orderBy("number")
+    for row in first_ones.collect():
+        trace = known[tuple(row["place"])]
+        trace.results.append({"output": output, **row["row"].asDict(recursive=True)})
 
 
-def _sent(topology: Topology, results: Results, fates: Sequence[Fate]) -> None:
+def _sent(topology: Topology, results: Results, traces: Sequence[Trace]) -> None:
     """What went to topics: keys and values as text."""
     for sink in topology.kafka_sinks:
         text = [F.col(name).cast("string").alias(name) for name in ("key", "value")]
-        _results(sink.name, results.outputs[sink.name].select(*text, EVENT_TIME, LINEAGE), fates)
+        _results(sink.name, results.outputs[sink.name].select(*text, EVENT_TIME, LINEAGE), traces)
 
 
-def _made(results: Sequence[dict[str, Any]]) -> str:
+def _results_text(results: Sequence[dict[str, Any]]) -> str:
     parts = []
     for row in results:
         lineage = row[LINEAGE]

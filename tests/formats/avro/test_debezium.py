@@ -16,7 +16,7 @@ from tests.formats.avro.judge import framed, written
 from lakestreams import DebeziumAvro, RegistryAvro
 from lakestreams.errors import InvalidFormat, InvalidOption
 from lakestreams.formats import Format, WritableFormat
-from lakestreams.formats.writers import AVRO, RegistryFormat, UnknownIds, Written, told_to
+from lakestreams.formats.writers import AVRO, RegistryFormat, UnknownIds, Written, with_known_schemas
 from lakestreams.testing.encode import encode
 
 NOON = dt.datetime(2024, 3, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
@@ -164,7 +164,9 @@ def test_values_and_words() -> None:
     assert decoded(pickle.loads(pickle.dumps(HOW)), of("c", ADA)) == [(ADA, None)]
     assert one.describe().startswith("debezium_avro(id int not null, name string, at timestamp; schema ")
     assert one.describe() == DebeziumAvro(json.dumps(SCHEMA, indent=1)).describe()
-    told = told_to(one, {7: Written(AVRO, (TEXT,)), 8: Written("JSON", ("{}",)), "g": "nobody can say"}, strict=True)
+    told = with_known_schemas(
+        one, {7: Written(AVRO, (TEXT,)), 8: Written("JSON", ("{}",)), "g": "nobody can say"}, strict=True
+    )
     assert decoded(told, of("c", ADA), framed(b"", 8))[1][1] == "schema 8: the registry has no Avro schema of this id"
     at = dt.datetime(2024, 3, 1, 14, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     raw = encode({"id": 1, "name": "Ada", "at": at}, one)

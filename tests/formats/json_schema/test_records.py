@@ -15,7 +15,7 @@ from tests.formats.cases import told
 from lakestreams import Json, JsonSchema
 from lakestreams.errors import InvalidFormat, InvalidOption
 from lakestreams.formats import Format, WritableFormat
-from lakestreams.formats.writers import JSON, RegistryFormat, UnknownIds, Written, told_to
+from lakestreams.formats.writers import JSON, RegistryFormat, UnknownIds, Written, with_known_schemas
 from lakestreams.testing.encode import encode
 
 DDL = (
@@ -157,7 +157,7 @@ def test_ids_that_are_known_are_read_and_others_asked_for() -> None:
     with pytest.raises(UnknownIds):
         how.knowing({}, strict=True).decode(raw)
     assert isinstance(how, RegistryFormat)
-    other = told_to(how, {7: Written("AVRO", ('"long"',)), 8: Written(JSON, ("{}",))}, strict=False)
+    other = with_known_schemas(how, {7: Written("AVRO", ('"long"',)), 8: Written(JSON, ("{}",))}, strict=False)
     assert other.decode(raw).values.to_pylist() == [None, {"id": 1}, None, None]
     sliced = pa.array([b"", framed(b'{"id": 1}'), b""]).slice(1, 1)
     assert how.decode(sliced).values.to_pylist() == [{"id": 1}]

@@ -31,7 +31,7 @@ SEED = 20_261_127
 def both_ways(how: Protobuf | RegistryProtobuf, raws: list[bytes | None], patch: pytest.MonkeyPatch) -> None:
     at_once = read(how, list(raws))
     with patch.context() as exactly:
-        exactly.setattr(blocks, "_FEW", 10**9)
+        exactly.setattr(blocks, "_ONE_BY_ONE", 10**9)
         for raw, one, other in zip(raws, at_once, read(how, list(raws)), strict=True):
             assert repr(one) == repr(other), raw  # so that NaN is equal, and -0.0 not to 0.0
 

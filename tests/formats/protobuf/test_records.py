@@ -14,7 +14,7 @@ from tests.formats.protobuf.test_types import some
 
 from lakestreams.errors import InvalidOption
 from lakestreams.formats import Format, Protobuf, RegistryProtobuf, WritableFormat
-from lakestreams.formats.writers import PROTOBUF, RegistryFormat, UnknownIds, Written, told_to
+from lakestreams.formats.writers import PROTOBUF, RegistryFormat, UnknownIds, Written, with_known_schemas
 from lakestreams.testing.encode import encode
 
 MORE = b"\xff" * 10
@@ -180,7 +180,7 @@ def test_the_place_of_a_message_and_writers_schemas() -> None:
         order.decode(pa.array([framed(b"\x00", one) for one in (7, 12, 11, 0)]))
     assert asked.value.ids == [11, 12]
     assert isinstance(order, RegistryFormat)
-    other = told_to(order, {7: Written("AVRO", ('"long"',)), 8: Written(PROTOBUF, TWO_OF)}, strict=False)
+    other = with_known_schemas(order, {7: Written("AVRO", ('"long"',)), 8: Written(PROTOBUF, TWO_OF)}, strict=False)
     assert read(other, [framed(b"\x00", 7), framed(b"\x00", 8)]) == [(None, UNKNOWN.format(7)), ({"a": 0}, None)]
 
 
@@ -207,7 +207,7 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from lakestreams.errors import LocalPartsMissing
     from lakestreams.formats.protobuf import compiling
 
-    monkeypatch.setattr(compiling, "_is_there", lambda name: name != "grpc_tools")
+    monkeypatch.setattr(compiling, "_is_installed", lambda name: name != "grpc_tools")
     with pytest.raises(LocalPartsMissing) as told:
         Protobuf('syntax = "proto3"; message Absent { int32 a = 1; }')
     assert "grpc_tools cannot be imported" in told.value.message

@@ -288,8 +288,8 @@ class _Folded:
             new = self._rows[record.key] = (record.value["to"], record.value["a"] or "-")
         if old and new and old[0] == new[0]:
             return [self._changed(record, old[0], f"~{old[1]}+{new[1]}")]
-        halves = [self._changed(record, old[0], f"~{old[1]}")] if old else []
-        return halves + ([self._changed(record, new[0], f"+{new[1]}")] if new else [])
+        adds_and_subtracts = [self._changed(record, old[0], f"~{old[1]}")] if old else []
+        return adds_and_subtracts + ([self._changed(record, new[0], f"+{new[1]}")] if new else [])
 
     def _changed(self, record: Record, group: Any, item: str) -> Result:
         text, ts = self._made.pop(group, ("0", record.ts))
@@ -317,8 +317,8 @@ class _Reduced:
             new = self._rows[record.key] = (record.value["to"], record.value["a"])
         if old and new and old[0] == new[0]:
             return [self._changed(record, old[0], [("-", old[1]), ("+", new[1])])]
-        halves = [self._changed(record, old[0], [("-", old[1])])] if old else []
-        return halves + ([self._changed(record, new[0], [("+", new[1])])] if new else [])
+        adds_and_subtracts = [self._changed(record, old[0], [("-", old[1])])] if old else []
+        return adds_and_subtracts + ([self._changed(record, new[0], [("+", new[1])])] if new else [])
 
     def _changed(self, record: Record, group: Any, signed: Sequence[tuple[str, str | None]]) -> Result:
         there = group in self._made

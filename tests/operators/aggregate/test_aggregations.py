@@ -131,12 +131,12 @@ def test_a_text_in_place_of_a_column_is_refused(spark: SparkSession) -> None:
 
 def test_wide_decimals_lose_nothing_in_a_stream_and_are_refused_in_a_table(spark: SparkSession) -> None:
     given = [("a", "12345678901234567890.123456789012345678", 1, 1), ("a", "0.000000000000000001", 2, 2)]
-    halves = entering(spark, given, F.col("v")["t"].cast("decimal(38,18)"))
-    found = aggregations.execute(halves, None, Grouping((SUM, Part("mean", "count"))), 1)
+    adds_and_subtracts = entering(spark, given, F.col("v")["t"].cast("decimal(38,18)"))
+    found = aggregations.execute(adds_and_subtracts, None, Grouping((SUM, Part("mean", "count"))), 1)
     assert str(told(found)[1][2]) == "12345678901234567890.123456789012345679"
-    means = aggregations.execute(halves, None, Grouping((Part("of", "avg"),)), 1)
+    means = aggregations.execute(adds_and_subtracts, None, Grouping((Part("of", "avg"),)), 1)
     assert str(told(means)[0][2]).startswith("12345678901234567890.1234567890")
-    types = halves.schema[changes.INTO].dataType
+    types = adds_and_subtracts.schema[changes.INTO].dataType
     assert "more than 27 digits" in str(validate(types, Grouping((SUM,), of_table=True)))  # type: ignore[arg-type]
 
 
@@ -148,10 +148,10 @@ def test_a_settled_row_that_a_later_change_has_moved_is_in_no_group(spark: Spark
     grouped = rows.withColumns(
         {changes.INTO: into, changes.INTO_KEY: group, group_members.SETTLED: F.col("o")["cycle"] == 1}
     )
-    halves = changes.halves(changes.with_before(changes.of_changed_keys(grouped, 3)), 3)
-    had = group_members.members(group_members.of_touched_groups(grouped, halves, 3), 3)
+    adds_and_subtracts = changes.adds_and_subtracts(changes.with_before(changes.of_changed_keys(grouped, 3)), 3)
+    had = group_members.members(group_members.of_touched_groups(grouped, adds_and_subtracts, 3), 3)
     least = Grouping((Part("of", "min"),), of_table=True)
-    assert told(aggregations.execute(halves, None, least, 3, members=had)) == [(3, "g1", 9, 3, "record")]
+    assert told(aggregations.execute(adds_and_subtracts, None, least, 3, members=had)) == [(3, "g1", 9, 3, "record")]
 
 
 # --- buffers ---------------------------------------------------------------------------------------------------------

@@ -55,8 +55,8 @@ def halves_of_stream(rows: DataFrame) -> DataFrame:
 def groups(rows: DataFrame, grouping: Grouping, path: Path) -> DataFrame:
     past = rows.where("o.cycle = 1")
     members = group_members.members(past, 1) if grouping.looks_at_members else None
-    halves = changes.halves(changes.with_before(past), 1)
-    return plans.stored(aggregations.retain(halves, None, grouping, members=members), path)
+    adds_and_subtracts = changes.adds_and_subtracts(changes.with_before(past), 1)
+    return plans.stored(aggregations.retain(adds_and_subtracts, None, grouping, members=members), path)
 
 
 def told(rows: DataFrame) -> list[tuple[Any, ...]]:
@@ -81,19 +81,19 @@ def test_of_a_stream_there_is_one_exchange_and_one_sort(
 def test_a_table_is_sorted_once_more_by_its_own_key(rows: DataFrame, tmp_path: Path) -> None:
     grouping = Grouping((SUM,), of_table=True)
     past = groups(rows, grouping, tmp_path / "groups")
-    found = aggregations.execute(changes.halves(changes.with_before(rows), 2), past, grouping, 2)
+    found = aggregations.execute(changes.adds_and_subtracts(changes.with_before(rows), 2), past, grouping, 2)
     assert plans.cost(found) == {"Exchange": 2, "Sort": 2, "Window": 2}
     known = changes.with_before(rows).withColumn("at", F.lit(1))
     known = plans.stored(known.where("o.cycle = 2"), tmp_path / "known")
-    found = aggregations.execute(changes.halves(known, 2), past, grouping, 2)
+    found = aggregations.execute(changes.adds_and_subtracts(known, 2), past, grouping, 2)
     assert plans.cost(found) == {"Exchange": 1, "Sort": 1, "Window": 1}
 
 
 def test_extremes_of_a_table_look_at_its_rows(rows: DataFrame, tmp_path: Path) -> None:
     grouping = Grouping((LOW,), of_table=True)
     past = groups(rows, grouping, tmp_path / "groups")
-    halves = changes.halves(changes.with_before(rows), 2)
-    found = aggregations.execute(halves, past, grouping, 2, members=group_members.members(rows, 2))
+    adds_and_subtracts = changes.adds_and_subtracts(changes.with_before(rows), 2)
+    found = aggregations.execute(adds_and_subtracts, past, grouping, 2, members=group_members.members(rows, 2))
     cost = plans.cost(found)
     assert (cost["Exchange"], cost["SortMergeJoin"]) == (5, 1)
     assert told(found) == [(2, 0, "g1", (None,), 20), (2, 0, "g2", (None,), 21), (2, 1, "h1", (20,), 20)]
@@ -104,8 +104,8 @@ def test_what_nothing_new_touches_is_neither_exchanged_nor_sorted(rows: DataFram
     """Groups, and the table's own rows: filtered where they lie, by the keys of what is new; same results."""
     grouping = Grouping((part,), of_table=True)
     past = groups(rows, grouping, tmp_path / "groups")
-    whole = changes.halves(changes.with_before(rows), 2)
-    few = changes.halves(changes.with_before(changes.of_changed_keys(rows, 2)), 2)
+    whole = changes.adds_and_subtracts(changes.with_before(rows), 2)
+    few = changes.adds_and_subtracts(changes.with_before(changes.of_changed_keys(rows, 2)), 2)
     members = [None, None]
     if grouping.looks_at_members:
         touched = group_members.of_touched_groups(rows.withColumn(group_members.SETTLED, F.expr("o.cycle = 1")), few, 2)

@@ -1,4 +1,4 @@
-"""What bronze holds of a batch: counts and bounds of each topic-partition, told by the appends or read back.
+"""What bronze holds of a batch: counts and bounds of each topic-partition, reported by the appends or read back.
 
 Reading back is always right. For few rows it is a query over tables that have just changed, and costs as much as appending
 them; so these are counted while they are appended. What an append does not tell, since Delta skipped it or it was tried
@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest.record_sizes import BYTES
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import LATENESS_MS, Range, Tail
-from lakestreams.engine.runtime.write_metrics import Observed
+from lakestreams.engine.ledger.plans import LATENESS_MS, AppendedRange, Range
+from lakestreams.engine.runtime.write_metrics import WriteMetrics
 from lakestreams.engine.state.bronze import late
 from lakestreams.expectations.rules import BEHIND, RecordRules
 from lakestreams.kafka.noted import TopicPartition
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakestreams.expectations.rules import Judged
     from lakestreams.topology.endpoints import Source
 
-_TOLD, _ROWS, _BYTES = "told", "rows", "bytes"
+_RANGES, _ROWS, _BYTES = "told", "rows", "bytes"
 _MOST_PARTITIONS = 64
 """Each is a dozen aggregates over every row: of more the batch is read back."""
 
@@ -44,7 +44,7 @@ class Weight:
     bytes: int
 
 
-class Telling:
+class AppendMetrics:
     """Counts one topic's rows of a batch, and weighs them, while they are appended.
 
     Args:
@@ -69,36 +69,36 @@ class Telling:
         counts = {_ROWS: F.count(F.lit(1)), _BYTES: F.expr(f"sum({BYTES})")}
         self._counted = partitions is not None and len(partitions) <= _MOST_PARTITIONS
         if partitions is not None and self._counted:
-            counts[_TOLD] = F.to_json(F.array(*(F.expr(self._counts(one)) for one in partitions)))
-        self._observed = Observed(f"{ledger.pipeline} {ledger.epoch} {seq} bronze {source.topic}", counts)
+            counts[_RANGES] = F.to_json(F.array(*(F.expr(self._counts(one)) for one in partitions)))
+        self._metrics = WriteMetrics(f"{ledger.pipeline} {ledger.epoch} {seq} bronze {source.topic}", counts)
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows, counted when they are appended: the columns of bronze."""
         if not self._counted:
-            return self._observed.of(rows)
+            return self._metrics.of(rows)
         flagged = rows.select("*", *_flags(self._source, self._rules, len(self._judged)))
-        return self._observed.of(flagged).select(*rows.columns)
+        return self._metrics.of(flagged).select(*rows.columns)
 
-    def tails(self) -> dict[TopicPartition, Tail] | None:
+    def appended(self) -> dict[TopicPartition, AppendedRange] | None:
         """What was counted, of the partitions that have rows; None if it is not known. To be asked after the append."""
-        found = self._found
+        found = self._values
         if found is None or not self._counted:
             return None
-        parts = [one for one in json.loads(found[_TOLD]) if one["records"]]
+        parts = [one for one in json.loads(found[_RANGES]) if one["records"]]
         if sum(one["records"] for one in parts) != found[_ROWS]:
             return None
         if any(one["records"] > one["last"] - one["first"] + 1 for one in parts):
             return None  # a stage that an executor took with it ran again, and counted twice
-        made = [_tail(one | {"topic": self._source.topic}, self._judged) for one in parts]
+        made = [_appended_range(one | {"topic": self._source.topic}, self._judged) for one in parts]
         return {one.range.at: one for one in made}
 
     def weight(self) -> Weight | None:
         """What the rows weigh, about; None if it is not known. To be asked after the append."""
-        return None if self._found is None else Weight(self._found[_ROWS], self._found[_BYTES] or 0)
+        return None if self._values is None else Weight(self._values[_ROWS], self._values[_BYTES] or 0)
 
     @cached_property
-    def _found(self) -> dict[str, Any] | None:
-        return self._observed.told()
+    def _values(self) -> dict[str, Any] | None:
+        return self._metrics.values()
 
     def _counts(self, partition: int) -> str:
         """A struct of a partition's counts, as SQL: one call to the JVM instead of dozens."""
@@ -146,7 +146,7 @@ def read_back(
     rules: RecordRules,
     *,
     again: bool = False,
-) -> dict[TopicPartition, Tail]:
+) -> dict[TopicPartition, AppendedRange]:
     """Counts and bounds of the bronze rows past a sequence number, per topic-partition; rules are judged on the way.
 
     Of replayed records if `again`, else of the others.
@@ -185,7 +185,7 @@ def read_back(
         )
         .collect()
     )
-    return {(row["topic"], row["partition"]): _tail(row.asDict(), judged[row["topic"]]) for row in found}
+    return {(row["topic"], row["partition"]): _appended_range(row.asDict(), judged[row["topic"]]) for row in found}
 
 
 def _flags(source: Source, rules: RecordRules, most: int) -> list[Column]:
@@ -202,7 +202,7 @@ def _flags(source: Source, rules: RecordRules, most: int) -> list[Column]:
     ]
 
 
-def _tail(row: Mapping[str, Any], judged: Sequence[Judged]) -> Tail:
+def _appended_range(row: Mapping[str, Any], judged: Sequence[Judged]) -> AppendedRange:
     part = Range(
         row["topic"],
         row["partition"],
@@ -217,7 +217,7 @@ def _tail(row: Mapping[str, Any], judged: Sequence[Judged]) -> Tail:
         failed={one.id: n for one, n in zip(judged, row.get("failed", ()), strict=False)},
         lateness=tuple(row["lateness"]),
     )
-    return Tail(part, row["seq"], row["ingest_time_ms"])
+    return AppendedRange(part, row["seq"], row["ingest_time_ms"])
 
 
-__all__ = ["Telling", "Weight", "read_back"]
+__all__ = ["AppendMetrics", "Weight", "read_back"]

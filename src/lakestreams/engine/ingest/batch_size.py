@@ -15,16 +15,16 @@ UNLIKELY: Final = 8
 
 _COPIES: Final = 12
 """So many times a process holds a record that it works on, more or less: at the borders of a plan's stages, in Parquet's
-writer, read and unread; of a cycle, and of the next batch beside it."""
+writer, read and unread; of a cycle, and of the next batch at the same time."""
 
-_TOO_MANY, _TOO_FEW = 2, 4
+_TOO_MANY, _TOO_SMALL = 2, 4
 _GROWTH: Final = 8  # records get light more rarely than a few light ones come together
 _UNKNOWN_MOST: Final = 64 << 20  # of a topic whose largest record nobody tells
-_TOLD: Final = re.compile(r"LAKESTREAMS_RESIZED (\d+)")
+_RESIZED: Final = re.compile(r"LAKESTREAMS_RESIZED (\d+)")
 
 
 @dataclass(frozen=True)
-class Pace:
+class BatchSize:
     """How many offsets the batches of a query have.
 
     Attributes:
@@ -40,7 +40,7 @@ class Pace:
     means: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, most: int, most_bytes: int, mean_bytes: float | None) -> Pace:
+    def of(cls, most: int, most_bytes: int, mean_bytes: float | None) -> BatchSize:
         """For records of which this is known; None: nothing is."""
         return cls(most, most_bytes, most if mean_bytes is None else _fitting(most, most_bytes, mean_bytes))
 
@@ -51,7 +51,7 @@ class Pace:
         batch was no full one, as the last of a query.
         """
         better = _fitting(self.most, self.most_bytes, mean_bytes)
-        near = self.offsets <= _TOO_MANY * better and better <= _TOO_FEW * self.offsets
+        near = self.offsets <= _TOO_MANY * better and better <= _TOO_SMALL * self.offsets
         return self.offsets if near or 2 * offsets < self.offsets else min(better, _GROWTH * self.offsets)
 
 
@@ -92,10 +92,10 @@ class Resized(Exception):
         self.offsets = offsets
 
     @classmethod
-    def told(cls, text: str) -> Resized | None:
+    def from_text(cls, text: str) -> Resized | None:
         """As Spark hands it on, in the text of an error of its own; None if that is about something else."""
-        found = _TOLD.search(text)
+        found = _RESIZED.search(text)
         return None if found is None else cls(int(found[1]))
 
 
-__all__ = ["UNLIKELY", "Pace", "Resized", "in_doubt", "mean_of"]
+__all__ = ["UNLIKELY", "BatchSize", "Resized", "in_doubt", "mean_of"]

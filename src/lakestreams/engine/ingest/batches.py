@@ -21,17 +21,17 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest import batch_metrics
 from lakestreams.engine.ingest.batch_metrics import Weight
-from lakestreams.engine.ingest.batch_size import Pace, Resized
+from lakestreams.engine.ingest.batch_size import BatchSize, Resized
 from lakestreams.engine.ingest.bronze_rows import as_read, bronze_rows, placing
 from lakestreams.engine.ingest.checkpoint import read_offsets
 from lakestreams.engine.ingest.hand_over import HandOver
 from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Ingest, Standing, Tail
+from lakestreams.engine.ledger.plans import AppendedRange, BronzeState, Ingest
 from lakestreams.engine.protocol import commands, decisions, machines
-from lakestreams.engine.runtime.parallel import side_by_side
-from lakestreams.engine.runtime.tuning import FEW, SHUFFLES
+from lakestreams.engine.runtime.parallel import in_parallel
+from lakestreams.engine.runtime.tuning import SHUFFLES, SMALL_INPUT
 from lakestreams.errors import Fenced
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.kafka.noted import TopicPartition
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
     from lakestreams.topology.endpoints import Source
 
-Told = tuple[dict[TopicPartition, Tail] | None, Weight | None]  # what an append tells of its topic; None: it could not
+Reported = tuple[
+    dict[TopicPartition, AppendedRange] | None, Weight | None
+]  # what an append tells of its topic; None: it could not
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class BatchWriter:
         rules: what is judged of single records.
         shuffles: how many tasks a stage has behind an exchange. Spark gives a batch what the checkpoint's first one had,
             however many rows that was set for.
-        pace: how many offsets the batches have; None: as many as they have, for ever.
+        batch_size: how many offsets the batches have; None: as many as they have, for ever.
         handed: what the driver gets from here, and waits for.
         schemas: the writers' schemas of records.
     """
@@ -64,10 +66,10 @@ class BatchWriter:
     ledger: Ledger
     sources: tuple[Source, ...]
     checkpoint: str
-    first: Standing
+    first: BronzeState
     rules: RecordRules = field(default_factory=RecordRules)
     shuffles: str | None = None
-    pace: Pace | None = None
+    batch_size: BatchSize | None = None
     handed: HandOver = field(default_factory=HandOver, compare=False)
     schemas: WriterSchemas = field(default_factory=WriterSchemas)
 
@@ -96,10 +98,10 @@ class BatchWriter:
         """How many offsets the next batches are to have, if that is another number than now."""
         known = [weight for weight in weights.values() if weight is not None]
         records = sum(weight.records for weight in known)
-        if self.pace is None or len(known) < len(weights) or not records:
+        if self.batch_size is None or len(known) < len(weights) or not records:
             return None
-        offsets = self.pace.after(news, sum(weight.bytes for weight in known) / records)
-        return offsets if offsets != self.pace.offsets else None
+        offsets = self.batch_size.after(news, sum(weight.bytes for weight in known) / records)
+        return offsets if offsets != self.batch_size.offsets else None
 
 
 class _Batch:
@@ -122,18 +124,18 @@ class _Batch:
         writer: BatchWriter,
         rows: DataFrame,
         touched: Sequence[Source],
-        before: Standing,
+        before: BronzeState,
         ends: Mapping[TopicPartition, int],
         ingest_time_ms: int,
     ) -> None:
         self.sources = {source.topic: source for source in touched}
         self.following: int | None = None
         # a task a partition costs more than a few records; in one, too, each partition's stay in order
-        self._few = 0 < _news(ends, before) <= FEW
-        self._rows = rows.coalesce(1) if self._few else rows
+        self._small = 0 < _news(ends, before) <= SMALL_INPUT
+        self._rows = rows.coalesce(1) if self._small else rows
         self._writer, self._before, self._ends = writer, before, ends
         self._spark, self._ingest_time_ms = rows.sparkSession, ingest_time_ms
-        self._told: list[Told] = []
+        self._reported: list[Reported] = []
 
     def __call__(self, command: commands.Command) -> Any:
         """Does what a command says, and gives the answer.
@@ -147,51 +149,51 @@ class _Batch:
                 writer.handed.pending.settled()
             case commands.Together(appends):
                 with kept_in_memory(self._rows, worth_it=len(appends) > 1) as held:
-                    self._told = side_by_side(self._spark, [partial(self._append, held, one) for one in appends])
+                    self._reported = in_parallel(self._spark, [partial(self._append, held, one) for one in appends])
             case commands.Read("tail"):
-                return self._tails()
-            case commands.Append(row=(_, _, Ingest() as closing), beside=beside):
-                self._close(closing, beside=beside)
+                return self._appended()
+            case commands.Append(row=(_, _, Ingest() as finished), pending=pending):
+                self._close(finished, pending=pending)
         return True
 
-    def _append(self, batch: DataFrame, append: commands.Append) -> Told:
-        """Appends one topic's part: what the append has told of it, if it was asked and could tell."""
+    def _append(self, batch: DataFrame, append: commands.Append) -> Reported:
+        """Appends one topic's part: what the append has reported of it, if it was asked and could tell."""
         writer, source, seq, now = self._writer, self.sources[append.table], self._before.seq + 1, self._ingest_time_ms
         own = {partition: at for (topic, partition), at in self._before.positions.items() if topic == source.topic}
         news = {partition: end - first for partition, first, end in append.row[1]}
-        placed = as_read if self._few else placing(news, _get(self._spark, SHUFFLES))
+        placed = as_read if self._small else placing(news, _get(self._spark, SHUFFLES))
         raw = batch.where(F.col("topic") == source.topic)
-        few = 0 < sum(news.values()) <= FEW
+        small = 0 < sum(news.values()) <= SMALL_INPUT
 
-        def written(reading: Source) -> Told:
+        def written(reading: Source) -> Reported:
             rows = bronze_rows(raw, reading, own, seq, now, placed)
-            telling = batch_metrics.Telling(
-                writer.ledger, source, sorted(news) if few else None, writer.rules, seq, now
+            metrics = batch_metrics.AppendMetrics(
+                writer.ledger, source, sorted(news) if small else None, writer.rules, seq, now
             )
             writer.ledger.failpoint("bronze.before", source.topic)
-            once = append_once(self._spark, writer.ledger, source.topic, telling.of(rows), append.transaction)
+            once = append_once(self._spark, writer.ledger, source.topic, metrics.of(rows), append.transaction)
             writer.ledger.failpoint("bronze.after", source.topic)
-            return (telling.tails(), telling.weight()) if once else (None, None)
+            return (metrics.appended(), metrics.weight()) if once else (None, None)
 
         return writer.schemas.append(writer.ledger, raw, source, written)
 
-    def _tails(self) -> Mapping[TopicPartition, Tail]:
-        """What bronze holds of the batch: what the appends have told, if they all have."""
-        told: dict[TopicPartition, Tail] = {}
-        for tails, _ in self._told:
-            if tails is None:
+    def _appended(self) -> Mapping[TopicPartition, AppendedRange]:
+        """What bronze holds of the batch: what the appends have reported, if they all have."""
+        by_range: dict[TopicPartition, AppendedRange] = {}
+        for appended, _ in self._reported:
+            if appended is None:
                 sources, writer = list(self.sources.values()), self._writer
                 return read_back(self._spark, writer.ledger, sources, self._before, self._ingest_time_ms, writer.rules)
-            told |= tails
-        return told
+            by_range |= appended
+        return by_range
 
-    def _close(self, closing: Ingest, *, beside: bool) -> None:
+    def _close(self, finished: Ingest, *, pending: bool) -> None:
         """Appends the row that closes it; what was weighed stands in it, too."""
         writer, spark = self._writer, self._spark
-        weights = {topic: weight for topic, (_, weight) in zip(self.sources, self._told, strict=True)}
-        made = replace(closing, mean_bytes={**self._before.mean_bytes, **_means(weights)})
+        weights = {topic: weight for topic, (_, weight) in zip(self.sources, self._reported, strict=True)}
+        made = replace(finished, mean_bytes={**self._before.mean_bytes, **_means(weights)})
         self.following = writer.following(_news(self._ends, self._before), weights)
-        waits = self.following is not None or not beside
+        waits = self.following is not None or not pending
         writer.handed.pending.append(lambda: writer.ledger.record_ingest(spark, made), waits=waits)
         writer.handed.closed(made)
 
@@ -200,10 +202,10 @@ def read_back(
     spark: SparkSession,
     ledger: Ledger,
     touched: Sequence[Source],
-    before: Standing,
+    before: BronzeState,
     ingest_time_ms: int,
     rules: RecordRules,
-) -> Mapping[TopicPartition, Tail]:
+) -> Mapping[TopicPartition, AppendedRange]:
     """What bronze really holds of a batch.
 
     Args:
@@ -214,7 +216,7 @@ def read_back(
         rules: what is judged of single records.
 
     Raises:
-        Fenced: if other rows stand under its sequence number. Spark Connect's worker, started anew in the middle of a
+        Fenced: if other rows stand under its sequence number. Spark Connect's worker, started again in the middle of a
             run, knows no batch of the run, and its append was skipped as a repetition.
     """
     found = batch_metrics.read_back(spark, ledger, touched, before.seq, rules)
@@ -229,7 +231,7 @@ def _means(weights: Mapping[str, Weight | None]) -> dict[str, int]:
     return {topic: -(-one.bytes // one.records) for topic, one in weights.items() if one is not None and one.records}
 
 
-def _news(ends: Mapping[TopicPartition, int], before: Standing) -> int:
+def _news(ends: Mapping[TopicPartition, int], before: BronzeState) -> int:
     """How many offsets a batch has, as far as that is known."""
     return sum(max(0, end - before.offset(at)) for at, end in ends.items())
 

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest.reading import Reading
 from lakestreams.engine.runtime.lake import OWNER, Lake, owned_by
-from lakestreams.engine.runtime.tuning import FEW
+from lakestreams.engine.runtime.tuning import SMALL_INPUT
 from lakestreams.formats.base import struct_type
-from lakestreams.operators.balance import lanes
+from lakestreams.operators.balance import balanced
 from lakestreams.operators.weights import weighed
 from lakestreams.sql import quoted
 
@@ -31,7 +31,7 @@ _PROPERTIES = {
     "delta.dataSkippingStatsColumns": "partition,offset,seq,event_time_ms,stream_time_ms",
     "delta.enableChangeDataFeed": "true",
 }
-_LANE = "_lane"
+_SLOT = "_lane"
 
 
 Placing: TypeAlias = Callable[["DataFrame"], "DataFrame"]
@@ -50,8 +50,8 @@ def in_any_order(raw: DataFrame) -> DataFrame:
 
 def _to_tasks(numbers: Mapping[int, int], count: int, raw: DataFrame) -> DataFrame:
     """To so many tasks, by the hash of the number that each partition has (see `operators/balance.py`)."""
-    brought = raw.withColumn(_LANE, F.coalesce(_lookup(numbers), F.lit(0))).repartition(count, _LANE)
-    return brought.sortWithinPartitions("partition", "offset").drop(_LANE)
+    brought = raw.withColumn(_SLOT, F.coalesce(_lookup(numbers), F.lit(0))).repartition(count, _SLOT)
+    return brought.sortWithinPartitions("partition", "offset").drop(_SLOT)
 
 
 def placing(news: Mapping[int, int], shuffles: str | None) -> Placing:
@@ -65,8 +65,8 @@ def placing(news: Mapping[int, int], shuffles: str | None) -> Placing:
     """
     if not news or shuffles is None or not shuffles.isdecimal():
         return as_read
-    tasks = min(int(shuffles), len(news), -(-sum(news.values()) // FEW))
-    return as_read if tasks == len(news) else partial(_to_tasks, lanes(news, tasks), tasks)
+    tasks = min(int(shuffles), len(news), -(-sum(news.values()) // SMALL_INPUT))
+    return as_read if tasks == len(news) else partial(_to_tasks, balanced(news, tasks), tasks)
 
 
 def bronze_schema(spark: SparkSession, source: Source) -> StructType:

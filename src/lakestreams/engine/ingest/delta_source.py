@@ -41,7 +41,7 @@ _FEED = "delta.enableChangeDataFeed"
 
 
 @dataclass(frozen=True)
-class Found:
+class TableVersion:
     """The table of a Delta source as it is at one moment.
 
     Attributes:
@@ -81,16 +81,16 @@ def versions(offset: int) -> int:
 
 def examine(
     spark: SparkSession, lake: Lake, sources: Sequence[Source]
-) -> tuple[tuple[Found, ...], list[LakestreamsError]]:
+) -> tuple[tuple[TableVersion, ...], list[LakestreamsError]]:
     """The tables of the Delta sources among these, and what keeps them from being read as they are declared."""
-    found: list[Found] = []
+    found: list[TableVersion] = []
     faults: list[LakestreamsError] = []
     for source in sources:
         if source.delta is None:
             continue
         where = NodePlace(source.word, source.name)
         try:
-            one, columns, feed = _found(spark, lake, source)
+            one, columns, feed = _looked_up(spark, lake, source)
         except DeltaTableMissing as error:
             error.where = where
             faults.append(error)
@@ -105,7 +105,7 @@ def examine(
     return tuple(found), faults
 
 
-def _found(spark: SparkSession, lake: Lake, source: Source) -> tuple[Found, StructType, bool]:
+def _looked_up(spark: SparkSession, lake: Lake, source: Source) -> tuple[TableVersion, StructType, bool]:
     """The table, its columns, and whether its change data feed is on."""
     table = lake.source(spark, str(source.delta))
     try:
@@ -121,7 +121,7 @@ def _found(spark: SparkSession, lake: Lake, source: Source) -> tuple[Found, Stru
     except Exception as error:
         message = f"Delta table {source.delta} cannot be read: {str(error).splitlines()[0]}"
         raise DeltaTableMissing(message) from error
-    found = Found(source, table, commit["version"], commit["committed_ms"], detail["id"])
+    found = TableVersion(source, table, commit["version"], commit["committed_ms"], detail["id"])
     return found, columns, str((detail["properties"] or {}).get(_FEED)).lower() == "true"
 
 
@@ -148,15 +148,15 @@ def _feed_off(source: Source) -> ChangeFeedOff:
     return ChangeFeedOff(f"Delta table {source.delta} keeps no change data feed", hint=turn_on)
 
 
-def beside(view: ClusterView, found: Sequence[Found]) -> ClusterView:
-    """The cluster's topics with the Delta tables beside them.
+def with_tables(view: ClusterView, tables: Sequence[TableVersion]) -> ClusterView:
+    """The cluster's topics with the Delta tables next to them.
 
     A table that is compared has no id here: what was read of another table under its name is simply compared with it.
     """
-    ids = {one.source.topic: one.table_id for one in found if one.source.changes == "cdf"}
-    return replace(view, ends={**view.ends, **{one.at: one.end for one in found}}, topic_ids={**view.topic_ids, **ids})
+    ids = {one.source.topic: one.table_id for one in tables if one.source.changes == "cdf"}
+    return replace(view, ends={**view.ends, **{one.at: one.end for one in tables}}, topic_ids={**view.topic_ids, **ids})
 
 
-def pending(found: Sequence[Found], positions: Mapping[TopicPartition, int]) -> list[Found]:
+def pending(tables: Sequence[TableVersion], positions: Mapping[TopicPartition, int]) -> list[TableVersion]:
     """The tables with commits after these positions."""
-    return [one for one in found if positions.get(one.at, 0) < one.end]
+    return [one for one in tables if positions.get(one.at, 0) < one.end]

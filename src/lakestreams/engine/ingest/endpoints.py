@@ -58,18 +58,18 @@ class Endpoints:
     def _prefixes(self) -> dict[str, dict[str, bytes]]:
         return subjects.prefixes(self.topology, self.registry)
 
-    def tables(self) -> tuple[tuple[delta_source.Found, ...], list[LakestreamsError]]:
+    def tables(self) -> tuple[tuple[delta_source.TableVersion, ...], list[LakestreamsError]]:
         """The Delta tables that are read, and what keeps them from being read as they are declared."""
         return delta_source.examine(self.spark, self.lake, self.topology.sources)
 
-    def view(self, tables: Sequence[delta_source.Found]) -> ClusterView:
+    def view(self, tables: Sequence[delta_source.TableVersion]) -> ClusterView:
         """Kafka's topics, those that are read and those that are written, and the Delta tables."""
         read, written = self.topics, [sink.name for sink in self.topology.kafka_sinks]
         view = self.cluster.view(read, written) if read or written else ClusterView({})
         self.target = replace(
             self.target, partitions=view.partitions, most_bytes=view.most_bytes, prefixes=self._prefixes
         )
-        return delta_source.beside(view, tables)
+        return delta_source.with_tables(view, tables)
 
     def own(self, view: ClusterView) -> ClusterView:
         """What a view shows of what is read."""

@@ -17,11 +17,11 @@ class HandOver:
 
     Where that function runs in the driver's process, both have the same object. It travels to another process (Spark
     Connect's worker) empty: there each row is appended at once, and the driver reads the ledger. A worker that is started
-    anew in the middle of a query begins where bronze stood at the query's start, takes a sequence number that is taken, and
+    again in the middle of a query begins where bronze stood at the query's start, takes a sequence number that is taken, and
     stops at the read-back: late, but not wrong.
 
     Attributes:
-        pending: the row that closes a batch, while it is appended beside the cycle.
+        pending: the row that closes a batch, while it is appended while the cycle runs.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class HandOver:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Callable[[], HandOver], tuple[()]]:
-        """Pickled, it begins anew."""
+        """Pickled, it starts again."""
         return HandOver, ()
 
     def closed(self, ingest: Ingest) -> None:

@@ -13,7 +13,7 @@ from lakestreams.engine.ingest import query as ingest_query
 from lakestreams.engine.ingest.hand_over import HandOver
 from lakestreams.engine.ingest.table_reader import TableReader
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
-from lakestreams.engine.ledger.plans import Ingest, Standing
+from lakestreams.engine.ledger.plans import BronzeState, Ingest
 from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.replay import ingest as replay_ingest
 from lakestreams.engine.takeover import tables
@@ -23,7 +23,7 @@ from lakestreams.kafka.cluster_view import ClusterView
 if TYPE_CHECKING:
     from lakestreams.engine.ingest.position import BronzePosition
     from lakestreams.engine.ledger.ledger import Ledger
-    from lakestreams.engine.publish.expectations import Expecting
+    from lakestreams.engine.publish.expectations import ExpectationChecker
     from lakestreams.engine.run import Run
     from lakestreams.expectations.rules import RecordRules
 
@@ -35,14 +35,14 @@ class Ingesting:
     Attributes:
         run: the pipeline that was taken over.
         bronze: where bronze stands.
-        expecting: has the rules that are judged of single records.
+        checker: has the rules that are judged of single records.
         handed: what the ingest query hands over.
         schemas: the writers' schemas of records.
     """
 
     run: Run
     bronze: BronzePosition
-    expecting: Expecting
+    checker: ExpectationChecker
     handed: HandOver = field(default_factory=HandOver)
     schemas: WriterSchemas = field(init=False)
     _losses: int = 0  # how many rows say that records were lost
@@ -54,16 +54,16 @@ class Ingesting:
     @property
     def rules(self) -> RecordRules:
         """What is judged of single records."""
-        return self.expecting.rules
+        return self.checker.rules
 
     @property
     def ledger(self) -> Ledger:
         """The ledger, as rows of batches are written: with what was last seen of the topics."""
         return replace(self.run.ledger, noted=self.bronze.noted)
 
-    def _replays(self, before: Standing) -> replay_ingest.AttemptReader:
+    def _replays(self, before: BronzeState) -> replay_ingest.ReplayReader:
         run = self.run
-        return replay_ingest.AttemptReader(run.spark, self.ledger, run.topology, before, self.rules, self.schemas)
+        return replay_ingest.ReplayReader(run.spark, self.ledger, run.topology, before, self.rules, self.schemas)
 
     # --- what is there ---------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Ingesting:
         run, last = self.run, self.run.history.ingest
         if not run.may_recover:
             return last
-        replays = self._replays(Standing.after([last] if last else []))
+        replays = self._replays(BronzeState.after([last] if last else []))
 
         def hands(command: commands.Command) -> Any:
             match command:
@@ -96,7 +96,7 @@ class Ingesting:
         run, plan = self.run, self.run.history.plan
         if plan is not None or newest is not None:
             self.bronze.batches = run.ledger.ingests(run.spark, decisions.oldest_batch(plan, newest))
-            run.tuning.holds(max(self.bronze.standing.mean_bytes.values(), default=0))
+            run.tuning.holds(max(self.bronze.state.mean_bytes.values(), default=0))
         if run.settings.idle_timeout_ms is not None:
             self.bronze.arrived = run.ledger.arrivals(run.spark)
 
@@ -112,7 +112,7 @@ class Ingesting:
     def require_unchanged(self, view: ClusterView) -> None:
         """Looks at the topics once more before anything is derived of what was read since the round's start."""
         unplanned = self.bronze.unplanned
-        topics = {part.topic for one in unplanned for part in one.ranges if part.records and not part.of_attempts}
+        topics = {part.topic for one in unplanned for part in one.ranges if part.records and not part.of_replays}
         topics &= set(self.run.endpoints.topics)
         if topics:
             topic_identity.require_unchanged(view, self.run.endpoints.cluster.topic_ids(topics), {}, unplanned)
@@ -142,41 +142,44 @@ class Ingesting:
     def requests(self) -> None:
         """Ingests what is to be replayed, a batch a request."""
         while True:
-            standing = self.bronze.standing
-            replays = self._replays(standing)
-            steps = machines.ingest_request(self.run.ledger.turn, standing)
+            bronze_state = self.bronze.state
+            replays = self._replays(bronze_state)
+            steps = machines.ingest_request(self.run.ledger.turn, bronze_state)
             one = commands.carry_out(steps, partial(self._timed, replays))
             if one is None:
                 return
             self._complete(one)
 
-    def _timed(self, replays: replay_ingest.AttemptReader, command: commands.Command) -> Any:
+    def _timed(self, replays: replay_ingest.ReplayReader, command: commands.Command) -> Any:
         """What is asked in every round takes no time of ingest."""
         if command == commands.Read("requests"):
             return replays(command)
         with self.run.reporter.timed("ingest"):
             return replays(command)
 
-    def tables(self, found: Sequence[delta_source.Found]) -> None:
+    def tables(self, source_tables: Sequence[delta_source.TableVersion]) -> None:
         """Ingests what is new in Delta tables, in one batch before Kafka's: so they never hold a cycle back."""
-        if not found:
+        if not source_tables:
             return
-        run, standing = self.run, self.bronze.standing
+        run, bronze_state = self.run, self.bronze.state
         reader = TableReader(run.spark, self.ledger, run.settings.accept_data_loss, self.rules)
-        with run.reporter.timed("ingest"), run.tuning.rows(reader.rows(found, standing)):
-            one = reader.ingest(found, standing)
+        with run.reporter.timed("ingest"), run.tuning.rows(reader.rows(source_tables, bronze_state)):
+            one = reader.ingest(source_tables, bronze_state)
         self._complete(one)
         run.reporter.warn(*reader.warnings)
         before, after = (
-            delta_source.beside(ClusterView({}), looks)
-            for looks in (found, delta_source.examine(run.spark, run.lake, [one.source for one in found])[0])
+            delta_source.with_tables(ClusterView({}), looks)
+            for looks in (
+                source_tables,
+                delta_source.examine(run.spark, run.lake, [one.source for one in source_tables])[0],
+            )
         )
         called = topic_identity.called(run.topology)
         topic_identity.require_unchanged(before, after.topic_ids, called, self.bronze.unplanned)
 
     @contextmanager
     def pending_rows(self) -> Iterator[None]:
-        """While this is open, rows that close Kafka's batches are appended beside cycles; at its end they are there."""
+        """While this is open, rows that close Kafka's batches are appended while cycles run; at its end they are there."""
         failure = partial(ingest_query.failure, self.run.topology.name, topics=self.run.endpoints.topics)
         with self.handed.pending.round(failure):
             yield

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakestreams.engine.ingest import batches, checkpoint, record_sizes
 from lakestreams.engine.ingest import query as ingest_query
-from lakestreams.engine.ingest.batch_size import Pace, Resized, in_doubt, mean_of
+from lakestreams.engine.ingest.batch_size import BatchSize, Resized, in_doubt, mean_of
 from lakestreams.engine.runtime import callbacks
 from lakestreams.engine.runtime.tuning import SHUFFLES
 
@@ -56,23 +56,23 @@ class KafkaIngest:
 
     def run(self, lag: Lag) -> None:
         """Ingests up to the ends of now."""
-        pace = self._pace(lag)
-        with self.ingesting.run.tuning.rows(min(lag.offsets, pace.most) if lag.is_known else _UNKNOWN):
+        batch_size = self._batch_size(lag)
+        with self.ingesting.run.tuning.rows(min(lag.offsets, batch_size.most) if lag.is_known else _UNKNOWN):
             while True:
                 try:
-                    self._go_on(pace)
+                    self._go_on(batch_size)
                 except Resized as resized:  # records are much heavier or lighter than before
-                    pace = replace(pace, offsets=resized.offsets)
+                    batch_size = replace(batch_size, offsets=resized.offsets)
                     self.ingesting.take_note()  # of what is closed: the next query begins behind it
                     self.ingesting.run.reporter.tell("resized", offsets=resized.offsets)
                 else:
                     return
 
-    def _pace(self, lag: Lag) -> Pace:
+    def _batch_size(self, lag: Lag) -> BatchSize:
         """How many offsets a batch is to have, by what records weigh; if these may be heavy some are looked at."""
         run = self.ingesting.run
         most, most_bytes = run.settings.max_offsets_per_trigger, run.settings.max_bytes_per_batch
-        means = dict(self.ingesting.bronze.standing.mean_bytes)
+        means = dict(self.ingesting.bronze.state.mean_bytes)
         lags: dict[str, int] = {}
         for at, end in lag.pending.items():
             lags[at[0]] = lags.get(at[0], 0) + end - lag.positions[at]
@@ -84,9 +84,9 @@ class KafkaIngest:
                 found = record_sizes.sample(run.spark, options, lag.positions, lag.pending)
                 means |= {topic: max(means.get(topic, 0), mean) for topic, mean in found.items()}
         run.tuning.holds(max([means.get(topic) or largest.get(topic, 0) for topic in lags], default=0))
-        return replace(Pace.of(most, most_bytes, mean_of(lags, means)), means=means)
+        return replace(BatchSize.of(most, most_bytes, mean_of(lags, means)), means=means)
 
-    def _go_on(self, pace: Pace) -> None:
+    def _go_on(self, batch_size: BatchSize) -> None:
         """Runs one query from the newest checkpoint, or from a new one where Spark refuses that."""
         run = self.ingesting.run
         root = run.lake.checkpoints(run.topology.name)
@@ -98,19 +98,19 @@ class KafkaIngest:
         partitions = [at for at in self.view.ends if at[0] in topics]
         generation = checkpoint.choose_generation(root, topics, partitions, positions)
         try:
-            self._query(generation, pace)
+            self._query(generation, batch_size)
         except ingest_query.CheckpointRefused as refused:  # bronze is the truth: what comes again is dropped
             run.reporter.warn(
                 f"Spark could not go on from the checkpoint {generation.path}; a new one begins where bronze ends"
             )
             run.reporter.tell("checkpoint", refused=str(generation.path), because=refused.failure.message)
-            self._query(checkpoint.new_generation(root, partitions, positions), pace)
+            self._query(checkpoint.new_generation(root, partitions, positions), batch_size)
 
-    def _query(self, generation: checkpoint.Generation, pace: Pace) -> None:
+    def _query(self, generation: checkpoint.Generation, batch_size: BatchSize) -> None:
         """Runs the ingest query up to the ends of now; cycles run meanwhile, over what is settled."""
         run = self.ingesting.run
         with run.reporter.timed("ingest"):
-            query = self._started(generation, pace)
+            query = self._started(generation, batch_size)
         seen: int | None = None
         try:
             while query.active:
@@ -127,11 +127,11 @@ class KafkaIngest:
         finally:
             callbacks.release_idle(run.spark)
 
-    def _started(self, generation: checkpoint.Generation, pace: Pace) -> ingest_query.IngestQuery:
+    def _started(self, generation: checkpoint.Generation, batch_size: BatchSize) -> ingest_query.IngestQuery:
         run, bronze = self.ingesting.run, self.ingesting.bronze
-        standing, positions = bronze.standing, bronze.positions
+        bronze_state, positions = bronze.state, bronze.positions
         # what was looked at counts where no append is weighed: else each round would look again
-        first = replace(standing, mean_bytes={**pace.means, **standing.mean_bytes})
+        first = replace(bronze_state, mean_bytes={**batch_size.means, **bronze_state.mean_bytes})
         writer = batches.BatchWriter(
             self.ingesting.ledger,
             tuple(source for source in run.topology.sources if source.delta is None),
@@ -139,14 +139,14 @@ class KafkaIngest:
             first,
             self.ingesting.rules,
             run.spark.conf.get(SHUFFLES),
-            pace,
+            batch_size,
             self.ingesting.handed,
             self.ingesting.schemas,
         )
         # a checkpoint may stand before what was accepted as lost in an earlier run, where Spark would refuse to start
-        behind = any(at in positions and standing.offset(at) < lost for at, lost in bronze.lost.items())
+        behind = any(at in positions and bronze_state.offset(at) < lost for at, lost in bronze.lost.items())
         accept = run.settings.accept_data_loss or behind
-        settings = replace(run.settings, accept_data_loss=accept, max_offsets_per_trigger=pace.offsets)
+        settings = replace(run.settings, accept_data_loss=accept, max_offsets_per_trigger=batch_size.offsets)
         topics = run.endpoints.topics
         return ingest_query.IngestQuery(run.spark, run.topology.name, settings, generation, topics, writer)
 

@@ -1,4 +1,4 @@
-"""The row of the ledger that closes a batch, appended beside the cycle over it instead of before it.
+"""The row of the ledger that closes a batch, appended while the cycle runs over it instead of before it.
 
 A plan needs to know what a batch has, not that the ledger knows: a crash in between leaves the batch in bronze without a row,
 and the next driver closes it (`machines.recover`), whether it is planned already or not. There is one such batch at most: the
@@ -84,7 +84,7 @@ class PendingAppend:
             there.wait()
 
     def append(self, row: Callable[[], None], *, waits: bool) -> None:
-        """Appends a row, behind the one before it: beside the run's round, or `waits` until it is there.
+        """Appends a row, behind the one before it: during the run's round, or `waits` until it is there.
 
         Raises:
             Exception: this one, if it is waited for, or the one before has failed.

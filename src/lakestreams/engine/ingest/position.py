@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestreams.engine.ledger.backlog import Backlog
-from lakestreams.engine.ledger.plans import Ingest, Plan, Standing
+from lakestreams.engine.ledger.plans import BronzeState, Ingest, Plan
 
 if TYPE_CHECKING:
     from lakestreams.engine.ledger.last_cycle import LastCycle
@@ -19,7 +19,7 @@ class BronzePosition:
 
     Attributes:
         last_cycle: its plan says what cycles have taken.
-        noted: what was last seen of the topics, by which they are told from others of the same name.
+        noted: what was last seen of the topics, by which they are distinguished from others of the same name.
         batches: complete ones that may hold unplanned rows, ascending; the newest says where bronze stands.
         lost: up to where expired records were accepted as lost.
         arrived: when the last records of a partition were ingested, ms.
@@ -32,9 +32,9 @@ class BronzePosition:
     arrived: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
-    def standing(self) -> Standing:
+    def state(self) -> BronzeState:
         """Behind the newest batch."""
-        return Standing.after(self.batches)
+        return BronzeState.after(self.batches)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:

@@ -49,7 +49,7 @@ _PRINTED: Final = r"\.{name}: {head}[^\n]*\n((?:  [^\n]*\n)+?)  Fix: ([^\n]*?) {
 
 
 class CheckpointRefused(Exception):
-    """Spark cannot go on from a checkpoint that looked whole; `failure` is what is told where nothing else helps."""
+    """Spark cannot go on from a checkpoint that looked whole; `failure` is what is reported where nothing else helps."""
 
     def __init__(self, failure: LakestreamsError) -> None:
         super().__init__(str(failure))
@@ -61,7 +61,7 @@ class IngestQuery:
 
     Args:
         pipeline: whose it is.
-        settings: Kafka's options, the pace, and whether a loss of records is accepted.
+        settings: Kafka's options, the batch size, and whether a loss of records is accepted.
         generation: of the checkpoint.
         topics: what is read.
         writer: gets each batch.
@@ -146,7 +146,7 @@ class IngestQuery:
 
     def _meant(self, error: Exception, last_batch: int | None) -> Exception:
         """What a failure means: before the first batch, and with no reason that is known, the checkpoint is at fault."""
-        resized = Resized.told(str(error))
+        resized = Resized.from_text(str(error))
         if resized is not None:
             return resized
         found = failure(self._pipeline, error, self._topics)

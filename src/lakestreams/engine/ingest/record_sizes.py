@@ -31,7 +31,7 @@ def sample(
 ) -> dict[str, int]:
     """Topic to the mean bytes of the first records that are to be read; one small job.
 
-    Of none where that fails: what keeps it from reading is told by the query that reads all.
+    Of none where that fails: what keeps it from reading is reported by the query that reads all.
 
     Args:
         options: of Spark's Kafka source.

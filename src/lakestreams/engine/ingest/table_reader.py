@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest import batches
 from lakestreams.engine.ingest.bronze_rows import HEADERS_TYPE
-from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, Found, versions
+from lakestreams.engine.ingest.delta_source import ROWS_A_VERSION, TableVersion, versions
 from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ingest.table_rows import event_time_of, judged_rows
-from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing
+from lakestreams.engine.ledger.plans import BronzeState, Ingest, Position, Range
 from lakestreams.engine.protocol import commands, machines
 from lakestreams.errors import (
     OffsetsExpired,
@@ -66,19 +66,19 @@ class TableReader:
     rules: RecordRules = field(default_factory=RecordRules)
     warnings: list[str] = field(default_factory=list)
 
-    def rows(self, found: Sequence[Found], before: Standing) -> int:
+    def rows(self, source_table: Sequence[TableVersion], before: BronzeState) -> int:
         """About how many rows `ingest` will read: all of tables that are read from their beginning or compared.
 
-        Delta's log knows, so no file is read. What a feed brings beside them is taken for few.
+        Delta's log knows, so no file is read. What a feed brings besides them is taken for few.
         """
-        whole = (one for one in found if one.source.changes == "snapshot" or one.at not in before.positions)
+        whole = (one for one in source_table if one.source.changes == "snapshot" or one.at not in before.positions)
         return sum(one.table.read(self.spark).count() for one in whole)
 
-    def ingest(self, found: Sequence[Found], before: Standing) -> Ingest:
+    def ingest(self, source_table: Sequence[TableVersion], before: BronzeState) -> Ingest:
         """Appends what these tables have after their positions, and closes the batch.
 
         Args:
-            found: tables with commits that were not read.
+            source_table: tables with commits that were not read.
             before: where bronze stands.
 
         Raises:
@@ -87,7 +87,7 @@ class TableReader:
             Fenced: if a newer driver runs the pipeline.
         """
         now = time.time_ns() // 1_000_000
-        by_topic = {one.source.topic: one for one in found}
+        by_topic = {one.source.topic: one for one in source_table}
 
         def hands(command: commands.Command) -> Any:
             match command:
@@ -95,65 +95,69 @@ class TableReader:
                     for append in appends:  # each needs the cores for itself
                         self._append(by_topic[append.table], before, now, append.transaction)
                 case commands.Read("tail"):
-                    sources = [one.source for one in found]
+                    sources = [one.source for one in source_table]
                     return batches.read_back(self.spark, self.ledger, sources, before, now, self.rules)
-                case commands.Append(row=(_, _, Ingest() as closing)):
-                    self.ledger.record_ingest(self.spark, closing)
+                case commands.Append(row=(_, _, Ingest() as finished)):
+                    self.ledger.record_ingest(self.spark, finished)
             return True
 
-        ends = {one.at: one.end for one in found}
+        ends = {one.at: one.end for one in source_table}
         return commands.carry_out(machines.batch(self.ledger.turn, before, tuple(by_topic), ends), hands)
 
-    def _append(self, found: Found, before: Standing, now: int, known: commands.Transaction) -> None:
+    def _append(self, source_table: TableVersion, before: BronzeState, now: int, known: commands.Transaction) -> None:
         """One append. What it reads exists as a whole or not at all, so it can be tried in one way and then in another."""
-        position = before.positions.get(found.at, Position(0))
-        self.ledger.failpoint("bronze.before", found.source.topic)
+        position = before.positions.get(source_table.at, Position(0))
+        self.ledger.failpoint("bronze.before", source_table.source.topic)
         try:
             changes = (
-                self._compared(found, position)
-                if found.source.changes == "snapshot"
-                else self._fed(found, versions(position.offset))
+                self._compared(source_table, position)
+                if source_table.source.changes == "snapshot"
+                else self._fed(source_table, versions(position.offset))
             )
-            self._write(found, changes, before, now, known)
+            self._write(source_table, changes, before, now, known)
         except Exception as error:
-            if found.source.changes == "snapshot" or not any(word in str(error) for word in _GAPS):
+            if source_table.source.changes == "snapshot" or not any(word in str(error) for word in _GAPS):
                 raise
-            instead = self._over_gap(found, position, before, error)
+            instead = self._over_gap(source_table, position, before, error)
             if instead is not None:
-                self._write(found, instead, before, now, known)
-        self.ledger.failpoint("bronze.after", found.source.topic)
+                self._write(source_table, instead, before, now, known)
+        self.ledger.failpoint("bronze.after", source_table.source.topic)
 
-    def _over_gap(self, found: Found, position: Position, before: Standing, error: Exception) -> DataFrame | None:
+    def _over_gap(
+        self, source_table: TableVersion, position: Position, before: BronzeState, error: Exception
+    ) -> DataFrame | None:
         """Where the feed lacks commits: a table is compared instead; a stream that has begun has lost records.
 
         Returns:
             The changes; None: there are none yet.
         """
-        source = found.source
+        source = source_table.source
         if source.kind != "stream":
             if position.offset:
                 self.warnings.append(
                     f"{source.name}: the change data feed of {source.delta} does not go back to version "
                     f"{versions(position.offset)}; its rows were compared with bronze instead"
                 )
-            return self._compared(found, position)
+            return self._compared(source_table, position)
         if not position.offset:
-            return self._content(found, found.committed_ms)
+            return self._content(source_table, source_table.committed_ms)
         begin = versions(position.offset)
-        first = self._first_readable(found, begin)
+        first = self._first_readable(source_table, begin)
         lost = f"{source.delta}: versions {begin} to {first - 1}"
         if not self.accept_data_loss:
             message = f"commits are gone before they were ingested:\n{lost}"
             hint = "to continue at the first readable commit and note what was lost: run --accept-data-loss"
             raise OffsetsExpired(message, hint=hint, where=NodePlace("stream", source.name)) from error
-        part = Range(*found.at, position.offset, first * ROWS_A_VERSION, stream_time_ms=position.stream_time_ms)
+        part = Range(*source_table.at, position.offset, first * ROWS_A_VERSION, stream_time_ms=position.stream_time_ms)
         self.ledger.record_loss(self.spark, [part], before.seq + 1)
         self.warnings.append(f"accepted data loss:\n{lost}")
-        return self._fed(found, first) if first <= found.version else None
+        return self._fed(source_table, first) if first <= source_table.version else None
 
-    def _write(self, found: Found, changes: DataFrame, before: Standing, now: int, known: commands.Transaction) -> None:
+    def _write(
+        self, source_table: TableVersion, changes: DataFrame, before: BronzeState, now: int, known: commands.Transaction
+    ) -> None:
         """Appends changes as bronze rows; no commit without rows, whose transaction the next batch would run into."""
-        source, seq, position = found.source, before.seq + 1, before.positions.get(found.at, Position(0))
+        source, seq, position = source_table.source, before.seq + 1, before.positions.get(source_table.at, Position(0))
         placed = _placed(changes, source).where(F.col("offset") >= position.offset)
         rows = judged_rows(placed, source, position.stream_time_ms, seq, now)
         with batches.kept_in_memory(rows) as held:
@@ -162,13 +166,13 @@ class TableReader:
 
     # --- the three ways to read: each gives version, half, removed, timestamp_ms, key, value, k, v ----------------------
 
-    def _fed(self, found: Found, first: int) -> DataFrame:
+    def _fed(self, source_table: TableVersion, first: int) -> DataFrame:
         """What the change data feed holds from a version on."""
-        feed = _feed(self.spark, found.table, first, found.version)
-        source, change = found.source, F.col("_change_type")
+        feed = _feed(self.spark, source_table.table, first, source_table.version)
+        source, change = source_table.source, F.col("_change_type")
         if source.kind == "stream":
             if not source.ignore_changes:
-                _require_appends(feed, found)
+                _require_appends(feed, source_table)
             feed = feed.where(change == "insert")
         own = _typed(feed, source).withColumn("removed", ~change.isin("insert", "update_postimage"))
         if source.kind != "stream":
@@ -183,22 +187,22 @@ class TableReader:
             *_unless_removed(),
         )
 
-    def _content(self, found: Found, timestamp_ms: int) -> DataFrame:
+    def _content(self, source_table: TableVersion, timestamp_ms: int) -> DataFrame:
         """All rows of the newest version."""
-        rows = self.spark.sql(f"SELECT * FROM {found.table.reference} VERSION AS OF {found.version}")
-        own = _typed(rows, found.source).withColumn("removed", F.lit(False))
-        return own.select(*_compared_at(found, timestamp_ms), *_unless_removed())
+        rows = self.spark.sql(f"SELECT * FROM {source_table.table.reference} VERSION AS OF {source_table.version}")
+        own = _typed(rows, source_table.source).withColumn("removed", F.lit(False))
+        return own.select(*_compared_at(source_table, timestamp_ms), *_unless_removed())
 
-    def _compared(self, found: Found, position: Position) -> DataFrame:
+    def _compared(self, source_table: TableVersion, position: Position) -> DataFrame:
         """What differs between the rows of the newest version and what bronze last said of each key.
 
         Reads key, value and offset of all that bronze holds of the source: it grows with the source's history.
         """
-        content = self._content(found, found.committed_ms)
+        content = self._content(source_table, source_table.committed_ms)
         if not position.offset:
             return content.withColumn("timestamp_ms", F.lit(_BEFORE_ALL_MS).cast("bigint"))
         newest = F.max_by(F.struct("value", "k"), "offset")
-        bronze = self.ledger.lake.bronze(self.ledger.pipeline, found.source.topic).read(self.spark)
+        bronze = self.ledger.lake.bronze(self.ledger.pipeline, source_table.source.topic).read(self.spark)
         # what was repaired since is not what the table said: compared with that, the fault would come again
         said = bronze.where(F.col("attempt") == 0).groupBy(F.col("key").alias("said_key")).agg(newest.alias("said"))
         # several rows of one key: the last one counts, as it does among records
@@ -208,31 +212,33 @@ class TableReader:
         gone = ~here & F.col("said.value").isNotNull() & F.col("said_key").isNotNull()
         changed = here & ~F.col("last").eqNullSafe(F.col("said.value"))
         return both.where(gone | changed).select(
-            *_compared_at(found, found.committed_ms, (~here).alias("removed")),
+            *_compared_at(source_table, source_table.committed_ms, (~here).alias("removed")),
             F.coalesce("key", "said_key").alias("key"),
             "value",
             F.when(here, F.col("k")).otherwise(F.col("said.k")).alias("k"),
             "v",
         )
 
-    def _first_readable(self, found: Found, first: int) -> int:
+    def _first_readable(self, source_table: TableVersion, first: int) -> int:
         """The version from which on the feed can be read; the one after the newest if there is none.
 
         What is gone is gone from the beginning on, so halving finds it.
         """
-        low, high = first, found.version + 1
+        low, high = first, source_table.version + 1
         while low < high:
             middle = (low + high) // 2
-            if self._can_read(found, middle):
+            if self._can_read(source_table, middle):
                 high = middle
             else:
                 low = middle + 1
         return low
 
-    def _can_read(self, found: Found, version: int) -> bool:
+    def _can_read(self, source_table: TableVersion, version: int) -> bool:
         try:
-            _feed(self.spark, found.table, version, found.version).limit(1).collect()  # the log of all of them
-            _feed(self.spark, found.table, version, version).count()  # and the files of this one
+            _feed(self.spark, source_table.table, version, source_table.version).limit(
+                1
+            ).collect()  # the log of all of them
+            _feed(self.spark, source_table.table, version, version).count()  # and the files of this one
         except Exception as error:
             if not any(word in str(error) for word in _GAPS):
                 raise
@@ -246,13 +252,13 @@ def _feed(spark: SparkSession, table: Table, first: int, last: int) -> DataFrame
     return reader.load(table.path) if table.path is not None else reader.table(table.reference)
 
 
-def _require_appends(feed: DataFrame, found: Found) -> None:
+def _require_appends(feed: DataFrame, source_table: TableVersion) -> None:
     """Refuses commits of a stream that do more than append; reads nothing of the table's own columns.
 
     Raises:
         RowsChanged: naming the first of them.
     """
-    source = found.source
+    source = source_table.source
     changed = feed.where(F.col("_change_type") != "insert").groupBy("_commit_version").agg(
         F.count_if(F.col("_change_type") == "update_postimage").alias("updated"),
         F.count_if(F.col("_change_type") == "delete").alias("deleted"),
@@ -286,9 +292,9 @@ def _unless_removed() -> list[Column]:
     ]
 
 
-def _compared_at(found: Found, timestamp_ms: int, removed: Column | None = None) -> list[Column]:
+def _compared_at(source_table: TableVersion, timestamp_ms: int, removed: Column | None = None) -> list[Column]:
     return [
-        F.lit(found.version).cast("bigint").alias("version"),
+        F.lit(source_table.version).cast("bigint").alias("version"),
         F.lit(_HALF).cast("bigint").alias("half"),
         F.col("removed") if removed is None else removed,
         F.lit(timestamp_ms).cast("bigint").alias("timestamp_ms"),

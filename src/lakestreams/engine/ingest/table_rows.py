@@ -30,9 +30,9 @@ def judged_rows(timed: DataFrame, source: Source, before_ms: int, seq: int, inge
     in_order = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, 0)
     return judged.select(
         "topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type",
-        "event_time_ms", _given(ingest_time_ms).alias("ingest_time_ms"),
-        F.greatest(F.max(moves).over(in_order), _given(before_ms)).alias("stream_time_ms"),
-        _given(seq).alias("seq"), "error", "k", "v",
+        "event_time_ms", _numbered(ingest_time_ms).alias("ingest_time_ms"),
+        F.greatest(F.max(moves).over(in_order), _numbered(before_ms)).alias("stream_time_ms"),
+        _numbered(seq).alias("seq"), "error", "k", "v",
     )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def event_time_of(source: Source) -> Column:
 def _error(source: Source, ingest_time_ms: int) -> Column:
     event_time = F.col("event_time_ms")
     own = "the record's timestamp" if source.event_time.field is None else f"field {source.event_time.field!r}"
-    latest = _given(ingest_time_ms + source.max_future_ms)
+    latest = _numbered(ingest_time_ms + source.max_future_ms)
     ahead = F.concat(
         F.lit("event time "), event_time.cast("string"), F.lit(f" is more than {source.max_future_ms} ms after ingest")
     )
@@ -63,11 +63,11 @@ def _fault(code: str, message: Column) -> Column:
     return F.struct(F.lit(code).alias("code"), message.alias("message"))
 
 
-def _given(number: int) -> Column:
+def _numbered(number: int) -> Column:
     """A number of this batch, bigint, over rows that have a `partition`.
 
     As a plain literal it would stand in the code that Spark generates, each batch would have other code than the one
-    before, and the JVM would compile it anew: seconds of both cores a batch. The elements of a list do not stand there,
+    before, and the JVM would compile it again: seconds of both cores a batch. The elements of a list do not stand there,
     and the place in the list, which is always the first, is no constant to the optimiser.
     """
     return F.element_at(F.array(F.lit(number).cast("bigint")), F.pmod(F.col("partition"), F.lit(1)) + 1)

@@ -45,7 +45,7 @@ def require_same(
 ) -> None:
     """Refuses topics and Delta tables that are others than those that were read.
 
-    A topic of which nothing was read may be made anew: nothing of the old one is anywhere.
+    A topic of which nothing was read may be recreated: nothing of the old one is anywhere.
 
     Args:
         noted: of the topics as they were read.
@@ -69,7 +69,7 @@ def require_same(
 def require_unchanged(
     before: ClusterView, now: Mapping[str, str], called: Mapping[str, str], unplanned: Iterable[Ingest]
 ) -> None:
-    """Refuses to go on with records that were read while their topic was made anew: nothing derived of them is published.
+    """Refuses to go on with records that were read while their topic was recreated: nothing derived of them is published.
 
     An id that is the same before and after says that everything in between was read of that topic.
 
@@ -88,20 +88,20 @@ def require_unchanged(
 
 def unplanned_of(topic: str, unplanned: Iterable[Ingest]) -> str:
     """Which offsets of a topic are in bronze and in no cycle, as text; empty if there are none."""
-    stretches: dict[int, Range] = {}
+    ranges: dict[int, Range] = {}
     for one in unplanned:
         for part in one.ranges:
-            if part.topic == topic and part.to_offset > part.from_offset and not part.of_attempts:
-                first = stretches.get(part.partition, part)
-                stretches[part.partition] = Range(
+            if part.topic == topic and part.to_offset > part.from_offset and not part.of_replays:
+                first = ranges.get(part.partition, part)
+                ranges[part.partition] = Range(
                     topic,
                     part.partition,
                     min(first.from_offset, part.from_offset),
                     max(first.to_offset, part.to_offset),
                 )
-    told = [f"{part.topic}-{part.partition}: offsets {part.from_offset} to {part.to_offset - 1}"
-            for _, part in sorted(stretches.items())]  # fmt: skip
-    return ", ".join(told)
+    texts = [f"{part.topic}-{part.partition}: offsets {part.from_offset} to {part.to_offset - 1}"
+            for _, part in sorted(ranges.items())]  # fmt: skip
+    return ", ".join(texts)
 
 
 def _other(

@@ -26,7 +26,7 @@ from lakestreams.formats.writers import (
     RegistryFormat,
     SchemaName,
     Written,
-    told_to,
+    with_known_schemas,
 )
 from lakestreams.registry.client import Registry
 from lakestreams.registry.options import RegistryOptions
@@ -56,7 +56,7 @@ class WriterSchemas:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Callable[[RegistryOptions | None], WriterSchemas], tuple[RegistryOptions | None]]:
-        """Pickled, it begins anew."""
+        """Pickled, it starts again."""
         return WriterSchemas, (self._registry,)
 
     def append(self, ledger: Ledger, raw: DataFrame, source: Source, append: Callable[[Source], _T]) -> _T:
@@ -135,7 +135,7 @@ def fitted(source: Source, known: Mapping[SchemaName, Written | str | None], *, 
 
 
 def _fitted(one: Format, known: Mapping[SchemaName, Written | str | None], strict: bool) -> Format:
-    return cast(Format, told_to(one, known, strict=strict)) if isinstance(one, RegistryFormat) else one
+    return cast(Format, with_known_schemas(one, known, strict=strict)) if isinstance(one, RegistryFormat) else one
 
 
 def _named(raw: DataFrame, source: Source) -> set[SchemaName]:

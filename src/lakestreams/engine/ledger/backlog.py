@@ -41,30 +41,30 @@ class Backlog:
             if any(part.to_offset > planned.get(part.at, part.from_offset) for part in ingest.ranges)
         )
 
-    def stretches(self) -> tuple[dict[TopicPartition, Range], set[TopicPartition]]:
-        """Per topic-partition one stretch: everything ingested and not planned, but for replayed records.
+    def open_ranges(self) -> tuple[dict[TopicPartition, Range], set[TopicPartition]]:
+        """Per topic-partition one range: everything ingested and not planned, but for replayed records.
 
         Returns:
-            The stretches with their counts, and those to be counted anew: a plan has cut a batch, or what is judged
+            The ranges with their counts, and those to be counted again: a plan has cut a batch, or what is judged
             has changed since.
         """
-        found = {
+        ranges = {
             part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
             for part in (self.plan.ranges if self.plan else ())
-            if not part.of_attempts
+            if not part.of_replays
         }
         cut: set[TopicPartition] = set()
         for ingest in self.ingests:
-            for part in (one for one in ingest.ranges if not one.of_attempts):
-                before = found.get(part.at)
+            for part in (one for one in ingest.ranges if not one.of_replays):
+                before = ranges.get(part.at)
                 if before is None:
-                    found[part.at] = part
+                    ranges[part.at] = part
                 elif part.to_offset > before.to_offset:
                     if part.from_offset < before.to_offset:
                         cut.add(part.at)
-                    found[part.at] = part.beside(before)
-        cut.update(part.at for part in found.values() if part.records and not self.is_judged(part))
-        return found, cut
+                    ranges[part.at] = part.merged_with(before)
+        cut.update(part.at for part in ranges.values() if part.records and not self.is_judged(part))
+        return ranges, cut
 
     def again(
         self, frontier: int | None, whole: frozenset[str]
@@ -78,31 +78,31 @@ class Backlog:
             whole: topics that know no frontier.
 
         Returns:
-            A stretch a topic that has any, and the stream times to which they move the partitions that they are of.
+            A range a topic that has any, and the stream times to which they move the partitions that they are of.
         """
-        found = {
+        ranges = {
             part.at: Range(*part.at, part.to_offset, part.to_offset, stream_time_ms=part.stream_time_ms)
             for part in (self.plan.ranges if self.plan else ())
-            if part.of_attempts
+            if part.of_replays
         }
         moved: dict[TopicPartition, int] = {}
-        held: set[str] = set()
+        held_back: set[str] = set()
         for ingest in self.ingests:
-            for part in (one for one in ingest.ranges if one.of_attempts):
-                before = found.setdefault(part.at, Range(*part.at, part.from_offset, part.from_offset))
-                if part.to_offset <= before.to_offset or part.topic in held:
+            for part in (one for one in ingest.ranges if one.of_replays):
+                before = ranges.setdefault(part.at, Range(*part.at, part.from_offset, part.from_offset))
+                if part.to_offset <= before.to_offset or part.topic in held_back:
                     continue
                 below = None if part.topic in whole else frontier
                 if below is not None and part.stream_time_ms >= below:
-                    held.add(part.topic)
+                    held_back.add(part.topic)
                     continue
                 reached = max(before.stream_time_ms, part.stream_time_ms)
-                found[part.at] = replace(part.beside(before), stream_time_ms=reached)
+                ranges[part.at] = replace(part.merged_with(before), stream_time_ms=reached)
                 # where a partition stands below the frontier, all that it had up to this batch is planned
                 stands = {one.at: one.stream_time_ms for one in ingest.ranges if one.topic == part.topic}
                 moved |= {at: time for at, time in stands.items() if below is None or time < below}
-        return found, moved
+        return ranges, moved
 
     def is_judged(self, part: Range) -> bool:
-        """Whether all is counted of a stretch that is judged now; what an earlier configuration judged is not enough."""
+        """Whether all is counted of a range that is judged now; what an earlier configuration judged is not enough."""
         return self.judged.get(part.topic, frozenset()) <= part.failed.keys()

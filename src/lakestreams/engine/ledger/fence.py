@@ -1,7 +1,7 @@
 """The fence: a write fails by itself once a newer driver has the pipeline.
 
 Whose turn it is stands in a table of its own, which changes once a run. The ledger says so, too, but it changes with every
-step, and Delta puts a table's newest state together anew, a job or two, for whoever looks at it after a change: of a round
+step, and Delta puts a table's newest state together again, a job or two, for whoever looks at it after a change: of a round
 of few records that was a fifth (docs/benchmarks.md).
 """
 
@@ -47,24 +47,24 @@ def raise_to(spark: SparkSession, lake: Lake, pipeline: str, role: commands.Role
         epoch: claimed in the ledger already, so that no other run has it.
         run_id: of the run that has.
     """
-    there = table(lake)
-    if not there.exists(spark):
+    epochs = table(lake)
+    if not epochs.exists(spark):
         create(spark, lake)
     named = {"pipeline": pipeline, "role": role, "run_id": run_id}
     row = spark.range(0, 1, 1, 1).select(
         *(F.lit(value).alias(name) for name, value in named.items()), F.lit(epoch).cast("bigint").alias("epoch")
     )
-    there.append(row, *decisions.of_claim(commands.Turn(role, epoch)).of(pipeline))
+    epochs.append(row, *decisions.of_claim(commands.Turn(role, epoch)).of(pipeline))
 
 
 def newest(spark: SparkSession, lake: Lake, pipeline: str, role: str) -> int:
-    """The newest epoch of a role; 0 if there is none. For where the ledger knows of none: it may have been made anew."""
-    there = table(lake)
-    if not there.exists(spark):
+    """The newest epoch of a role; 0 if there is none. For where the ledger knows of none: it may have been recreated."""
+    epochs = table(lake)
+    if not epochs.exists(spark):
         return 0
-    own = there.read(spark).where((F.col("pipeline") == pipeline) & (F.col("role") == role))
-    found = own.agg(F.max("epoch")).first()
-    return int(found[0] or 0) if found is not None else 0
+    own = epochs.read(spark).where((F.col("pipeline") == pipeline) & (F.col("role") == role))
+    row = own.agg(F.max("epoch")).first()
+    return int(row[0] or 0) if row is not None else 0
 
 
 def fenced(spark: SparkSession, rows: DataFrame, lake: Lake, pipeline: str, role: str, epoch: int) -> DataFrame:

@@ -22,23 +22,23 @@ class Configuration:
     Attributes:
         whole: the fingerprint of everything that is configured.
         text: what that is of.
-        meaning: the fingerprint of what results follow from (`of_state`): equal ones give equal results.
+        semantics: the fingerprint of what results follow from (`of_state`): equal ones give equal results.
         results: what results follow from, node by node, as JSON (`topology.results`); empty: not known.
     """
 
     whole: str
     text: str
-    meaning: str
+    semantics: str
     results: str = ""
 
 
-def of(topology: Topology, config_text: str, meaning: str | None = None) -> Configuration:
+def of(topology: Topology, config_text: str, semantics: str | None = None) -> Configuration:
     """Of a topology and what else is configured; of that, the part that results follow from: by default all of it."""
     text = f"{topology.describe()}{_BETWEEN}{config_text}"
-    own = of_state(topology, config_text if meaning is None else meaning)
-    found = results.of(topology)
+    own = of_state(topology, config_text if semantics is None else semantics)
+    by_node = results.of(topology)
     # the text does not have what Python functions do
-    return Configuration(_short(text + results.functions(found), 16), text, own, json.dumps(found))
+    return Configuration(_short(text + results.functions(by_node), 16), text, own, json.dumps(by_node))
 
 
 def describes(text: str, topology: Topology) -> bool:
@@ -52,14 +52,14 @@ def parts(text: str) -> tuple[str, str]:
     return description, config_text
 
 
-def of_state(topology: Topology, meaning: str) -> str:
-    """Of what decides what the nodes keep of the past; the pace of runs and other pipelines' topics do not."""
-    return f"{_short(topology.meaning(), 8)}-{_short(meaning, 8)}"
+def of_state(topology: Topology, semantics: str) -> str:
+    """Of what decides what the nodes keep of the past; how often runs start and other pipelines' topics do not."""
+    return f"{_short(topology.semantics(), 8)}-{_short(semantics, 8)}"
 
 
 def is_of(fingerprint: str, topology: Topology) -> bool:
     """Whether a state was kept by this topology, whatever its configuration."""
-    return fingerprint.partition("-")[0] == _short(topology.meaning(), 8)
+    return fingerprint.partition("-")[0] == _short(topology.semantics(), 8)
 
 
 def _short(text: str, digits: int) -> str:

@@ -1,4 +1,4 @@
-"""The last cycle of a pipeline as its driver knows it: how far it has come, and what the ledger is told when it is closed.
+"""The last cycle of a pipeline as its driver knows it: how far it has come, and what the ledger gets when it is closed.
 
 Between two rows of the ledger it is known nowhere else. Plain Python: the driver writes the rows and does the work, and says
 here what is done; what would not be true is refused here, before a row says it.
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from lakestreams.engine.ledger.plans import History, Plan
 from lakestreams.engine.protocol import decisions
-from lakestreams.engine.publish.events import Closing
-from lakestreams.expectations.tally import Tally
+from lakestreams.engine.publish.events import CycleSummary
+from lakestreams.expectations.cycle_metrics import CycleMetrics
 
 State = decisions.State
 
@@ -29,7 +29,7 @@ class LastCycle:
         closed: the ledger says so; `planned`.
 
     A cycle that is planned, executed or left is open. One that was not executed is never closed: the next driver executes
-    its plan again. What is told of one that was left is what was told when its round ended, whenever it is closed.
+    its plan again. What is reported of one that was left is what was reported when its round ended, whenever it is closed.
 
     Attributes:
         pipeline: whose.
@@ -41,8 +41,8 @@ class LastCycle:
     _open: bool = False
     _planned_at_ms: int = 0  # 0: an earlier driver has planned it
     _before: Mapping[str, float] = field(default_factory=dict)  # seconds by stage when it was planned
-    _tally: Tally | None = None
-    _left: Closing | None = None
+    _metrics: CycleMetrics | None = None
+    _left: CycleSummary | None = None
 
     @classmethod
     def of(cls, pipeline: str, history: History) -> LastCycle:
@@ -58,7 +58,7 @@ class LastCycle:
             return "none"
         if not self._open:
             return "closed"
-        if self._tally is None:
+        if self._metrics is None:
             return "planned"
         return "executed" if self._left is None else "left"
 
@@ -72,8 +72,8 @@ class LastCycle:
         """Its plan, if it is open."""
         return self.plan if self._open else None
 
-    def closing(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> Closing:
-        """What is told of it if it is closed now; if it was left, what was told then.
+    def summary(self, run_id: str, seconds: Mapping[str, float], now_ms: int) -> CycleSummary:
+        """What is reported of it if it is closed now; if it was left, what was reported then.
 
         Args:
             run_id: of the run that closes it.
@@ -84,10 +84,10 @@ class LastCycle:
         """
         if self._left is not None:
             return self._left
-        _, tally = self._done()
+        _, cycle_metrics = self._done()
         since = {stage: s - self._before.get(stage, 0.0) for stage, s in seconds.items()}
         spent = {stage: s for stage, s in since.items() if s > 0}
-        return Closing(self.number, tally, spent, run_id, self._planned_at_ms or now_ms, now_ms)
+        return CycleSummary(self.number, cycle_metrics, spent, run_id, self._planned_at_ms or now_ms, now_ms)
 
     # --- what the driver has done ----------------------------------------------------------------------------------
 
@@ -107,15 +107,15 @@ class LastCycle:
         self._require("planned")
         self.plan = plan
 
-    def executed(self, tally: Tally) -> None:
+    def executed(self, cycle_metrics: CycleMetrics) -> None:
         """All of it is out, and this was counted of it."""
         self._require_may("executed")
-        self._tally = tally
+        self._metrics = cycle_metrics
 
-    def left_open(self, closing: Closing) -> None:
+    def left_open(self, summary: CycleSummary) -> None:
         """Its round has ended, and a later one is to close it with this."""
         self._require_may("left")
-        self._left = closing
+        self._left = summary
 
     def closed(self) -> Plan:
         """The ledger says that it is done.
@@ -124,15 +124,15 @@ class LastCycle:
             Its plan.
         """
         plan, _ = self._done()
-        self._open, self._tally, self._left = False, None, None
+        self._open, self._metrics, self._left = False, None, None
         return plan
 
-    def _done(self) -> tuple[Plan, Tally]:
+    def _done(self) -> tuple[Plan, CycleMetrics]:
         """Plan and counts of a cycle that may be closed."""
-        if self.plan is None or self._tally is None:
+        if self.plan is None or self._metrics is None:
             message = f"cycle {self.number} of {self.pipeline} has not been executed"
             raise RuntimeError(message)
-        return self.plan, self._tally
+        return self.plan, self._metrics
 
     def _require_may(self, following: State) -> None:
         if not decisions.may_become(self.state, following):

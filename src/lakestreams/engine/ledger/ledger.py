@@ -39,10 +39,10 @@ from lakestreams.engine.ledger.reading import LedgerReader
 from lakestreams.engine.ledger.rows import (
     FORMER,
     MARKED,
-    MEANING,
     REQUEST,
     RESULTS,
     SCHEMA_OF_ID,
+    SEMANTICS,
     clocks_of,
     details_of,
     frame_of,
@@ -51,7 +51,7 @@ from lakestreams.engine.ledger.rows import (
 )
 from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.runtime.failpoints import Failpoints
-from lakestreams.engine.runtime.write_metrics import Observed
+from lakestreams.engine.runtime.write_metrics import WriteMetrics
 from lakestreams.errors import Fenced
 from lakestreams.formats.writers import SchemaName, Written
 from lakestreams.kafka.noted import Noted
@@ -72,7 +72,7 @@ class Ledger(LedgerReader):
 
     Attributes:
         epoch, run_id: of whoever appends.
-        role: the kind of rows whose newest one may write: `epoch` of drivers, `maintain` of maintenance beside them.
+        role: the kind of rows whose newest one may write: `epoch` of drivers, `maintain` of maintenance at the same time.
         noted: what the driver last saw of the topics; it stands in the rows of claims and of ingest batches.
         failpoint: where a test can make whoever appends fail.
     """
@@ -97,8 +97,8 @@ class Ledger(LedgerReader):
         ids, details = dict(self.noted.ids), details_of((), noted=self.noted)
         rows = [self._row(self.role, options=dict(options), topic_ids=ids, details=details)]
         if config is not None:  # in the same commit: one is never there without the other
-            meaning = {MEANING: config.meaning, RESULTS: config.results}
-            rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=meaning))
+            semantics = {SEMANTICS: config.semantics, RESULTS: config.results}
+            rows.append(self._row("config", fingerprint=config.whole, config=config.text, options=semantics))
         written = self._written(f"{self.role} {self.run_id}")
         known = decisions.of_claim(self.turn).of(self.pipeline)
         once = self.table.append(written.of(frame_of(spark, rows)), *known)
@@ -106,7 +106,7 @@ class Ledger(LedgerReader):
 
     def is_newest(self, spark: SparkSession) -> bool:
         """Whether this ledger's epoch is the newest and of this run: of two equal ones Delta took one."""
-        found = (
+        row = (
             self.rows(spark)
             .where((F.col("kind") == self.role) & (F.col("epoch") >= self.epoch))
             .select("epoch", "run_id")
@@ -114,7 +114,7 @@ class Ledger(LedgerReader):
             .limit(1)
             .collect()
         )
-        return [tuple(one) for one in found] == [(self.epoch, self.run_id)]
+        return [tuple(one) for one in row] == [(self.epoch, self.run_id)]
 
     def record_loss(self, spark: SparkSession, ranges: Iterable[Range], seq: int | None = None, nth: int = 1) -> None:
         """Writes down records that expired unread: the run's nth such row, or of one topic before the batch behind it."""
@@ -147,11 +147,11 @@ class Ledger(LedgerReader):
         self._append_own(spark, row, "seq", "closed batch")
         self.failpoint("ingest.after")
 
-    def record_plan(self, spark: SparkSession, plan: Plan, closing: Mapping[str, Any] | None = None) -> None:
+    def record_plan(self, spark: SparkSession, plan: Plan, summary: Mapping[str, Any] | None = None) -> None:
         """Appends a plan, and makes sure that it is ours: with two drivers, one of them stops here.
 
         Args:
-            closing: what is told of the cycle before, which this row closes.
+            summary: what is reported of the cycle before, which this row closes.
 
         Raises:
             Fenced: if a newer driver is there, or another one planned this cycle.
@@ -168,7 +168,7 @@ class Ledger(LedgerReader):
             attempts=[],
             topic_ids=dict(plan.topic_ids),
             ticks=[{"topic": at[0], "partition": at[1], "time_ms": ms} for at, ms in sorted(plan.ticks.items())],
-            details=details_of(plan.ranges, closing),
+            details=details_of(plan.ranges, summary),
         )
         self._append_own(spark, row, "cycle", "planned cycle")
         self.failpoint("plan.after")
@@ -206,10 +206,10 @@ class Ledger(LedgerReader):
         """Appends what is said once a run: of a cycle without records in topics, or that the run is over."""
         self._append(spark, self._row(kind, cycle=cycle), decisions.of_said(kind, self.epoch))
 
-    def record_done(self, spark: SparkSession, cycle: int, closing: Mapping[str, Any] | None = None) -> None:
-        """Closes a cycle that no plan follows, with what is told of it."""
+    def record_done(self, spark: SparkSession, cycle: int, summary: Mapping[str, Any] | None = None) -> None:
+        """Closes a cycle that no plan follows, with what is reported of it."""
         self.failpoint("finish.before")
-        row = self._row("done", cycle=cycle, details=details_of((), closing))
+        row = self._row("done", cycle=cycle, details=details_of((), summary))
         self._append(spark, row, decisions.of_row("done", cycle))
         self.failpoint("finish.after")
 
@@ -241,9 +241,9 @@ class Ledger(LedgerReader):
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _written(self, what: str) -> Observed:
+    def _written(self, what: str) -> WriteMetrics:
         """Tells whether an append wrote rows: one that Delta skips, as another driver's has its number, does not run."""
-        return Observed(f"{self.pipeline} {self.epoch} ledger {what}", {_ROWS: F.count(F.lit(1))})
+        return WriteMetrics(f"{self.pipeline} {self.epoch} ledger {what}", {_ROWS: F.count(F.lit(1))})
 
     def _append_own(self, spark: SparkSession, row: dict[str, Any], column: str, done: str) -> None:
         """Appends a row of which there is one a number, for all drivers, as `machines.record` says.
@@ -261,8 +261,8 @@ class Ledger(LedgerReader):
             if isinstance(command, commands.Append):
                 written = self._written(f"{kind} {number}")
                 return self._append(spark, row, command.transaction, written) and written.counts() == {_ROWS: 1}
-            found = self.rows(spark).where((F.col("kind") == kind) & (F.col(column) == number))
-            return [one["run_id"] for one in found.select("run_id").limit(2).collect()] == [self.run_id]
+            rows = self.rows(spark).where((F.col("kind") == kind) & (F.col(column) == number))
+            return [one["run_id"] for one in rows.select("run_id").limit(2).collect()] == [self.run_id]
 
         try:
             commands.carry_out(machines.record(self.turn, kind, number, row), hands)
@@ -275,7 +275,7 @@ class Ledger(LedgerReader):
         spark: SparkSession,
         row: dict[str, Any],
         known: commands.Transaction,
-        written: Observed | None = None,
+        written: WriteMetrics | None = None,
     ) -> bool:
         frame = frame_of(spark, [row])
         frame = self.fence(spark, frame if written is None else written.of(frame))

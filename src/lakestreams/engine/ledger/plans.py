@@ -1,4 +1,4 @@
-"""What is decided, as plain values: stretches of topic-partitions, ingest batches, plans of cycles, a pipeline's history.
+"""What is decided, as plain values: ranges of topic-partitions, ingest batches, plans of cycles, a pipeline's history.
 
 Plain Python without Spark. The rows that say them are written and read in `ledger`.
 """
@@ -10,26 +10,26 @@ from dataclasses import dataclass, field, replace
 
 from lakestreams.kafka.noted import Noted, TopicPartition
 
-# Upper bounds, in ms, of the stretches by which lateness is counted; the last stretch has none.
+# Upper bounds, in ms, of the ranges by which lateness is counted; the last range has none.
 LATENESS_MS = (0, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
-# The number of no partition: stretches of it are of a topic's replayed records, and count ingest batches, not offsets.
-ATTEMPTS = -1
+# The number of no partition: ranges of it are of a topic's replayed records, and count ingest batches, not offsets.
+REPLAYED = -1
 NO_TIME = -1  # a partition's stream time before its first usable record (Kafka Streams starts at -1)
 
 
 @dataclass(frozen=True)
 class Range:
-    """A stretch of one topic-partition, or of a topic's replayed records (decision 0020).
+    """A range of one topic-partition, or of a topic's replayed records (decision 0020).
 
     Attributes:
         topic, partition: which one; ATTEMPTS: the replayed records of all partitions.
-        from_offset, to_offset: the stretch, the end exclusive; of replayed records the ingest batches that hold them.
+        from_offset, to_offset: the range, the end exclusive; of replayed records the ingest batches that hold them.
         end_offset: the topic's end as captured at the run's start (plans), or None.
         records, bad, null_keys, null_values: how many bronze rows it holds, how many of them could not be read, and
             how many readable ones have a null key or value.
         stream_time_ms: the running maximum event time at `to_offset`.
         lag_ms: how far a record's event time lies behind the maximum before it, at most; of a plan, behind any task's
-            clock, as far as that can be told.
+            clock, as far as that is known.
         failed: what is judged of single records (`RecordRules`) to how many readable ones violate it; what was not
             judged is not there.
         lateness: how many readable records lie how far behind the stream time, by `LATENESS_MS`; empty: not counted.
@@ -49,8 +49,8 @@ class Range:
     failed: Mapping[str, int] = field(default_factory=dict)
     lateness: tuple[int, ...] = ()
 
-    def beside(self, other: Range) -> Range:
-        """This stretch with the counts of another one before it."""
+    def merged_with(self, other: Range) -> Range:
+        """This range with the counts of another one before it."""
         both = self.failed.keys() & other.failed.keys() if self.records and other.records else None
         failed = other.failed if not self.records else self.failed
         if both is not None:  # what is counted of one alone is not counted of both
@@ -74,9 +74,9 @@ class Range:
         return (self.topic, self.partition)
 
     @property
-    def of_attempts(self) -> bool:
+    def of_replays(self) -> bool:
         """Whether it is of replayed records."""
-        return self.partition == ATTEMPTS
+        return self.partition == REPLAYED
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Ingest:
         seq, seq_from: the batch.
         ranges: one a topic-partition that is known.
         request: the last request for a replay that is ingested, this batch's or an earlier one's; 0: none was.
-        mean_bytes: topic to the bytes of a record, in the last batch that had any and was weighed; a hint for the pace.
+        mean_bytes: topic to the bytes of a record, in the last batch that had any and was weighed; a hint for the size of batches.
     """
 
     seq: int
@@ -106,7 +106,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Tail:
+class AppendedRange:
     """What bronze holds of one topic-partition past a sequence number."""
 
     range: Range
@@ -115,7 +115,7 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BronzeState:
     """Where bronze stands.
 
     Attributes:
@@ -131,7 +131,7 @@ class Standing:
     mean_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def after(cls, ingests: Sequence[Ingest]) -> Standing:
+    def after(cls, ingests: Sequence[Ingest]) -> BronzeState:
         """After these batches, which must reach to the newest."""
         positions = {part.at: Position(part.to_offset, part.stream_time_ms) for one in ingests for part in one.ranges}
         if not ingests:
@@ -239,7 +239,7 @@ class Accepted:
         fingerprint: of the changed configuration.
         former: of that before; empty: what was accepted is of tables, not of the configuration.
         changes: in words, one a change.
-        epoch, at_ms: of the run that was told to.
+        epoch, at_ms: of the run that was asked to.
     """
 
     cycle: int
@@ -276,7 +276,7 @@ class History:
     ingest: Ingest | None = None
     plan: Plan | None = None
     done_cycle: int = 0
-    meanings: Mapping[str, str] = field(default_factory=dict)  # fingerprint to that of what results follow from
+    semantics_of: Mapping[str, str] = field(default_factory=dict)  # fingerprint to that of what results follow from
     state: StoredState | None = None
     base: StoredState | None = None
     trim: Plan | None = None  # everything that the cycles up to it took, as one plan

@@ -28,7 +28,7 @@ from lakestreams.engine.ledger.rows import (
     tables_in,
 )
 from lakestreams.engine.protocol import decisions
-from lakestreams.engine.publish.events import Closing
+from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.table import Table
 from lakestreams.errors import LakestreamsError
@@ -78,14 +78,14 @@ class LedgerReader:
             )
             .collect()
         )
-        rows = {found["kind"]: found["row"] for found in newest}
+        rows = {group["kind"]: group["row"] for group in newest}
         epoch = rows["epoch"]["epoch"] if "epoch" in rows else 0
         return History(
             epoch=epoch,
             ingest=ingest_in(rows["ingest"]) if "ingest" in rows else None,
             plan=plan_in(rows["plan"], rows.get("taken")) if "plan" in rows else None,
             done_cycle=decisions.done_cycle(*(rows[kind]["cycle"] if kind in rows else 0 for kind in ("done", "plan"))),
-            meanings={one["fingerprint"]: one["meaning"] for found in newest for one in found["configured"]},
+            semantics_of={one["fingerprint"]: one["meaning"] for group in newest for one in group["configured"]},
             state=stored_state_in(rows["state"]) if "state" in rows else None,
             base=stored_state_in(rows["base"]) if "base" in rows else None,
             trim=plan_in(rows["trim"]) if "trim" in rows else None,
@@ -93,7 +93,7 @@ class LedgerReader:
             maintenance=rows["maintain"]["epoch"] if "maintain" in rows else 0,
             accepted=accepted_in(rows["accepted"]) if "accepted" in rows else None,
             stopped=stopped_in(rows.get("stopped"), rows.get("publishing")),
-            claim=claim_in(rows["epoch"], max(found["last_ms"] for found in newest), rows.get("ended"))
+            claim=claim_in(rows["epoch"], max(group["last_ms"] for group in newest), rows.get("ended"))
             if "epoch" in rows
             else None,
             noted=noted_in(rows),
@@ -103,8 +103,8 @@ class LedgerReader:
     def claimed(self, spark: SparkSession) -> Claim | None:
         """Who has the pipeline now; None if nobody ever had."""
         own = self.rows(spark).where(F.col("kind") == "epoch")
-        found = own.orderBy(F.desc("epoch")).limit(1).collect()
-        return claim_in(found[0], found[0]["written_at_ms"]) if found else None
+        rows = own.orderBy(F.desc("epoch")).limit(1).collect()
+        return claim_in(rows[0], rows[0]["written_at_ms"]) if rows else None
 
     def require_run(
         self, spark: SparkSession, refusal: type[LakestreamsError], named_by: str = "--root or --catalog"
@@ -125,10 +125,8 @@ class LedgerReader:
 
     def ingests(self, spark: SparkSession, seq_from: int) -> list[Ingest]:
         """Ingest batches from one on, ascending; rows at the growing end only."""
-        found = (
-            self.rows(spark).where((F.col("kind") == "ingest") & (F.col("seq") >= seq_from)).orderBy("seq").collect()
-        )
-        return [ingest_in(row) for row in found]
+        rows = self.rows(spark).where((F.col("kind") == "ingest") & (F.col("seq") >= seq_from)).orderBy("seq").collect()
+        return [ingest_in(row) for row in rows]
 
     def plans(self, spark: SparkSession, cycle_from: int, topics: Sequence[str] | None = None) -> list[Plan]:
         """Plans from a cycle on that take records of one of these topics, or of any, or move its clocks, ascending."""
@@ -139,11 +137,11 @@ class LedgerReader:
         of_these = F.exists("ranges", lambda part: wanted_one(part["topic"]) & (part["records"] > 0))
         of_these |= F.coalesce(F.exists("ticks", lambda one: wanted_one(one["topic"])), F.lit(False))
         wanted = (F.col("kind") == "taken") | ((F.col("kind") == "plan") & of_these)
-        found = self.rows(spark).where(wanted & (F.col("cycle") >= cycle_from)).orderBy("cycle", "epoch").collect()
-        taken = {row["cycle"]: row for row in found if row["kind"] == "taken"}
-        return [plan_in(row, taken.get(row["cycle"])) for row in found if row["kind"] == "plan"]
+        rows = self.rows(spark).where(wanted & (F.col("cycle") >= cycle_from)).orderBy("cycle", "epoch").collect()
+        taken = {row["cycle"]: row for row in rows if row["kind"] == "taken"}
+        return [plan_in(row, taken.get(row["cycle"])) for row in rows if row["kind"] == "plan"]
 
-    def plans_behind(self, spark: SparkSession, standing: Mapping[str, int]) -> list[Plan]:
+    def plans_behind(self, spark: SparkSession, cycles: Mapping[str, int]) -> list[Plan]:
         """Plans that take records of a topic behind the cycle that is given for it, ascending; at least one topic."""
 
         def behind(topic: str, cycle: int) -> Column:
@@ -151,27 +149,27 @@ class LedgerReader:
             return (F.col("cycle") > cycle) & of_it
 
         # the least of them by itself, so that Delta skips the files before it
-        newer = (F.col("kind") == "plan") & (F.col("cycle") > min(standing.values()))
-        wanted = reduce(or_, (behind(*one) for one in standing.items()))
+        newer = (F.col("kind") == "plan") & (F.col("cycle") > min(cycles.values()))
+        wanted = reduce(or_, (behind(*one) for one in cycles.items()))
         return [plan_in(row) for row in self.rows(spark).where(newer & wanted).orderBy("cycle").collect()]
 
-    def closings(self, spark: SparkSession, cycle_from: int, limit: int = 10_000) -> list[Closing]:
-        """What is told of finished cycles from one on, ascending; the newest ones if there are too many."""
-        told = F.get_json_object("details", "$.closes")
-        found = (
+    def summaries(self, spark: SparkSession, cycle_from: int, limit: int = 10_000) -> list[CycleSummary]:
+        """What is reported of finished cycles from one on, ascending; the newest ones if there are too many."""
+        closes = F.get_json_object("details", "$.closes")
+        rows = (
             self.rows(spark)
-            .where(F.col("kind").isin("plan", "done") & (F.col("cycle") >= cycle_from) & told.isNotNull())
-            .select("cycle", told.alias("closes"))
+            .where(F.col("kind").isin("plan", "done") & (F.col("cycle") >= cycle_from) & closes.isNotNull())
+            .select("cycle", closes.alias("closes"))
             .orderBy(F.desc("cycle"))
             .limit(limit)
             .collect()
         )
-        closed = (Closing.from_dict(json.loads(row["closes"])) for row in reversed(found))
+        closed = (CycleSummary.from_dict(json.loads(row["closes"])) for row in reversed(rows))
         return [one for one in closed if one.cycle >= cycle_from]
 
     def arrivals(self, spark: SparkSession) -> dict[TopicPartition, int]:
         """When the last records of each topic-partition were ingested, ms; one row a partition."""
-        found = (
+        rows = (
             self.rows(spark)
             .where(F.col("kind") == "ingest")
             .select("written_at_ms", F.explode("ranges").alias("part"))
@@ -180,11 +178,11 @@ class LedgerReader:
             .agg(F.max("written_at_ms").alias("at"))
             .collect()
         )
-        return {(row["topic"], row["partition"]): row["at"] for row in found}
+        return {(row["topic"], row["partition"]): row["at"] for row in rows}
 
     def losses(self, spark: SparkSession) -> dict[TopicPartition, int]:
         """Up to where the records of each partition expired unread, as the operator has accepted."""
-        found = (
+        rows = (
             self.rows(spark)
             .where(F.col("kind") == "loss")
             .select(F.explode("ranges").alias("part"))
@@ -192,41 +190,41 @@ class LedgerReader:
             .agg(F.max("part.to_offset").alias("to_offset"))
             .collect()
         )
-        return {(row["topic"], row["partition"]): row["to_offset"] for row in found}
+        return {(row["topic"], row["partition"]): row["to_offset"] for row in rows}
 
     def configuration(self, spark: SparkSession, fingerprint: str) -> str:
         """The full text of topology and configuration that a fingerprint stands for; empty if it is not known."""
         own = self.rows(spark).where((F.col("kind") == "config") & (F.col("fingerprint") == fingerprint))
-        found = own.select("config").first()
-        return str(found["config"]) if found is not None else ""
+        row = own.select("config").first()
+        return str(row["config"]) if row is not None else ""
 
     def results(self, spark: SparkSession, fingerprint: str) -> str:
         """What results follow from under a fingerprint (`Configuration.results`); empty if it is not known."""
         own = self.rows(spark).where((F.col("kind") == "config") & (F.col("fingerprint") == fingerprint))
-        found = own.select(F.try_element_at("options", F.lit(RESULTS)).alias("results")).collect()
-        return next((str(row["results"]) for row in found if row["results"]), "")
+        rows = own.select(F.try_element_at("options", F.lit(RESULTS)).alias("results")).collect()
+        return next((str(row["results"]) for row in rows if row["results"]), "")
 
     def executed_under(self, spark: SparkSession, cycle: int) -> str:
         """The fingerprint that a cycle was executed under; empty: there is no such cycle."""
         own = (F.col("cycle") == cycle) & F.col("kind").isin("plan", "taken")
-        found = self.rows(spark).where(own).select("kind", "fingerprint").orderBy("epoch").collect()
+        rows = self.rows(spark).where(own).select("kind", "fingerprint").orderBy("epoch").collect()
         # `taken` behind `plan`: whoever took it over last has executed it
         return next(
-            (row["fingerprint"] for kind in ("taken", "plan") for row in reversed(found) if row["kind"] == kind), ""
+            (row["fingerprint"] for kind in ("taken", "plan") for row in reversed(rows) if row["kind"] == kind), ""
         )
 
     def acceptances(self, spark: SparkSession) -> list[Accepted]:
         """What was accepted, ascending."""
-        found = self.rows(spark).where(F.col("kind") == "accepted").orderBy("cycle", "epoch").collect()
-        return [accepted_in(row) for row in found]
+        rows = self.rows(spark).where(F.col("kind") == "accepted").orderBy("cycle", "epoch").collect()
+        return [accepted_in(row) for row in rows]
 
     def schemas(self, spark: SparkSession) -> dict[SchemaName, Written]:
         """The writers' schemas by their ids or GUIDs."""
-        found = self.rows(spark).where(F.col("kind") == SCHEMA_OF_ID).select("seq", "details").collect()
-        return dict(schema_of(row["seq"], row["details"]) for row in found)
+        rows = self.rows(spark).where(F.col("kind") == SCHEMA_OF_ID).select("seq", "details").collect()
+        return dict(schema_of(row["seq"], row["details"]) for row in rows)
 
     def ingested_before(self, spark: SparkSession, moment_ms: int) -> int:
         """The last batch that was closed up to a moment; 0 if there is none."""
         closed = self.rows(spark).where((F.col("kind") == "ingest") & (F.col("written_at_ms") <= moment_ms))
-        found = closed.agg(F.max("seq")).first()
-        return int(found[0]) if found is not None and found[0] is not None else 0
+        row = closed.agg(F.max("seq")).first()
+        return int(row[0]) if row is not None and row[0] is not None else 0

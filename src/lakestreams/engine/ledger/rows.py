@@ -30,9 +30,9 @@ SCHEMA = (
     "topic_ids map<string, string>, options map<string, string>, config string, "
     "ticks array<struct<topic: string, partition: int, time_ms: bigint>>, details string"
 )
-# What of a range is told in the JSON text `details`: numbers that later versions may add to without another schema.
-_TOLD = ("failed", "lateness")
-REQUEST, MEANING, RESULTS, FORMER = "request", "meaning", "results", "former"
+# What of a range is reported in the JSON text `details`: numbers that later versions may add to without another schema.
+_IN_DETAILS = ("failed", "lateness")
+REQUEST, SEMANTICS, RESULTS, FORMER = "request", "meaning", "results", "former"
 _EPOCH: Final = "epoch"
 _TOPICS, _MEAN_BYTES = "topics", "mean_bytes"
 MARKED = "marked"
@@ -54,7 +54,7 @@ def frame_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 def row_of(part: Range) -> dict[str, Any]:
     """An offset range as it is written; what is not written here is in the details."""
-    return {name: value for name, value in asdict(part).items() if name not in _TOLD}
+    return {name: value for name, value in asdict(part).items() if name not in _IN_DETAILS}
 
 
 def schema_details(name: SchemaName, one: Written) -> str:
@@ -66,10 +66,10 @@ def schema_details(name: SchemaName, one: Written) -> str:
 
 def schema_of(number: int | None, details: str) -> tuple[SchemaName, Written]:
     """What such a row says: the schema's name, and the schema."""
-    found = json.loads(details)
-    if isinstance(found, list):
-        return int(number or 0), Written(AVRO, tuple(found))
-    return found.get("guid") or int(number or 0), Written(found["kind"], tuple(found["texts"]))
+    schema = json.loads(details)
+    if isinstance(schema, list):
+        return int(number or 0), Written(AVRO, tuple(schema))
+    return schema.get("guid") or int(number or 0), Written(schema["kind"], tuple(schema["texts"]))
 
 
 def clocks_of(plan: Plan) -> list[dict[str, int]]:
@@ -79,29 +79,29 @@ def clocks_of(plan: Plan) -> list[dict[str, int]]:
 
 def details_of(
     ranges: Sequence[Range],
-    closing: Mapping[str, Any] | None = None,
+    summary: Mapping[str, Any] | None = None,
     noted: Noted | None = None,
     mean_bytes: Mapping[str, int] | None = None,
 ) -> str | None:
     """What columns do not say: of each range, in their order, of the cycle that a row closes, of topics and records."""
-    told: dict[str, Any] = {}
-    more = [{name: getattr(part, name) for name in _TOLD if getattr(part, name)} for part in ranges]
+    details: dict[str, Any] = {}
+    more = [{name: getattr(part, name) for name in _IN_DETAILS if getattr(part, name)} for part in ranges]
     if any(more):
-        told["ranges"] = more
-    if closing is not None:
-        told["closes"] = closing
+        details["ranges"] = more
+    if summary is not None:
+        details["closes"] = summary
     if noted is not None and noted.details():
-        told[_TOPICS] = noted.details()
+        details[_TOPICS] = noted.details()
     if mean_bytes:
-        told[_MEAN_BYTES] = dict(mean_bytes)
-    return json.dumps(told) if told else None
+        details[_MEAN_BYTES] = dict(mean_bytes)
+    return json.dumps(details) if details else None
 
 
 def _ranges(row: Row) -> tuple[Range, ...]:
-    told = json.loads(row["details"] or "{}").get("ranges") or [{} for _ in row["ranges"]]
+    details = json.loads(row["details"] or "{}").get("ranges") or [{} for _ in row["ranges"]]
     return tuple(
         Range(**part.asDict(), failed=more.get("failed", {}), lateness=tuple(more.get("lateness", ())))
-        for part, more in zip(row["ranges"], told, strict=True)
+        for part, more in zip(row["ranges"], details, strict=True)
     )
 
 
@@ -110,11 +110,11 @@ def noted_in(rows: Mapping[str, Row]) -> Noted:
     kinds = [kind for kind in (_EPOCH, "ingest", "plan") if kind in rows]
     if kinds[-2:] == ["ingest", "plan"] and rows["plan"]["seq"] < rows["ingest"]["seq"]:
         kinds[-2:] = ["plan", "ingest"]
-    found = Noted()
+    noted = Noted()
     for row in (rows[kind] for kind in kinds):
         details = json.loads(row["details"] or "{}").get(_TOPICS) or {}
-        found = found.then(Noted.from_details(row["topic_ids"], details))
-    return found
+        noted = noted.then(Noted.from_details(row["topic_ids"], details))
+    return noted
 
 
 def stored_state_in(row: Row) -> StoredState:
@@ -128,8 +128,8 @@ def stored_state_in(row: Row) -> StoredState:
 
 def tables_in(row: Row) -> dict[str, KnownTable]:
     """What a claim says of the tables."""
-    told = json.loads((row["options"] or {}).get(_TABLES) or "{}")
-    return {key: KnownTable(*known) for key, known in told.items()}
+    tables = json.loads((row["options"] or {}).get(_TABLES) or "{}")
+    return {key: KnownTable(*known) for key, known in tables.items()}
 
 
 def tables_option(tables: Mapping[str, KnownTable]) -> dict[str, str]:
@@ -172,10 +172,10 @@ def ingest_in(row: Row) -> Ingest:
 
 def configured() -> Column:
     """Of a row about a configuration: its fingerprint, and that of what results follow from."""
-    # rows of older versions do not have it, and are written anew
-    meaning = F.try_element_at("options", F.lit(MEANING))
-    of_config = (F.col("kind") == "config") & meaning.isNotNull()
-    return F.when(of_config, F.struct("fingerprint", meaning.alias("meaning")))
+    # rows of older versions do not have it, and are rewritten
+    semantics = F.try_element_at("options", F.lit(SEMANTICS))
+    of_config = (F.col("kind") == "config") & semantics.isNotNull()
+    return F.when(of_config, F.struct("fingerprint", semantics.alias("meaning")))
 
 
 def plan_in(row: Row, taken: Row | None = None) -> Plan:

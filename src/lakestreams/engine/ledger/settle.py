@@ -18,8 +18,8 @@ from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.plans import NO_TIME, Plan, Range
 from lakestreams.kafka.noted import TopicPartition
 
-# Asks bronze for the part of each given stretch that lies strictly below a stream time (None: all of it), counted
-# anew. Arguments: the stretches, the stream time, the first ingest batch that can hold their rows.
+# Asks bronze for the part of each given range that lies strictly below a stream time (None: all of it), counted
+# again. Arguments: the ranges, the stream time, the first ingest batch that can hold their rows.
 Cutter = Callable[[Sequence[Range], int | None, int], Mapping[TopicPartition, Range]]
 Ends = Mapping[TopicPartition, int]
 
@@ -37,17 +37,17 @@ class Frontier:
     streams: frozenset[str]
 
 
-def holding(stretches: Mapping[TopicPartition, Range], ends: Ends) -> dict[TopicPartition, int]:
+def holding(ranges: Mapping[TopicPartition, Range], ends: Ends) -> dict[TopicPartition, int]:
     """The partitions that hold the others back, with their stream times.
 
     Args:
-        stretches: what is ingested, per topic-partition.
+        ranges: what is ingested, per topic-partition.
         ends: the topics' ends captured at the run's start.
     """
     return {
-        at: stretches[at].stream_time_ms if at in stretches else NO_TIME
+        at: ranges[at].stream_time_ms if at in ranges else NO_TIME
         for at, end in ends.items()
-        if (stretches[at].to_offset if at in stretches else 0) < end
+        if (ranges[at].to_offset if at in ranges else 0) < end
     }
 
 
@@ -68,26 +68,26 @@ def next_plan(
         backlog: what is ingested and not planned.
         ends: the topics' ends captured at the run's start; none of a partition that is read to its end.
         topic_ids: topic to Kafka's id.
-        cut: asks bronze where a stretch reaches the frontier; called only if the frontier lies inside one.
+        cut: asks bronze where a range reaches the frontier; called only if the frontier lies inside one.
         whole: topics of global tables: nothing is settled before they are read to the ends, and they hold nothing back.
         always: of the settling `event_time`, what holds the others back whether it has come to its end or not.
     """
-    stretches, miscounted = backlog.stretches()
-    holds = holding(stretches, ends)
+    open_ranges, miscounted = backlog.open_ranges()
+    holds = holding(open_ranges, ends)
     if any(topic in whole for topic, _ in holds):
         return None
     if always is not None:
-        held = (at for at in always.partitions if at[0] not in whole)
-        holds = {at: stretches[at].stream_time_ms if at in stretches else NO_TIME for at in held}
+        holding_back = (at for at in always.partitions if at[0] not in whole)
+        holds = {at: open_ranges[at].stream_time_ms if at in open_ranges else NO_TIME for at in holding_back}
     frontier = min(holds.values(), default=None)
     asked = [
         part
-        for part in stretches.values()
+        for part in open_ranges.values()
         if part.to_offset > part.from_offset
         and part.topic not in whole
         and (part.at in miscounted or (frontier is not None and part.stream_time_ms >= frontier))
     ]
-    taken = stretches | _cut(backlog, asked, frontier, cut)
+    taken = open_ranges | _cut(backlog, asked, frontier, cut)
     again, moved = _replayed(backlog, frontier, whole, cut)
     if not any(part.records for part in (*taken.values(), *again.values())):
         return None
@@ -110,15 +110,15 @@ def next_plan(
 
 
 def _cut(backlog: Backlog, asked: Sequence[Range], frontier: int | None, cut: Cutter) -> dict[TopicPartition, Range]:
-    """These offset ranges, up to the frontier and counted anew."""
+    """These offset ranges, up to the frontier and counted again."""
     if not asked:
         return {}
-    found = {part.at: part for part in asked} | dict(cut(asked, frontier, backlog.seq_from))
+    asked_and_cut = {part.at: part for part in asked} | dict(cut(asked, frontier, backlog.seq_from))
     before = backlog.stream_times()
     for part in asked:
-        if found[part.at].to_offset == part.from_offset:  # nothing of it yet: its clock stays where it was
-            found[part.at] = replace(found[part.at], stream_time_ms=before.get(part.at, NO_TIME))
-    return found
+        if asked_and_cut[part.at].to_offset == part.from_offset:  # nothing of it yet: its clock stays where it was
+            asked_and_cut[part.at] = replace(asked_and_cut[part.at], stream_time_ms=before.get(part.at, NO_TIME))
+    return asked_and_cut
 
 
 def _replayed(

@@ -55,7 +55,9 @@ class Topics:
         except Exception:
             written = any(cycle.causes(plan, topic) for topic in self.topology.kafka_sinks)
             if written and not (repeated or self._begun):
-                with contextlib.suppress(Exception):  # the failure is what is told; the cycle then counts as in doubt
+                with contextlib.suppress(
+                    Exception
+                ):  # the failure is what is reported; the cycle then counts as in doubt
                     self.ledger.record_said(self.spark, "stopped", plan.cycle)
                     self.stopped = plan.cycle
             raise

@@ -51,7 +51,7 @@ class Append:
         transaction: by which Delta knows it.
         turn: who writes.
         fenced: the statement fails if a newer epoch of the role is there when it begins.
-        beside: goes on at once; `Wait` waits for it.
+        pending: goes on at once; `Wait` waits for it.
     """
 
     table: str
@@ -59,12 +59,12 @@ class Append:
     transaction: Transaction
     turn: Turn
     fenced: bool = True
-    beside: bool = False
+    pending: bool = False
 
 
 @dataclass(frozen=True)
 class Together:
-    """Appends side by side, in whatever order they commit; it goes on when all of them are there."""
+    """Appends in parallel, in whatever order they commit; it goes on when all of them are there."""
 
     appends: tuple[Append, ...]
 
@@ -124,14 +124,14 @@ class Delete:
 
 @dataclass(frozen=True)
 class Wait:
-    """Until what was appended beside is there. The answer: whether it is ours."""
+    """Until what was appended at once is there. The answer: whether it is ours."""
 
 
 @dataclass(frozen=True)
 class Begin:
-    """A machine goes on beside this one, in a thread of the same process: of `machines` the one of this name.
+    """A second machine runs, in another thread of the same process: of `machines` the one of this name.
 
-    Both end with the process, and what is appended beside by one is what `Wait` waits for in the other.
+    Both end with the process, and what one of them appends in parallel is what `Wait` waits for in the other.
     """
 
     machine: str
@@ -147,14 +147,14 @@ class Hand:
 
 @dataclass(frozen=True)
 class Take:
-    """Until the machine beside has handed something over, or has ended. The answer: a `Taken`."""
+    """Until the second machine has handed something over, or has ended. The answer: a `Taken`."""
 
 
 class Taken(NamedTuple):
-    """What the machine beside has handed over, and whether it goes on."""
+    """What the second machine has handed over, and whether it goes on."""
 
     batches: tuple[Ingest, ...]
-    beside: Literal["goes on", "has ended", "has failed"]
+    query: Literal["goes on", "has ended", "has failed"]
 
 
 class Stop(Exception):

@@ -11,15 +11,15 @@ from functools import reduce
 from typing import Any, Final, Literal, TypeVar
 
 from lakestreams.engine.ledger.plans import (
-    ATTEMPTS,
+    REPLAYED,
+    AppendedRange,
+    BronzeState,
     History,
     Ingest,
     KnownTable,
     Plan,
     Range,
-    Standing,
     StoredState,
-    Tail,
 )
 from lakestreams.engine.protocol.commands import REPLAYS, Stop, Transaction, Turn
 from lakestreams.kafka.noted import TopicPartition
@@ -77,7 +77,7 @@ def of_events(cycle: int) -> Transaction:
 
 
 def of_stored(kind: str, epoch: int, cycle: int) -> Transaction:
-    """Of `state` and `base` rows: what was lost is stored anew, as of the same cycle, by another epoch."""
+    """Of `state` and `base` rows: what was lost is stored again, as of the same cycle, by another epoch."""
     return Transaction(f"{kind}/{epoch}", cycle)
 
 
@@ -87,7 +87,7 @@ def of_output(name: str, plan: Plan) -> Transaction:
 
 
 def of_request(number: int) -> Transaction:
-    """Of two requests at once, one decides anew."""
+    """Of two requests at once, one decides again."""
     return Transaction(REPLAYS, number)
 
 
@@ -104,13 +104,13 @@ def next_epoch(newest: int) -> int:
     return newest + 1
 
 
-def is_own(*, written: bool, there: Any, mine: Any) -> bool:
+def is_own(*, written: bool, existing: Any, mine: Any) -> bool:
     """Whether a row of which there is one a number is ours.
 
     Delta skips an append of a number that is there already, before it looks at its fence; one that was tried again may have
     been skipped, too. So whatever did not surely write is compared with what is there.
     """
-    return written or bool(there == mine)
+    return written or bool(existing == mine)
 
 
 def is_first(history: History) -> bool:
@@ -197,37 +197,37 @@ def require_unchanged(history: History, looks: Sequence[Look]) -> None:
 # --- ingest ----------------------------------------------------------------------------------------------------------
 
 
-def news_of(topic: str, before: Standing, ends: Mapping[TopicPartition, int]) -> tuple[tuple[int, int, int], ...]:
+def news_of(topic: str, before: BronzeState, ends: Mapping[TopicPartition, int]) -> tuple[tuple[int, int, int], ...]:
     """What a batch has of a topic, as far as its ends are known: partition, first offset, end."""
     own = ((at[1], before.offset(at), end) for at, end in sorted(ends.items()) if at[0] == topic)
     return tuple(one for one in own if one[2] > one[1])
 
 
-def begins(first: Standing, handed: Sequence[Ingest]) -> Standing:
+def begins(first: BronzeState, handed: Sequence[Ingest]) -> BronzeState:
     """Where a query's next batch begins: behind the last one that it has closed, however far cycles and the ledger are.
 
     Args:
         first: where bronze stood when the query was begun.
         handed: what it has closed since, the newest last.
     """
-    return Standing.after(handed) if handed else first
+    return BronzeState.after(handed) if handed else first
 
 
 def ranges_of(
-    before: Standing, found: Mapping[TopicPartition, Tail], ends: Mapping[TopicPartition, int]
+    before: BronzeState, appended: Mapping[TopicPartition, AppendedRange], ends: Mapping[TopicPartition, int]
 ) -> tuple[Range, ...]:
     """One range a known topic-partition: from where it stood to where it stands now.
 
     Args:
         before: where bronze stood.
-        found: what it holds behind that.
+        appended: what it holds behind that.
         ends: up to where the batch was read. Transaction markers, aborted records and compacted tails leave no row.
     """
     ranges = {
         at: Range(*at, position.offset, position.offset, stream_time_ms=position.stream_time_ms)
         for at, position in before.positions.items()
     }
-    for at, part in found.items():
+    for at, part in appended.items():
         start = before.positions[at].offset if at in before.positions else part.range.from_offset
         ranges[at] = replace(part.range, from_offset=start)
     for at, end in ends.items():
@@ -236,21 +236,23 @@ def ranges_of(
     return tuple(ranges[at] for at in sorted(ranges))
 
 
-def attempt_ranges_of(before: Standing, seq: int, found: Mapping[TopicPartition, Tail]) -> tuple[Range, ...]:
+def replay_ranges_of(
+    before: BronzeState, seq: int, appended: Mapping[TopicPartition, AppendedRange]
+) -> tuple[Range, ...]:
     """The same of a replay's batch: all empty but that of the attempts; stream times as they are now (decision 0020)."""
     ranges = {
         at: Range(*at, position.offset, position.offset, stream_time_ms=position.stream_time_ms)
         for at, position in before.positions.items()
     }
-    for at, tail in found.items():
+    for at, tail in appended.items():
         known = ranges.get(at) or Range(*at, 0, 0)
         ranges[at] = replace(known, stream_time_ms=max(known.stream_time_ms, tail.range.stream_time_ms))
-    if found:
-        at = (next(topic for topic, _ in found), ATTEMPTS)
-        parts = [tail.range for tail in found.values()]
+    if appended:
+        at = (next(topic for topic, _ in appended), REPLAYED)
+        parts = [tail.range for tail in appended.values()]
         ranges[at] = replace(
-            reduce(lambda one, other: one.beside(other), parts),
-            partition=ATTEMPTS,
+            reduce(lambda one, other: one.merged_with(other), parts),
+            partition=REPLAYED,
             from_offset=before.positions[at].offset if at in before.positions else seq,
             to_offset=seq + 1,
             stream_time_ms=max(part.stream_time_ms for part in parts),
@@ -258,37 +260,43 @@ def attempt_ranges_of(before: Standing, seq: int, found: Mapping[TopicPartition,
     return tuple(ranges[at] for at in sorted(ranges))
 
 
-def closed(before: Standing, found: Mapping[TopicPartition, Tail], ends: Mapping[TopicPartition, int]) -> Ingest:
+def closed(
+    before: BronzeState, appended: Mapping[TopicPartition, AppendedRange], ends: Mapping[TopicPartition, int]
+) -> Ingest:
     """What the ledger's row says that closes a batch; the last request stands in it, too."""
-    return Ingest(before.seq + 1, before.seq + 1, ranges_of(before, found, ends), before.request, before.mean_bytes)
+    return Ingest(before.seq + 1, before.seq + 1, ranges_of(before, appended, ends), before.request, before.mean_bytes)
 
 
-def closed_request(before: Standing, number: int, found: Mapping[TopicPartition, Tail], seq: int) -> Ingest:
+def closed_request(
+    before: BronzeState, number: int, appended: Mapping[TopicPartition, AppendedRange], seq: int
+) -> Ingest:
     """The same of a replay's batch: the row names its request, so that it is ingested once."""
-    return Ingest(seq, before.seq + 1, attempt_ranges_of(before, seq, found), number, before.mean_bytes)
+    return Ingest(seq, before.seq + 1, replay_ranges_of(before, seq, appended), number, before.mean_bytes)
 
 
 def may_close_later(batch: Ingest) -> bool:
-    """Whether the row that closes a batch may come behind the plan over it: if need be, it is made anew from bronze.
+    """Whether the row that closes a batch may come behind the plan over it: if need be, it is recreated from bronze.
 
     Of markers alone bronze has no row: nobody but the ledger knows that they were read (decision 0024).
     """
     return any(part.records for part in batch.ranges)
 
 
-def recovered(before: Standing, found: Mapping[TopicPartition, Tail]) -> Ingest | None:
+def recovered(before: BronzeState, appended: Mapping[TopicPartition, AppendedRange]) -> Ingest | None:
     """The batch that a crash left in bronze without a ledger row; None if there is none."""
-    if not found:
+    if not appended:
         return None
-    seq = max(part.seq for part in found.values())
-    return Ingest(seq, before.seq + 1, ranges_of(before, found, {}), before.request, before.mean_bytes)
+    seq = max(part.seq for part in appended.values())
+    return Ingest(seq, before.seq + 1, ranges_of(before, appended, {}), before.request, before.mean_bytes)
 
 
-def recovered_request(before: Standing, oldest: int, found: Mapping[TopicPartition, Tail]) -> Ingest | None:
+def recovered_request(
+    before: BronzeState, oldest: int, appended: Mapping[TopicPartition, AppendedRange]
+) -> Ingest | None:
     """The same of attempts. Requests are taken in their order, a batch each: so it is the oldest that is not ingested."""
-    if not oldest or not found:
+    if not oldest or not appended:
         return None
-    return closed_request(before, oldest, found, max(part.seq for part in found.values()))
+    return closed_request(before, oldest, appended, max(part.seq for part in appended.values()))
 
 
 def oldest_request(requests: Sequence[int], ingested: int) -> int:

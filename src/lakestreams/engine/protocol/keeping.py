@@ -14,17 +14,17 @@ from lakestreams.engine.protocol.commands import LEDGER, Append, Overwrite, Read
 Kept = Literal["state", "base"]
 
 
-def keep(turn: Turn, kind: Kept, cycle: int, meaning: str, since: StoredState | None) -> Steps[StoredState]:
+def keep(turn: Turn, kind: Kept, cycle: int, semantics: str, since: StoredState | None) -> Steps[StoredState]:
     """Stores what nodes keep as of a finished cycle where nothing valid lies, and then says so.
 
     Args:
         turn: who writes.
         kind: `state` of a driver, `base` of maintenance.
         cycle: as of its end.
-        meaning: the fingerprint of what decides what they keep.
+        semantics: the fingerprint of what decides what they keep.
         since: what is valid until then, of which it is made.
     """
-    place = StoredState(cycle, meaning, decisions.free_slot(kind, since), 0, (), marked=True)
+    place = StoredState(cycle, semantics, decisions.free_slot(kind, since), 0, (), marked=True)
     stored: StoredState = yield Overwrite(place, since, turn)
     yield from say(turn, kind, stored)
     return stored
@@ -36,10 +36,10 @@ def say(turn: Turn, kind: Kept, stored: StoredState) -> Steps[None]:
     yield Append(LEDGER, (kind, stored.cycle, stored), known, turn, decisions.fenced(kind))
 
 
-def stand(turn: Turn, history: History, meaning: str) -> Steps[StoredState | None]:
+def stand(turn: Turn, history: History, semantics: str) -> Steps[StoredState | None]:
     """What a driver builds on: what was stored last, else the base; None where nothing was ever stored.
 
-    Maintenance beside it trims up to what the newest `state` row has and no further. So whatever else is built on is said
+    Maintenance at the same time trims up to what the newest `state` row has and no further. So whatever else is built on is said
     there first, and only then it is looked once more whether that still holds.
     """
     last = history.state
@@ -49,7 +49,7 @@ def stand(turn: Turn, history: History, meaning: str) -> Steps[StoredState | Non
         return last
     while True:
         history = yield Read(LEDGER)
-        base = history.base if history.trim is not None else StoredState(0, meaning, "", 0, ())
+        base = history.base if history.trim is not None else StoredState(0, semantics, "", 0, ())
         if history.trim is not None and not (decisions.reaches(history.trim, base) and (yield Read("holds", base))):
             message = "what nodes keep is missing, and bronze is trimmed"
             raise Stop("LS510", message)

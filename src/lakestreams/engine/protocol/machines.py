@@ -4,7 +4,7 @@ A machine is a generator: it yields commands and is sent their answers. The engi
 (`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `batch`
 (`engine.ingest.batches`, `engine.ingest.table_reader`), `taken` (`engine.takeover.tables`), `execute` (`engine.publish.cycle`) and
 `close` (`engine.cycles`). The others only say which of these follows which. `query` is Spark's streaming query (`engine.ingest.query`),
-and `beside` is what a driver does meanwhile (`engine.ingest.kafka`).
+and `cycles_meanwhile` is what its driver does (`engine.ingest.kafka`).
 `tests/protocol` runs all of them over tables in memory, in every order (decision 0035).
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from lakestreams.engine.ledger import settle
 from lakestreams.engine.ledger.backlog import Backlog
-from lakestreams.engine.ledger.plans import History, Ingest, Plan, Range, Standing, StoredState
+from lakestreams.engine.ledger.plans import BronzeState, History, Ingest, Plan, Range, StoredState
 from lakestreams.engine.protocol import decisions, keeping
 from lakestreams.engine.protocol.commands import (
     LEDGER,
@@ -48,8 +48,8 @@ def claim(turn: Turn, row: Any = None) -> Steps[None]:
     written = yield Append(
         LEDGER, (turn.role, turn.epoch, row), decisions.of_claim(turn), turn, decisions.fenced(turn.role)
     )
-    there = None if written else (yield Read("claim", turn))
-    if not decisions.is_own(written=written, there=there, mine=turn.epoch):
+    existing = None if written else (yield Read("claim", turn))
+    if not decisions.is_own(written=written, existing=existing, mine=turn.epoch):
         message = f"another one of this role claimed epoch {turn.epoch} at the same moment"
         raise Stop("LS503", message)
     yield Raise(turn)
@@ -83,8 +83,8 @@ class Pipeline:
         fingerprint: of the configuration.
         most: how many offsets a partition has in a batch.
         remembers: whether nodes keep anything, so that a state is stored.
-        meaning: the fingerprint of what decides what they keep.
-        beside: whether a query reads the topics beside the cycles. Delta tables are read before a cycle.
+        semantics: the fingerprint of what decides what they keep.
+        reads_ahead: whether a query goes on reading the topics while cycles run. Delta tables are read before a cycle.
     """
 
     topics: tuple[str, ...]
@@ -92,8 +92,8 @@ class Pipeline:
     fingerprint: str = "f"
     most: int = 1 << 40
     remembers: bool = False
-    meaning: str = "f"
-    beside: bool = False
+    semantics: str = "f"
+    reads_ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
     """Goes on from what is in the tables: closes an unclosed batch, executes an open plan."""
     newest = yield from recover(turn, history.ingest)
     batches = yield Read("ingests", decisions.oldest_batch(history.plan, newest))
-    stored = (yield from keeping.stand(turn, history, own.meaning)) if own.remembers else None
+    stored = (yield from keeping.stand(turn, history, own.semantics)) if own.remembers else None
     plan = history.open_plan
     if plan is None:
         return At(history.plan, "none" if history.plan is None else "closed", batches, stored)
@@ -149,9 +149,9 @@ def resume(own: Pipeline, turn: Turn, history: History) -> Steps[At]:
 
 def recover(turn: Turn, last: Ingest | None) -> Steps[Ingest | None]:
     """Closes a batch that is in bronze and not in the ledger: of new records, or of a replay."""
-    before = Standing.after([last] if last else [])
-    found = yield Read("tail", before.seq)
-    one = decisions.recovered(before, found)
+    before = BronzeState.after([last] if last else [])
+    appended = yield Read("tail", before.seq)
+    one = decisions.recovered(before, appended)
     if one is None:
         requests = yield Read("requests")
         again = yield Read("attempts", before.seq)
@@ -189,8 +189,8 @@ def one_round(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
         return at
     at = yield from ingest_requests(turn, at)
     ends = yield Read("ends")
-    if own.beside:
-        return (yield from beside(own, turn, at, ends))
+    if own.reads_ahead:
+        return (yield from cycles_meanwhile(own, turn, at, ends))
     seen = None
     while at.state != "planned" and at.ingests != seen:
         seen = at.ingests
@@ -203,27 +203,29 @@ def one_round(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
 
 def ingest(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]) -> Steps[At]:
     """Ingests the next batch of what is new in the topics, if anything is."""
-    one = yield from next_batch(own, turn, Standing.after(at.ingests), ends)
+    one = yield from next_batch(own, turn, BronzeState.after(at.ingests), ends)
     return at if one is None else replace(at, ingests=(*at.ingests, one))
 
 
-def next_batch(own: Pipeline, turn: Turn, before: Standing, ends: Mapping[TopicPartition, int]) -> Steps[Ingest | None]:
+def next_batch(
+    own: Pipeline, turn: Turn, before: BronzeState, ends: Mapping[TopicPartition, int]
+) -> Steps[Ingest | None]:
     """The next batch of what lies between where bronze stands and the ends; None if that is nothing."""
     upto = {one: min(end, before.offset(one) + own.most) for one, end in ends.items() if end}
     touched = tuple(topic for topic in own.topics if decisions.news_of(topic, before, upto))
     return (yield from batch(turn, before, touched, upto)) if touched else None
 
 
-def beside(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]) -> Steps[At]:
+def cycles_meanwhile(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]) -> Steps[At]:
     """Runs a query up to the ends, and meanwhile a cycle over what it has closed, whenever there is something."""
-    yield Begin("query", (own, turn, Standing.after(at.ingests), ends))
+    yield Begin("query", (own, turn, BronzeState.after(at.ingests), ends))
     goes_on = True
     while goes_on:
         news: Taken = yield Take()
-        if news.beside == "has failed":
+        if news.query == "has failed":
             message = "the query has failed"
             raise Stop("LS503", message)
-        goes_on = news.beside == "goes on"
+        goes_on = news.query == "goes on"
         at = yield from cycle(own, turn, replace(at, ingests=(*at.ingests, *news.batches)))
         if at.state == "planned":
             code, message = "LS402", "a rule fails; the cycle stays open, and the query is stopped"
@@ -233,7 +235,7 @@ def beside(own: Pipeline, turn: Turn, at: At, ends: Mapping[TopicPartition, int]
     return at
 
 
-def query(own: Pipeline, turn: Turn, first: Standing, ends: Mapping[TopicPartition, int]) -> Steps[None]:
+def query(own: Pipeline, turn: Turn, first: BronzeState, ends: Mapping[TopicPartition, int]) -> Steps[None]:
     """Ingests up to the ends, a batch behind another, and hands each over when it is in bronze.
 
     Args:
@@ -248,8 +250,10 @@ def query(own: Pipeline, turn: Turn, first: Standing, ends: Mapping[TopicPartiti
         handed = [one]
 
 
-def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]) -> Steps[Ingest]:
-    """Ingests one batch: an append a topic, side by side; the row that closes it may come beside the cycle over it.
+def batch(
+    turn: Turn, before: BronzeState, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]
+) -> Steps[Ingest]:
+    """Ingests one batch: an append a topic, in parallel; the row that closes it may come while the cycle over it runs.
 
     Args:
         turn: who writes.
@@ -272,11 +276,11 @@ def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[T
             for topic in topics
         )
     )
-    found = yield Read("tail", before.seq)
-    one = decisions.closed(before, found, ends)
+    appended = yield Read("tail", before.seq)
+    one = decisions.closed(before, appended, ends)
     if decisions.may_close_later(one):
         row = ("ingest", seq, one)
-        yield Append(LEDGER, row, decisions.of_row("ingest", seq), turn, decisions.fenced("ingest"), beside=True)
+        yield Append(LEDGER, row, decisions.of_row("ingest", seq), turn, decisions.fenced("ingest"), pending=True)
     else:
         yield from record(turn, "ingest", seq, one)
     return one
@@ -284,12 +288,12 @@ def batch(turn: Turn, before: Standing, topics: tuple[str, ...], ends: Mapping[T
 
 def ingest_requests(turn: Turn, at: At) -> Steps[At]:
     """Ingests each request as one batch."""
-    while (one := (yield from ingest_request(turn, Standing.after(at.ingests)))) is not None:
+    while (one := (yield from ingest_request(turn, BronzeState.after(at.ingests)))) is not None:
         at = replace(at, ingests=(*at.ingests, one))
     return at
 
 
-def ingest_request(turn: Turn, before: Standing) -> Steps[Ingest | None]:
+def ingest_request(turn: Turn, before: BronzeState) -> Steps[Ingest | None]:
     """Ingests the oldest request that is not yet, as one batch; None if there is none."""
     requests = yield Read("requests")
     number = decisions.oldest_request(requests, before.request)
@@ -300,8 +304,8 @@ def ingest_request(turn: Turn, before: Standing) -> Steps[Ingest | None]:
     yield Append(
         topic, (topic, number, seq), decisions.of_batch(topic, turn.epoch, seq), turn, decisions.fenced("bronze")
     )
-    found = yield Read("attempts", before.seq)
-    one = decisions.closed_request(before, number, found, seq)
+    appended = yield Read("attempts", before.seq)
+    one = decisions.closed_request(before, number, appended, seq)
     yield from record(turn, "ingest", seq, one)
     return one
 
@@ -349,7 +353,7 @@ def finish(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     if closed is at or not own.remembers:
         return closed
     assert at.plan is not None  # noqa: S101 - for mypy: it was closed
-    return replace(closed, stored=(yield from keeping.keep(turn, "state", at.plan.cycle, own.meaning, at.stored)))
+    return replace(closed, stored=(yield from keeping.keep(turn, "state", at.plan.cycle, own.semantics, at.stored)))
 
 
 def close(turn: Turn, at: At) -> Steps[At]:
@@ -369,8 +373,8 @@ def _never_cut(*_: object) -> Mapping[TopicPartition, Range]:
 def record(turn: Turn, kind: str, number: int, row: Any) -> Steps[None]:
     """Appends a ledger row of which there is one a number, and makes sure that it is ours: else a newer driver is there."""
     written = yield Append(LEDGER, (kind, number, row), decisions.of_row(kind, number), turn, decisions.fenced(kind))
-    there = None if written else (yield Read("mine", (kind, number)))
-    if not decisions.is_own(written=written, there=there, mine=True):
+    existing = None if written else (yield Read("mine", (kind, number)))
+    if not decisions.is_own(written=written, existing=existing, mine=True):
         raise _another(kind, number)
 
 

@@ -15,17 +15,17 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import kafka_sink, orphans, quarantine, sinks
-from lakestreams.engine.publish.expectations import WRITTEN, Expecting
+from lakestreams.engine.publish.expectations import WRITTEN, ExpectationChecker
 from lakestreams.engine.runtime import folders
-from lakestreams.engine.runtime.write_metrics import Observed, Passing
+from lakestreams.engine.runtime.write_metrics import NodeMetrics, WriteMetrics
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Inputs, Results
 from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.evaluate.sides import EXPECTATION
 from lakestreams.expectations import judging
+from lakestreams.expectations.cycle_metrics import CycleMetrics
 from lakestreams.expectations.judging import KINDS, ROWS
-from lakestreams.expectations.tally import Tally
 from lakestreams.topology.graph import triggers_of, upstream
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class RunCounts:
 
     def add(self, plan: Plan) -> None:
         """Takes a plan's counts in; what is replayed may be unreadable again, and says nothing of the producer."""
-        for part in (one for one in plan.ranges if not one.of_attempts):
+        for part in (one for one in plan.ranges if not one.of_replays):
             self.read[part.topic] = self.read.get(part.topic, 0) + part.records
             self.bad[part.topic] = self.bad.get(part.topic, 0) + part.bad
 
@@ -80,11 +80,11 @@ class Executed:
 
     Attributes:
         results: what was evaluated.
-        tally: what was counted of it.
+        cycle_metrics: what was counted of it.
     """
 
     results: Results
-    tally: Tally
+    cycle_metrics: CycleMetrics
 
 
 def execute(
@@ -94,7 +94,7 @@ def execute(
     plan: Plan,
     inputs: Inputs,
     target: kafka_sink.Target,
-    expecting: Expecting,
+    checker: ExpectationChecker,
     *,
     repeated: bool = False,
     before_topics: Callable[[], None] = lambda: None,
@@ -106,7 +106,7 @@ def execute(
         topology: the pipeline, checked.
         inputs: what it is evaluated over (see `past`).
         target: where topics are written.
-        expecting: judges what is expected.
+        checker: judges what is expected.
         repeated: whether a driver before may have published some of it: then Delta skips what is there already.
         before_topics: called before anything is written to the first topic.
 
@@ -114,10 +114,10 @@ def execute(
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
-    tally = expecting.of_sources(plan)
-    passing = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
-    results = walk.run(topology, replace(inputs, counted=passing))
-    publisher = _Publisher(spark, ledger, plan, results, inputs, tally, repeated=repeated)
+    cycle_metrics = checker.of_sources(plan)
+    node_metrics = NodeMetrics(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
+    results = walk.run(topology, replace(inputs, counted=node_metrics))
+    publisher = _Publisher(spark, ledger, plan, results, inputs, cycle_metrics, repeated=repeated)
     publisher.merged(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
     judged = {node.name: results.judged[node.name] for node in topology.nodes
@@ -130,31 +130,31 @@ def execute(
         if isinstance(command, commands.Append):
             next(writing)(command.transaction)
         else:  # a rule that fails raises its own error
-            expecting.of_steps(judged, publisher.counting, plan, tally)
+            checker.of_steps(judged, publisher.counting, plan, cycle_metrics)
             publisher.require_exact_partitions(topology)
         return True
 
     own = machines.Pipeline((), (*(sink.name for sink in caused), "quarantine"), plan.fingerprint)
     commands.carry_out(machines.execute(own, ledger.turn, plan, None), hands)  # the inputs are made of what is stored
-    for name, found in judged.items():
-        if found.orphans is not None:
-            orphans.publish(spark, ledger, name, found.orphans)
+    for name, rows in judged.items():
+        if rows.orphans is not None:
+            orphans.publish(spark, ledger, name, rows.orphans)
     topics = [topic for topic in topology.kafka_sinks if causes(plan, topic)]
     if topics:
         before_topics()
     for topic in topics:  # whatever can be published exactly once is, before what a crash repeats
         publisher.topic(topic, target)
-    _count(topology, plan, passing, tally)
-    tally.complete(topology)
-    return Executed(results, tally)
+    _count(topology, plan, node_metrics, cycle_metrics)
+    cycle_metrics.complete(topology)
+    return Executed(results, cycle_metrics)
 
 
-def _count(topology: Topology, plan: Plan, passing: Passing, tally: Tally) -> None:
+def _count(topology: Topology, plan: Plan, node_metrics: NodeMetrics, cycle_metrics: CycleMetrics) -> None:
     """Notes what became of the records of joins that wait or amend."""
     written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
     for node in topology.nodes:
-        if node.name in passing.nodes and causes(plan, node):
-            tally.raced(node.name, passing.counts(node.name, written=node.name in written))
+        if node.name in node_metrics.nodes and causes(plan, node):
+            cycle_metrics.wait_outcomes(node.name, node_metrics.counts(node.name, written=node.name in written))
 
 
 def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) -> str | None:
@@ -168,9 +168,9 @@ def out_in(spark: SparkSession, ledger: Ledger, topology: Topology, plan: Plan) 
     control = {"quarantine": (quarantine.table(ledger), own & (F.col("cycle") == plan.cycle))}
     if orphans.table(ledger).exists(spark):
         control["orphans"] = (orphans.table(ledger), own & (F.col(sinks.CYCLE) == plan.cycle))
-    found = (sink.name for sink in topology.sinks if sinks.holds(spark, ledger.lake, sink, plan.cycle))
-    beside = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
-    return next(chain(found, beside), None)
+    outputs = (sink.name for sink in topology.sinks if sinks.holds(spark, ledger.lake, sink, plan.cycle))
+    others = (name for name, (table, of_it) in control.items() if table.read(spark).where(of_it).limit(1).count())
+    return next(chain(outputs, others), None)
 
 
 def causes(plan: Plan, node: Node) -> bool:
@@ -187,7 +187,7 @@ class _Publisher:
     plan: Plan
     results: Results
     inputs: Inputs
-    tally: Tally
+    cycle_metrics: CycleMetrics
     repeated: bool
     counting: list[DataFrame] = field(default_factory=list)
     _newest: dict[str, DataFrame] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class _Publisher:
                 self._newest[sink.name] = newest
                 kind = F.col(LINEAGE)["kind"]
                 counts = [(name, column, F.lit(0)) for name, column in _kinds(kind).items()]
-                self.counting.append(judging.told(sink.name + WRITTEN, newest, counts))
+                self.counting.append(judging.as_rows(sink.name + WRITTEN, newest, counts))
 
     def require_exact_partitions(self, topology: Topology) -> None:
         """Refuses rows of which a partition column would come back with another value."""
@@ -215,26 +215,26 @@ class _Publisher:
         rows = self.results.outputs[sink.name]
         key = sinks.merged_by(sink, self.results.records[sink.name])
         if sink.mode == "merge":
-            count = self.tally.of(sink.name).rows or 0
+            count = self.cycle_metrics.of(sink.name).rows or 0
             sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
-        there = self.ledger.lake.output(sink.name)
+        output = self.ledger.lake.output(sink.name)
 
         def afterwards() -> DataFrame:
-            return there.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
+            return output.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
 
-        def write(observed: DataFrame) -> None:
-            sinks.publish(self.spark, self.ledger, sink, observed, key, self.plan, known)
+        def write(counted: DataFrame) -> None:
+            sinks.publish(self.spark, self.ledger, sink, counted, key, self.plan, known)
 
-        self.tally.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
+        self.cycle_metrics.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 
     def topic(self, sink: KafkaSink, target: kafka_sink.Target) -> None:
         """Writes an output's records to Kafka."""
         rows = self.results.outputs[sink.name]
-        observed = self._observed(sink.name, _kinds(F.col(LINEAGE)["kind"]))
-        kafka_sink.publish(self.spark, self.ledger, sink, observed.of(rows), target)
-        self.tally.rows(sink.name, observed.counts() or {})
+        write_metrics = self._write_metrics(sink.name, _kinds(F.col(LINEAGE)["kind"]))
+        kafka_sink.publish(self.spark, self.ledger, sink, write_metrics.of(rows), target)
+        self.cycle_metrics.rows(sink.name, write_metrics.counts() or {})
 
     def quarantine(self, topology: Topology, known: commands.Transaction) -> None:
         """Writes what goes to quarantine in one commit."""
@@ -253,20 +253,20 @@ class _Publisher:
             own = (F.col("pipeline") == self.ledger.pipeline) & (F.col("cycle") == self.plan.cycle)
             return table.read(self.spark).where(own)
 
-        def write(observed: DataFrame) -> None:
+        def write(counted: DataFrame) -> None:
             self.ledger.failpoint("quarantine.before")
             with translated(self.ledger.pipeline):
-                fenced = self.ledger.fence(self.spark, observed)
+                fenced = self.ledger.fence(self.spark, counted)
                 table.append(fenced, *known.of(self.ledger.pipeline))
             self.ledger.failpoint("quarantine.after")
 
-        found = self._counted("quarantine", refused, counts, write, afterwards)
+        by_reason = self._counted("quarantine", refused, counts, write, afterwards)
         for place, (node, code) in enumerate(reasons):
-            self.tally.quarantined(node, code, found[f"r{place}"])
+            self.cycle_metrics.quarantined(node, code, by_reason[f"r{place}"])
 
     def _drops(self, node: str) -> bool:
         """Whether a step's rules have dropped any row, as it was counted."""
-        return any(one.action == "drop" and one.failed for one in self.tally.of(node).expected)
+        return any(one.action == "drop" and one.failed for one in self.cycle_metrics.of(node).expected)
 
     def _counted(
         self,
@@ -277,20 +277,20 @@ class _Publisher:
         afterwards: Callable[[], DataFrame],
     ) -> dict[str, int]:
         """Writes rows and tells their counts; where the write was skipped they are counted where they lie."""
-        found = None
+        numbers = None
         if self.repeated:
             write(rows)
         else:
-            observed = self._observed(what, counts)
-            write(observed.of(rows))
-            found = observed.counts()
-        if found is None:
+            write_metrics = self._write_metrics(what, counts)
+            write(write_metrics.of(rows))
+            numbers = write_metrics.counts()
+        if numbers is None:
             row = afterwards().agg(*(column.alias(name) for name, column in counts.items())).first()
-            found = {name: int(row[name] or 0) for name in counts} if row is not None else {}
-        return found
+            numbers = {name: int(row[name] or 0) for name in counts} if row is not None else {}
+        return numbers
 
-    def _observed(self, what: str, counts: Mapping[str, Any]) -> Observed:
-        return Observed(f"{self.ledger.pipeline} {self.ledger.epoch} {self.plan.cycle} {what}", counts)
+    def _write_metrics(self, what: str, counts: Mapping[str, Any]) -> WriteMetrics:
+        return WriteMetrics(f"{self.ledger.pipeline} {self.ledger.epoch} {self.plan.cycle} {what}", counts)
 
 
 def _kinds(kind: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.protocol import decisions
 from lakestreams.engine.publish import events
-from lakestreams.engine.publish.events import Closing
+from lakestreams.engine.publish.events import CycleSummary
 from lakestreams.engine.state.policy import EVENTS_EVERY_S
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Totals:
         kinds: results by kind.
         quarantined: rows by reason.
         expected: expectation to passed and failed.
-        wait_ms, amend_ms: of a join that races.
+        wait_ms, amend_ms: of a join that waits or amends.
         fates: of such a join, how many records came, and what became of them.
     """
 
@@ -90,7 +90,7 @@ def totals(spark: SparkSession, ledger: Ledger) -> list[Totals]:
         return []
     own = (F.col("pipeline") == ledger.pipeline) & (F.col("event_type") == events.FLOW)
     flow = F.from_json("details", _DETAILS)["flow_progress"]
-    told = (
+    flows = (
         table(ledger)
         .read(spark)
         .where(own)
@@ -101,8 +101,8 @@ def totals(spark: SparkSession, ledger: Ledger) -> list[Totals]:
         """Of maps: every entry of every cycle."""
         return F.to_json(F.flatten(F.collect_list(F.map_entries(of))))
 
-    found = (
-        told.groupBy("node")
+    by_node = (
+        flows.groupBy("node")
         .agg(
             F.max("sequence").alias("sequence"),
             F.max_by("flow.lakestreams", "sequence").alias("own"),
@@ -116,7 +116,7 @@ def totals(spark: SparkSession, ledger: Ledger) -> list[Totals]:
         .orderBy("sequence")
         .collect()
     )
-    return [_totals(row) for row in found]
+    return [_totals(row) for row in by_node]
 
 
 def _totals(row: Row) -> Totals:
@@ -151,7 +151,7 @@ class EventLog:
     ledger: Ledger
     topology: Topology
     finished: int = 0
-    _waiting: list[tuple[Plan, Closing]] = field(default_factory=list)
+    _waiting: list[tuple[Plan, CycleSummary]] = field(default_factory=list)
     _caught_up: bool = False
     _wrote_s: float = float("-inf")
 
@@ -165,9 +165,9 @@ class EventLog:
         """Whether there is, and nothing was written within the half minute."""
         return self.waiting and time.monotonic() - self._wrote_s >= EVENTS_EVERY_S
 
-    def closed(self, plan: Plan, closing: Closing) -> None:
+    def closed(self, plan: Plan, summary: CycleSummary) -> None:
         """Takes note of a finished cycle."""
-        self._waiting.append((plan, closing))
+        self._waiting.append((plan, summary))
 
     def write(self) -> None:
         """Writes the events of all finished cycles that are not in the log yet."""
@@ -184,16 +184,16 @@ class EventLog:
         first = min((plan.cycle for plan, _ in self._waiting), default=self.finished + 1)
         if first == 1:
             return  # there is nothing before it
-        told = self._told(first - 1) or self._told(0)
-        if first <= told + 1:
-            self._waiting = [one for one in self._waiting if one[0].cycle > told]
+        logged = self._newest_cycle(first - 1) or self._newest_cycle(0)
+        if first <= logged + 1:
+            self._waiting = [one for one in self._waiting if one[0].cycle > logged]
             return
-        missing = {one.cycle: one for one in self.ledger.closings(self.spark, told + 1) if one.cycle < first}
-        plans = self.ledger.plans(self.spark, told + 1, [source.topic for source in self.topology.sources])
+        missing = {one.cycle: one for one in self.ledger.summaries(self.spark, logged + 1) if one.cycle < first}
+        plans = self.ledger.plans(self.spark, logged + 1, [source.topic for source in self.topology.sources])
         earlier = [(plan, missing[plan.cycle]) for plan in plans if plan.cycle in missing]
         self._waiting = [*earlier, *self._waiting]
 
-    def _told(self, least: int) -> int:
+    def _newest_cycle(self, least: int) -> int:
         """The newest cycle in the log from one on, 0 if there is none: of older ones no file is read."""
         own = (F.col("pipeline") == self.ledger.pipeline) & (F.col("cycle") >= least)
         newest = table(self.ledger).read(self.spark).where(own).agg(F.max("cycle")).first()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakestreams.expectations import log_columns
-from lakestreams.expectations.tally import NodeTally, Tally
+from lakestreams.expectations.cycle_metrics import CycleMetrics, NodeCounts
 from lakestreams.operators.records import TOMBSTONE
 
 if TYPE_CHECKING:
@@ -29,19 +29,19 @@ _A_CYCLE: Final = 10_000
 
 
 @dataclass(frozen=True)
-class Closing:
+class CycleSummary:
     """What the ledger says of a finished cycle.
 
     Attributes:
         cycle: its number.
-        tally: what was counted.
+        cycle_metrics: what was counted.
         seconds: wall time by stage.
         run_id: of the run that finished it.
         planned_at_ms, closed_at_ms: when.
     """
 
     cycle: int
-    tally: Tally
+    cycle_metrics: CycleMetrics
     seconds: Mapping[str, float]
     run_id: str
     planned_at_ms: int
@@ -51,7 +51,7 @@ class Closing:
         """For the ledger's JSON."""
         return {
             "cycle": self.cycle,
-            "nodes": self.tally.as_dict(),
+            "nodes": self.cycle_metrics.as_dict(),
             "seconds": {stage: round(s, 4) for stage, s in self.seconds.items()},
             "run_id": self.run_id,
             "planned_at_ms": self.planned_at_ms,
@@ -59,21 +59,22 @@ class Closing:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Closing:
+    def from_dict(cls, data: Mapping[str, Any]) -> CycleSummary:
         """What `as_dict` gave."""
         return cls(
-            **{name: value for name, value in told.items() if name != "nodes"}, tally=Tally.from_dict(told["nodes"])
+            **{name: value for name, value in data.items() if name != "nodes"},
+            cycle_metrics=CycleMetrics.from_dict(data["nodes"]),
         )
 
 
-def of_cycle(topology: Topology, plan: Plan, closing: Closing) -> list[dict[str, Any]]:
+def of_cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> list[dict[str, Any]]:
     """The events of a finished cycle: one a node, then one of the cycle; columns of `SCHEMA`, `timestamp` in ms."""
-    told = [*_flows(topology, closing), _cycle(topology, plan, closing)]
+    parts = [*_flows(topology, summary), _cycle(topology, plan, summary)]
     common = {
         "pipeline": topology.name,
         "cycle": plan.cycle,
         "level": "METRICS",
-        "timestamp": closing.closed_at_ms,
+        "timestamp": summary.closed_at_ms,
     }
     return [
         {
@@ -84,23 +85,23 @@ def of_cycle(topology: Topology, plan: Plan, closing: Closing) -> list[dict[str,
             "origin": json.dumps(one["origin"]),
             "details": json.dumps(one["details"]),
         }
-        for place, one in enumerate(told)
+        for place, one in enumerate(parts)
     ]
 
 
-def _flows(topology: Topology, closing: Closing) -> Iterator[dict[str, Any]]:
+def _flows(topology: Topology, summary: CycleSummary) -> Iterator[dict[str, Any]]:
     for node in topology.nodes:
-        own = closing.tally.nodes.get(node.name, NodeTally())
+        own = summary.cycle_metrics.nodes.get(node.name, NodeCounts())
         yield {
             "event_type": FLOW,
             "maturity_level": "STABLE",
-            "message": f"Completed cycle {closing.cycle} of {node.name}.",
-            "origin": _origin(topology, closing) | {"flow_name": node.name, "dataset_name": node.name},
+            "message": f"Completed cycle {summary.cycle} of {node.name}.",
+            "origin": _origin(topology, summary) | {"flow_name": node.name, "dataset_name": node.name},
             "details": {FLOW: {"status": "COMPLETED"} | _quality(node, own) | {"lakestreams": _own(node, own)}},
         }
 
 
-def _quality(node: Node, own: NodeTally) -> dict[str, Any]:
+def _quality(node: Node, own: NodeCounts) -> dict[str, Any]:
     metrics: dict[str, int] = {}
     if own.rows_in is not None:
         metrics["num_input_rows"] = own.rows_in
@@ -123,19 +124,19 @@ def _quality(node: Node, own: NodeTally) -> dict[str, Any]:
     return {"metrics": metrics, "data_quality": {"dropped_records": dropped, "expectations": expectations}}
 
 
-def _own(node: Node, own: NodeTally) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _own(node: Node, own: NodeCounts) -> dict[str, Any]:
+    details: dict[str, Any] = {
         "kind": node.word,
         "parents": [parent.name for parent in node.parents],
         "rows": own.kinds,
         "quarantined": own.quarantined,
     }
-    if node.fate_bounds:
-        told |= {**node.fate_bounds, "fates": own.fates}
-    return told
+    if node.wait_bounds:
+        details |= {**node.wait_bounds, "fates": own.fates}
+    return details
 
 
-def _cycle(topology: Topology, plan: Plan, closing: Closing) -> dict[str, Any]:
+def _cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> dict[str, Any]:
     names = {source.topic: source.name for source in topology.sources}
     sources = [
         {
@@ -154,22 +155,22 @@ def _cycle(topology: Topology, plan: Plan, closing: Closing) -> dict[str, Any]:
             "lateness": list(part.lateness),
         }
         for part in plan.ranges
-        if not part.of_attempts
+        if not part.of_replays
     ]
     return {
         "event_type": CYCLE,
         "maturity_level": "EVOLVING",
         "message": f"Finished cycle {plan.cycle} of {topology.name}.",
-        "origin": _origin(topology, closing),
+        "origin": _origin(topology, summary),
         "details": {
             CYCLE: {
                 "cycle": plan.cycle,
                 "records": sum(part.records for part in plan.ranges),
                 "bad": sum(part.bad for part in plan.ranges),
-                "replayed": sum(part.records for part in plan.ranges if part.of_attempts),
-                "planned_at_ms": closing.planned_at_ms,
-                "closed_at_ms": closing.closed_at_ms,
-                "seconds": dict(closing.seconds),
+                "replayed": sum(part.records for part in plan.ranges if part.of_replays),
+                "planned_at_ms": summary.planned_at_ms,
+                "closed_at_ms": summary.closed_at_ms,
+                "seconds": dict(summary.seconds),
                 "clocks": {str(task): clock for task, clock in sorted(plan.clocks.items())},
                 "ticks": len(plan.ticks),
                 "sources": sources,
@@ -178,5 +179,5 @@ def _cycle(topology: Topology, plan: Plan, closing: Closing) -> dict[str, Any]:
     }
 
 
-def _origin(topology: Topology, closing: Closing) -> dict[str, Any]:
-    return {"pipeline_name": topology.name, "update_id": closing.run_id, "batch_id": closing.cycle}
+def _origin(topology: Topology, summary: CycleSummary) -> dict[str, Any]:
+    return {"pipeline_name": topology.name, "update_id": summary.run_id, "batch_id": summary.cycle}

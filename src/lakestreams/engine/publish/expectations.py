@@ -21,9 +21,9 @@ from lakestreams.engine.state.bronze import planned_rows
 from lakestreams.errors import ExpectationFailed
 from lakestreams.evaluate.outputs import LINEAGE
 from lakestreams.expectations import judging
+from lakestreams.expectations.cycle_metrics import CycleMetrics, Expected
 from lakestreams.expectations.judging import EXAMPLES, Dataset
 from lakestreams.expectations.rules import Judged, RecordRules
-from lakestreams.expectations.tally import Expected, Tally
 from lakestreams.operators.records import MATCHED, UNMATCHED
 from lakestreams.topology.expectations import (
     OF_RECORDS,
@@ -58,7 +58,7 @@ class Rate:
 
 
 @dataclass
-class Expecting:
+class ExpectationChecker:
     """Judges the expectations of one pipeline.
 
     Attributes:
@@ -83,23 +83,23 @@ class Expecting:
         ]
         if not lacking:
             return plan
-        found = bronze.cut_below(
+        again = bronze.cut_below(
             self.spark, self.ledger, lacking, None, plan.seq_from, self.rules, self.topology.sources
         )
-        counted = {part.at: replace(part, failed=found[part.at].failed) for part in lacking}
+        counted = {part.at: replace(part, failed=again[part.at].failed) for part in lacking}
         return replace(plan, ranges=tuple(counted.get(part.at, part) for part in plan.ranges))
 
-    def of_sources(self, plan: Plan) -> Tally:
+    def of_sources(self, plan: Plan) -> CycleMetrics:
         """Counts of the plan's records, with what is expected of them.
 
         Raises:
             ExpectationFailed: if something with the action `fail` is violated.
         """
-        tally = Tally()
+        cycle_metrics = CycleMetrics()
         faults: list[str] = []
         for source in self.topology.sources:
             parts = plan.of(source.topic)
-            own = tally.of(source.name)
+            own = cycle_metrics.of(source.name)
             own.rows_in = sum(part.records for part in parts)
             readable = own.rows_in - sum(part.bad for part in parts)
             if source.keys_not_null != "off":
@@ -116,13 +116,13 @@ class Expecting:
                     faults.append(self._fault(source, one.name, failed, of, self._violating(source, one, plan)))
             for invariant in self.topology.expectations.invariants_of(source.name):
                 if not isinstance(invariant, OF_RECORDS):
-                    faults += self._of_source(source, invariant, plan, tally)
+                    faults += self._of_source(source, invariant, plan, cycle_metrics)
         if faults:
             raise ExpectationFailed("\n".join(faults), where=f"cycle {plan.cycle}")
-        return tally
+        return cycle_metrics
 
-    def _of_source(self, source: Source, invariant: Invariant, plan: Plan, tally: Tally) -> list[str]:
-        parts = [part for part in plan.of(source.topic) if not part.of_attempts]
+    def _of_source(self, source: Source, invariant: Invariant, plan: Plan, cycle_metrics: CycleMetrics) -> list[str]:
+        parts = [part for part in plan.of(source.topic) if not part.of_replays]
         records = sum(part.records for part in parts)
         shown: list[str] = []
         checked = failed = 0
@@ -133,25 +133,25 @@ class Expecting:
             shown = [f"partition {heaviest.partition} has {share:.1%} of {records} records"]
         if isinstance(invariant, OneKeyOnePartition) and records:
             checked, failed, shown = self._keys_in_two(source, invariant, plan)
-        return self._note(source.name, invariant, checked, failed, shown, tally)
+        return self._note(source.name, invariant, checked, failed, shown, cycle_metrics)
 
     def _keys_in_two(self, source: Source, invariant: OneKeyOnePartition, plan: Plan) -> tuple[int, int, list[str]]:
         """How many of the cycle's keys there are, how many lie in two partitions, and which."""
         rows = self.ledger.lake.bronze(self.ledger.pipeline, source.topic).read(self.spark)
         # of every partition, also those without a record in this cycle; a replayed record lies in its own one
-        stretches = {
+        ranges = {
             part.partition: (max(0, part.from_offset - invariant.look_back), part.from_offset)
             for part in plan.ranges
-            if part.topic == source.topic and not part.of_attempts
+            if part.topic == source.topic and not part.of_replays
         }
-        old = rows.where(bronze.within(stretches)).select("key", "partition", F.lit(False).alias("new"))
+        old = rows.where(bronze.within(ranges)).select("key", "partition", F.lit(False).alias("new"))
         new = planned_rows(self.spark, self.ledger, source, [plan], readable=False)
         both = new.select("key", "partition", F.lit(True).alias("new")).unionByName(old).where(F.col("key").isNotNull())
         keys = both.groupBy("key").agg(F.max("new").alias("new"), F.collect_set("partition").alias("partitions"))
-        told = keys.where("new").withColumn("wrong", F.size("partitions") > 1)
+        judged = keys.where("new").withColumn("wrong", F.size("partitions") > 1)
         text = F.concat(F.coalesce(F.try_validate_utf8(F.col("key").cast("string")), F.hex("key")), F.lit(" in partitions "),
                         F.array_join(F.array_sort("partitions"), ", "))  # fmt: skip
-        (row,) = told.agg(
+        (row,) = judged.agg(
             F.count("*").alias("checked"),
             F.count_if("wrong").alias("failed"),
             F.slice(F.array_sort(F.collect_set(F.when(F.col("wrong"), text))), 1, EXAMPLES).alias("shown"),
@@ -173,20 +173,22 @@ class Expecting:
     @staticmethod
     def _shown(source: Source, rows: DataFrame) -> list[str]:
         row = F.to_json(F.struct(F.col("k").alias("key"), F.col("v").alias("value")))
-        found = (
+        examples = (
             rows.orderBy("partition", "offset").select("partition", "offset", F.substring(row, 1, 300)).limit(EXAMPLES)
         )
-        return [f"{source.topic}-{one[0]}@{one[1]} {one[2]}" for one in found.collect()]
+        return [f"{source.topic}-{one[0]}@{one[1]} {one[2]}" for one in examples.collect()]
 
     # --- steps and outputs -------------------------------------------------------------------------------------------
 
-    def of_steps(self, judged: Mapping[str, Dataset], counting: Sequence[DataFrame], plan: Plan, tally: Tally) -> None:
+    def of_steps(
+        self, judged: Mapping[str, Dataset], counting: Sequence[DataFrame], plan: Plan, cycle_metrics: CycleMetrics
+    ) -> None:
         """Counts the rows of steps and outputs, with what is expected of them, in one job.
 
         Args:
             judged: of the cycle's evaluation.
             counting: what else is to be counted, as rows of `judging`.
-            tally: what is counted is noted there.
+            cycle_metrics: what is counted is noted there.
 
         Raises:
             ExpectationFailed: if something with the action `fail` is violated.
@@ -194,21 +196,21 @@ class Expecting:
         datasets = {name: self._with_earlier(one, plan) for name, one in judged.items()}
         frames = [*(judging.counted(one) for one in datasets.values()), *counting]
         rows = reduce(DataFrame.unionByName, frames).collect() if frames else []
-        found = judging.as_dict(rows)
+        by_dataset = judging.as_dict(rows)
         faults: list[str] = []
-        for name, counts in found.items():
-            tally.rows(name.removesuffix(WRITTEN), {key: checked for key, (checked, _) in counts.items()})
+        for name, counts in by_dataset.items():
+            cycle_metrics.rows(name.removesuffix(WRITTEN), {key: checked for key, (checked, _) in counts.items()})
         for name, dataset in datasets.items():
             expected: list[Rule | Invariant] = [*dataset.rules, *dataset.invariants]
             for what in expected:
                 if isinstance(what, MatchRate):
-                    faults += self._match_rate(name, what, found[name], plan, tally)
+                    faults += self._match_rate(name, what, by_dataset[name], plan, cycle_metrics)
                 elif isinstance(what, TimeSkew):
-                    faults += self._time_skew(name, what, plan, tally)
-                elif what.name in found[name]:
-                    checked, failed = found[name][what.name]
+                    faults += self._time_skew(name, what, plan, cycle_metrics)
+                elif what.name in by_dataset[name]:
+                    checked, failed = by_dataset[name][what.name]
                     shown = judging.examples(dataset, what) if failed and what.action == "fail" else []
-                    faults += self._note(name, what, checked, failed, shown, tally)
+                    faults += self._note(name, what, checked, failed, shown, cycle_metrics)
         if faults:
             raise ExpectationFailed("\n".join(faults), where=f"cycle {plan.cycle}")
 
@@ -219,40 +221,40 @@ class Expecting:
         return replace(dataset, earlier=lambda: table.read(self.spark).where(F.col(LINEAGE)["cycle"] < plan.cycle))
 
     def _match_rate(
-        self, name: str, what: MatchRate, counts: Mapping[str, tuple[int, int]], plan: Plan, tally: Tally
+        self, name: str, what: MatchRate, counts: Mapping[str, tuple[int, int]], plan: Plan, cycle_metrics: CycleMetrics
     ) -> list[str]:
         own = self.rate(plan, {kind: counts[f"rows.{kind}"][0] for kind in (MATCHED, UNMATCHED)})
         span = [one for one in self.rates.get(name, []) if one.clock_ms > own.clock_ms - what.over_ms] + [own]
         matched, unmatched = sum(one.matched for one in span), sum(one.unmatched for one in span)
         if matched + unmatched < what.records:
-            return self._note(name, what, 0, 0, [], tally)
+            return self._note(name, what, 0, 0, [], cycle_metrics)
         rate = matched / (matched + unmatched)
         shown = [
             f"{rate:.1%} of {matched + unmatched} results over {what.over} are matched; expected {what.at_least:.1%}"
         ]
-        return self._note(name, what, 1, int(rate < what.at_least), shown, tally)
+        return self._note(name, what, 1, int(rate < what.at_least), shown, cycle_metrics)
 
     @staticmethod
     def rate(plan: Plan, kinds: Mapping[str, int]) -> Rate:
         """What a cycle's results count for match rates."""
         return Rate(max(plan.clocks.values(), default=NO_TIME), kinds.get(MATCHED, 0), kinds.get(UNMATCHED, 0))
 
-    def closed(self, plan: Plan, tally: Tally) -> None:
+    def closed(self, plan: Plan, cycle_metrics: CycleMetrics) -> None:
         """Remembers a finished cycle's results, as far back as any match rate looks."""
         for name, what in self.topology.expectations.invariants:
             if isinstance(what, MatchRate):
-                own = self.rate(plan, tally.of(name).kinds)
+                own = self.rate(plan, cycle_metrics.of(name).kinds)
                 kept = self.rates.setdefault(name, [])
                 kept[:] = [one for one in kept if one.clock_ms > own.clock_ms - what.over_ms] + [own]
 
-    def _time_skew(self, name: str, what: TimeSkew, plan: Plan, tally: Tally) -> list[str]:
+    def _time_skew(self, name: str, what: TimeSkew, plan: Plan, cycle_metrics: CycleMetrics) -> list[str]:
         node = next(node for node in self.topology.nodes if node.name == name)
         sides = [self._reached(parent, plan) for parent in node.parents]
         if NO_TIME in sides:
-            return self._note(name, what, 0, 0, [], tally)
+            return self._note(name, what, 0, 0, [], cycle_metrics)
         skew = abs(sides[0] - sides[1])
         shown = [f"the sides' stream times lie {skew} ms apart: {sides[0]} and {sides[1]}"]
-        return self._note(name, what, 1, int(skew > what.at_most_ms), shown, tally)
+        return self._note(name, what, 1, int(skew > what.at_most_ms), shown, cycle_metrics)
 
     @staticmethod
     def _reached(node: Node, plan: Plan) -> int:
@@ -261,10 +263,10 @@ class Expecting:
 
     @staticmethod
     def _note(
-        name: str, what: Rule | Invariant, checked: int, failed: int, shown: Sequence[str], tally: Tally
+        name: str, what: Rule | Invariant, checked: int, failed: int, shown: Sequence[str], cycle_metrics: CycleMetrics
     ) -> list[str]:
         """Notes counts; the fault, if it is one that ends the run."""
-        tally.of(name).expected.append(Expected(what.name, what.action, checked - failed, failed))
+        cycle_metrics.of(name).expected.append(Expected(what.name, what.action, checked - failed, failed))
         if not failed or what.action != "fail":
             return []
         lines = "".join(f"\n  {line}" for line in shown)

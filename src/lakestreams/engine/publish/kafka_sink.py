@@ -214,5 +214,5 @@ def _hint(cause: str, target: Target) -> str | None:
 
 def _of_the_client(error: Exception) -> str | None:
     """What Kafka's client says in an error that Spark wrapped; None if it says nothing."""
-    found = _CLIENTS_ERROR.search(str(error))
-    return found[0][:_SHOWN_CHARACTERS] if found else None
+    match = _CLIENTS_ERROR.search(str(error))
+    return match[0][:_SHOWN_CHARACTERS] if match else None

@@ -62,7 +62,7 @@ class Partitioning:
 class _Newest:
     """Where the newest records of a topic lie: partition to offsets, the end exclusive, in these batches."""
 
-    stretches: Mapping[int, tuple[int, int]]
+    ranges: Mapping[int, tuple[int, int]]
     seq_from: int
     seq: int
 
@@ -106,8 +106,8 @@ def examine(spark: SparkSession, lake: Lake, topology: Topology, newest: int = N
 def meeting(topology: Topology) -> list[tuple[str, str]]:
     """Topics whose records meet by key as they lie in their partitions: left and right of each such join, each pair once."""
     joins = (node for node in topology.joins if node.co_partitioning is not None)
-    found = ((left, right) for join in joins for left in _topics(join.left) for right in _topics(join.right))
-    return list(dict.fromkeys((left, right) for left, right in found if left != right))
+    topics = ((left, right) for join in joins for left in _topics(join.left) for right in _topics(join.right))
+    return list(dict.fromkeys((left, right) for left, right in topics if left != right))
 
 
 def _topics(node: Node) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _topics(node: Node) -> Iterator[str]:
 def _rows(spark: SparkSession, ledger: Ledger, topic: str, place: _Newest) -> DataFrame:
     rows = ledger.lake.bronze(ledger.pipeline, topic).read(spark)
     # the bounds of the batches let Delta skip files; a record that is replayed lies in the topic only once
-    newest = F.col("seq").between(place.seq_from, place.seq) & within(place.stretches) & (F.col("attempt") == 0)
+    newest = F.col("seq").between(place.seq_from, place.seq) & within(place.ranges) & (F.col("attempt") == 0)
     return rows.where(newest).select(F.lit(topic).alias("topic"), "partition", "key")
 
 
@@ -137,11 +137,11 @@ def _counted(batch: Ingest) -> dict[str, int]:
 
 
 def _newest(batches: Sequence[Ingest], topic: str, most: int) -> _Newest | None:
-    """Batch by batch from the newest; of the one with which there are enough, the end of each partition's stretch.
+    """Batch by batch from the newest; of the one with which there are enough, the end of each partition's range.
 
     A batch is cut in all partitions alike, so that what is read lies as unevenly as what is there.
     """
-    stretches: dict[int, tuple[int, int]] = {}
+    ranges: dict[int, tuple[int, int]] = {}
     left, seq_from = most, batches[-1].seq
     for batch in reversed(batches):
         own = [part for part in batch.ranges if part.topic == topic and part.records]
@@ -149,9 +149,9 @@ def _newest(batches: Sequence[Ingest], topic: str, most: int) -> _Newest | None:
         for part in own:
             size = part.to_offset - part.from_offset
             start = part.to_offset - (size if records <= left else size * left // records)
-            stretches[part.partition] = (start, stretches.get(part.partition, (0, part.to_offset))[1])
+            ranges[part.partition] = (start, ranges.get(part.partition, (0, part.to_offset))[1])
         seq_from = batch.seq_from if own else seq_from
         left -= min(left, records)
         if not left:
             break
-    return _Newest(stretches, seq_from, batches[-1].seq) if stretches else None
+    return _Newest(ranges, seq_from, batches[-1].seq) if ranges else None

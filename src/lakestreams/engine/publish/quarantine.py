@@ -17,7 +17,7 @@ from lakestreams.engine.state.bronze import planned_rows, with_offsets
 from lakestreams.evaluate.sides import DETAIL, EXPECTATION, ROW, RULES, Rejected
 from lakestreams.expectations.rules import dropped, fields_of, names_of
 from lakestreams.topology.graph import (
-    is_made,
+    is_derived,
     is_rekeyed,
     may_delete,
     passes_null_values,
@@ -92,7 +92,7 @@ def reasons(topology: Topology, rejected: Sequence[Rejected]) -> list[tuple[str,
 
 
 def _suspect(source: Source, part: Range, topology: Topology) -> bool:
-    """Whether the counts of a stretch say that the source itself refuses some of it; what is not counted may be."""
+    """Whether the counts of a range say that the source itself refuses some of it; what is not counted may be."""
     dropping = [rule for rule in topology.expectations.rules_of(source.name) if rule.action == "drop"]
     if part.records and any(part.failed.get(rule.id, 1) for rule in dropping):
         return True
@@ -106,18 +106,18 @@ def _possible(code: str, node: Node, taken: Sequence[Source], plan: Plan, topolo
     """Whether a step can have refused anything, as far as the plan's counts tell."""
     parts = [part for source in taken for part in plan.of(source.topic)]
     if code == LATE:
-        made = any(is_made(parent) for parent in node.parents)  # what a join made may be of any age
-        return made or max((part.lag_ms for part in parts if part.records), default=0) > node.least_slack_ms
+        waits = any(is_derived(parent) for parent in node.parents)  # what a join made may be of any age
+        return waits or max((part.lag_ms for part in parts if part.records), default=0) > node.least_slack_ms
     if code == NULL_KEY:
         return any(part.null_keys for part in parts) or is_rekeyed(node)
-    passing = any(passes_null_values(source, topology.nodes) for source in taken)
-    return may_delete(node) or (passing and any(part.null_values for part in parts))
+    lets_nulls_pass = any(passes_null_values(source, topology.nodes) for source in taken)
+    return may_delete(node) or (lets_nulls_pass and any(part.null_values for part in parts))
 
 
 def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, topology: Topology) -> DataFrame:
     """Unreadable records, null keys and values that the source itself has no use for, and what its rules drop."""
     null_values = refuses_null_values(source, topology.nodes)
-    found = planned_rows(spark, ledger, source, [plan], readable=False)
+    rows = planned_rows(spark, ledger, source, [plan], readable=False)
     reason = F.when(F.col("error").isNotNull(), F.col("error"))
     if source.kind != "stream":
         reason = reason.when(F.col("k").isNull(), _reason(NULL_KEY, "a table's record without a key has no row"))
@@ -133,7 +133,7 @@ def _of_source(spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, 
     if out is not None:
         text = F.struct(F.lit(EXPECTATION).alias("code"), F.array_join(broken, ", ").alias("message"))
         reason = reason.when(out, text)
-    judged = found.withColumn("reason", reason).where(F.col("reason").isNotNull())
+    judged = rows.withColumn("reason", reason).where(F.col("reason").isNotNull())
     judged = judged.withColumn(RULES, F.when(F.col("error").isNull(), broken))
     return _shaped(judged, ledger, plan, F.col("reason.code"), F.col("reason.message"), source.name)
 
@@ -142,11 +142,11 @@ def _of_step(
     spark: SparkSession, ledger: Ledger, source: Source, plan: Plan, one: Rejected, topology: Topology
 ) -> DataFrame:
     """Records that a step had no use for, fetched again with their raw bytes."""
-    rows = _told_by_steps(planned_rows(spark, ledger, source, [plan]), source, one, topology)
+    rows = _reported_by_steps(planned_rows(spark, ledger, source, [plan]), source, one, topology)
     return _fetched(rows, ledger, source, plan, one)
 
 
-def _told_by_steps(rows: DataFrame, source: Source, one: Rejected, topology: Topology) -> DataFrame:
+def _reported_by_steps(rows: DataFrame, source: Source, one: Rejected, topology: Topology) -> DataFrame:
     """Rows without the null values of a stream that refuses or ignores them itself, where null values are refused."""
     if one.code != NULL_VALUE or source.kind != "stream" or passes_null_values(source, topology.nodes):
         return rows
@@ -163,26 +163,26 @@ def _fetched(rows: DataFrame, ledger: Ledger, source: Source, plan: Plan, one: R
         .groupBy(*(F.col(name).alias(f"at_{name}") for name in ("partition", "offset", "attempt")))
         .agg(F.array_join(F.array_sort(F.collect_set(said)), "; ").alias(DETAIL))
     )
-    found = rows.join(
+    fetched = rows.join(
         places,
         (F.col("partition") == F.col("at_partition"))
         & (F.col("offset") == F.col("at_offset"))
         & (F.col("attempt") == F.col("at_attempt")),
     )
-    return _shaped(found, ledger, plan, F.lit(one.code), F.col(DETAIL), one.node)
+    return _shaped(fetched, ledger, plan, F.lit(one.code), F.col(DETAIL), one.node)
 
 
 def _fetched_each(rows: DataFrame, ledger: Ledger, source: Source, plan: Plan, one: Rejected) -> DataFrame:
     """Of rows that a step made and a rule drops, one each: a record may have made several."""
     own = one.records.where(F.col("source") == source.topic)
-    made = own.select(*(F.col(name).alias(f"at_{name}") for name in ("partition", "offset", "attempt")), RULES, ROW)
-    found = rows.join(
-        made,
+    wanted = own.select(*(F.col(name).alias(f"at_{name}") for name in ("partition", "offset", "attempt")), RULES, ROW)
+    fetched = rows.join(
+        wanted,
         (F.col("partition") == F.col("at_partition"))
         & (F.col("offset") == F.col("at_offset"))
         & (F.col("attempt") == F.col("at_attempt")),
     )
-    return _shaped(found, ledger, plan, F.lit(one.code), F.array_join(RULES, ", "), one.node)
+    return _shaped(fetched, ledger, plan, F.lit(one.code), F.array_join(RULES, ", "), one.node)
 
 
 def _of_earlier(
@@ -190,13 +190,13 @@ def _of_earlier(
 ) -> list[DataFrame]:
     """Records that waited, some of them since earlier cycles: where they lie is looked up first, one row a partition."""
     bounds = F.min("offset").alias("first"), F.max("offset").alias("last")
-    found = one.records.groupBy("source", "partition").agg(*bounds).collect()
+    bounds_of = one.records.groupBy("source", "partition").agg(*bounds).collect()
     parts = []
     for source in sources:
-        own = {row["partition"]: (row["first"], row["last"] + 1) for row in found if row["source"] == source.topic}
+        own = {row["partition"]: (row["first"], row["last"] + 1) for row in bounds_of if row["source"] == source.topic}
         if own:
             rows = ledger.lake.bronze(ledger.pipeline, source.topic).read(spark).where(with_offsets(own))
-            readable = _told_by_steps(rows.where(F.col("error").isNull()), source, one, topology)
+            readable = _reported_by_steps(rows.where(F.col("error").isNull()), source, one, topology)
             parts.append(_fetched(readable, ledger, source, plan, one))
     return parts
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.runtime.lake import Lake
     from lakestreams.topology.endpoints import DeltaSink
 
-# A changed row is marked in the file that holds it, which is not written anew: merging costs half (DESIGN section 9).
+# A changed row is marked in the file that holds it, which is not rewritten: merging costs half (DESIGN section 9).
 _MERGED: Final = {"delta.enableDeletionVectors": "true"}
 MANY = 10_000  # rows whose merge costs more than a look at how many files a table has
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}
@@ -73,16 +73,16 @@ def _leaves(kind: DataType) -> int:
 
 def laid_out_otherwise(spark: SparkSession, lake: Lake, sink: DeltaSink) -> str | None:
     """How an output's table differs from what is declared of its layout, in words; None: it does not."""
-    (detail,) = spark.sql(f"DESCRIBE DETAIL {lake.output(sink.name).reference}").collect()
-    there = detail.asDict()
+    (row,) = spark.sql(f"DESCRIBE DETAIL {lake.output(sink.name).reference}").collect()
+    detail = row.asDict()
     for words, declared, column in (
         ("clustered", sink.cluster_by, "clusteringColumns"),
         ("partitioned", sink.partition_by, "partitionColumns"),
     ):
-        found = tuple(there.get(column) or ())
-        if declared != found:
+        actual = tuple(detail.get(column) or ())
+        if declared != actual:
             wanted = f"by {', '.join(declared)}" if declared else "not at all"
-            return f"{sink.name} is {words} by {', '.join(found) or 'nothing'}; declared: {wanted}"
+            return f"{sink.name} is {words} by {', '.join(actual) or 'nothing'}; declared: {wanted}"
     return None
 
 

@@ -27,15 +27,15 @@ def prefixes(topology: Topology, registry: RegistryOptions | None) -> dict[str, 
         RegistryRefused: if the schema is not compatible with the subject's versions.
         RegistryUnreachable: if the registry does not answer.
     """
-    found: dict[str, dict[str, bytes]] = {}
+    result: dict[str, dict[str, bytes]] = {}
     client = None if registry is None else Registry(registry)
     for sink in topology.kafka_sinks:
         for side in SIDES:
             how = getattr(sink, side)
             if isinstance(how, RegistryFormat):
                 number = _id_of(sink, side, how, client)
-                found.setdefault(sink.name, {})[side] = prefix_of(number)
-    return found
+                result.setdefault(sink.name, {})[side] = prefix_of(number)
+    return result
 
 
 def _id_of(sink: KafkaSink, side: str, how: RegistryFormat, client: Registry | None) -> int:

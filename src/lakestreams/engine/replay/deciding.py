@@ -14,9 +14,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.protocol import commands, upkeep
+from lakestreams.engine.protocol import commands, maintenance
 from lakestreams.engine.replay.edits import Repair
-from lakestreams.engine.replay.quarantined import Filters, standing
+from lakestreams.engine.replay.quarantined import Filters, with_decisions
 from lakestreams.engine.replay.requests import (
     COLUMNS,
     DISCARD,
@@ -64,13 +64,13 @@ def chosen(spark: SparkSession, ledger: Ledger, selection: Selection) -> DataFra
         NotInQuarantine: if a repair is given for a record that is not among them.
     """
     if selection.repairs is not None:
-        _require_there(_candidates(spark, ledger, selection), selection.repairs)
+        _require_open(_candidates(spark, ledger, selection), selection.repairs)
     return _candidates(spark, ledger, selection)
 
 
 def _candidates(spark: SparkSession, ledger: Ledger, selection: Selection) -> DataFrame:
     """As `chosen`; repairs of records that are not there have no effect."""
-    rows = standing(spark, ledger).where(selection.filters.condition & ~F.col("pending"))
+    rows = with_decisions(spark, ledger).where(selection.filters.condition & ~F.col("pending"))
     rows = rows.where(F.col("state") != REQUESTED) if selection.again else rows.where(F.col("state") == OPEN)
     last = Window.partitionBy(*RECORD).orderBy(F.desc("attempt"), "node", "code")
     each = rows.withColumn("_place", F.row_number().over(last)).where(F.col("_place") == 1).drop("_place")
@@ -84,7 +84,7 @@ def _candidates(spark: SparkSession, ledger: Ledger, selection: Selection) -> Da
 
 def left_out(spark: SparkSession, ledger: Ledger, selection: Selection) -> dict[str, int]:
     """How many records fit the filters and are not taken, by their state."""
-    rows = standing(spark, ledger).where(selection.filters.condition)
+    rows = with_decisions(spark, ledger).where(selection.filters.condition)
     taken = _candidates(spark, ledger, selection).select(*RECORD)
     last = F.max_by(F.when(F.col("pending"), F.lit(REQUESTED)).otherwise(F.col("state")), "attempt")
     rest = rows.join(taken, [*RECORD], "left_anti").groupBy(*RECORD).agg(last.alias("state"))
@@ -117,9 +117,9 @@ def _decide(spark: SparkSession, ledger: Ledger, selection: Selection, action: s
         table(ledger).create(spark, schema, properties=PROPERTIES, grows=True, lenient=True)
 
     def rows(number: int, topic: str) -> DataFrame:
-        made = _candidates(spark, ledger, selection).where(F.col("topic") == topic)
+        candidates = _candidates(spark, ledger, selection).where(F.col("topic") == topic)
         raw = action == REPLAY  # who discards wants no second copy of the bytes
-        given = {
+        values = {
             "pipeline": F.lit(ledger.pipeline),
             "request": F.lit(number).cast("bigint"),
             "action": F.lit(action),
@@ -131,13 +131,13 @@ def _decide(spark: SparkSession, ledger: Ledger, selection: Selection, action: s
             "reason": F.lit(reason or None).cast("string"),
             "command": F.lit(command),
         }
-        return made.select(*(given.get(name, F.col(name)).alias(name) for name in COLUMNS))
+        return candidates.select(*(values.get(name, F.col(name)).alias(name) for name in COLUMNS))
 
-    made = [_append(spark, ledger, topic, command, rows) for topic in topics]
-    found = [one for one in made if one is not None]
-    if not found:
+    appended = [_append(spark, ledger, topic, command, rows) for topic in topics]
+    requests = [one for one in appended if one is not None]
+    if not requests:
         raise NotInQuarantine(_nothing(spark, ledger, selection, action))
-    return found
+    return requests
 
 
 def _append(
@@ -145,7 +145,7 @@ def _append(
 ) -> Request | None:
     """Appends decisions under the next number that nobody else has; None if nothing is left to decide (`upkeep.request`).
 
-    The number is the commit's transaction: of two commands at once, one is skipped, and decides anew over what the other
+    The number is the commit's transaction: of two commands at once, one is skipped, and decides again over what the other
     one has left.
     """
     landed: dict[int, int] = {}  # number to rows
@@ -170,7 +170,7 @@ def _append(
                 return landed[number]
         return None
 
-    if not commands.carry_out(upkeep.request(), hands):
+    if not commands.carry_out(maintenance.request(), hands):
         return None
     number, count = max(landed.items())
     return Request(number, topic, count)
@@ -178,8 +178,8 @@ def _append(
 
 def _nothing(spark: SparkSession, ledger: Ledger, selection: Selection, action: str) -> str:
     rest = left_out(spark, ledger, selection)
-    told = ", ".join(f"{count} {state}" for state, count in rest.items())
-    fit = f"of the records that match: {told}" if told else "no record matches"
+    counts = ", ".join(f"{count} {state}" for state, count in rest.items())
+    fit = f"of the records that match: {counts}" if counts else "no record matches"
     return f"there is nothing to {action} in the quarantine of {ledger.pipeline}: {fit}"
 
 
@@ -189,14 +189,14 @@ def _repaired(spark: SparkSession, rows: DataFrame, repairs: Sequence[Repair]) -
     columns = "_topic string, _partition int, _offset bigint, _attempt int, " + ", ".join(
         f"_has_{name} boolean, _{name} {kind}" for name, kind in kinds.items()
     )
-    given: list[tuple[Any, ...]] = []
+    lines: list[tuple[Any, ...]] = []
     for one in repairs:
         changes: list[Any] = []
         for name in kinds:
             new = one.changes.get(name)
             changes += [name in one.changes, bytearray(new) if isinstance(new, bytes) else new]
-        given.append((one.topic, one.partition, one.offset, one.attempt, *changes))
-    named = spark.createDataFrame(given, columns)
+        lines.append((one.topic, one.partition, one.offset, one.attempt, *changes))
+    named = spark.createDataFrame(lines, columns)
     same = reduce(and_, (F.col(name) == F.col(f"_{name}") for name in RECORD))
     both = rows.join(named, same & F.coalesce(F.col("attempt") == F.col("_attempt"), F.col("_attempt").isNull()))
     changed = {
@@ -206,10 +206,10 @@ def _repaired(spark: SparkSession, rows: DataFrame, repairs: Sequence[Repair]) -
     return both.select(*(changed.get(name, F.col(name)) for name in rows.columns), any_of.alias("repaired"))
 
 
-def _require_there(candidates: DataFrame, repairs: Sequence[Repair]) -> None:
+def _require_open(candidates: DataFrame, repairs: Sequence[Repair]) -> None:
     """Refuses repairs of records that cannot be replayed."""
-    there = {tuple(row) for row in candidates.select(*RECORD).collect()}
-    lacking = [one for one in repairs if one.place not in there]
+    open_ones = {tuple(row) for row in candidates.select(*RECORD).collect()}
+    lacking = [one for one in repairs if one.place not in open_ones]
     if lacking:
         shown = ", ".join("{}-{}@{}".format(*one.place) for one in lacking[:_SHOWN])
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""

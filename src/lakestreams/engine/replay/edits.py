@@ -20,7 +20,7 @@ from lakestreams.errors import RepairUnfit
 _PLACE: Final = {"topic": str, "partition": int, "offset": int}
 _BASE64: Final = "_base64"
 _KNOWN: Final = (*_PLACE, "attempt", "key", "value", f"key{_BASE64}", f"value{_BASE64}", "timestamp_ms")
-_MOST_TOLD = 20
+_MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -55,25 +55,25 @@ def parse(text: str, name: str) -> tuple[Repair, ...]:
     Raises:
         RepairUnfit: with every line that cannot be used.
     """
-    found: dict[tuple[str, int, int], Repair] = {}
+    repairs: dict[tuple[str, int, int], Repair] = {}
     faults: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:
             one = _repair(line)
-            if one.place in found:
+            if one.place in repairs:
                 msg = "the record has a repair in a line above"
                 raise ValueError(msg)
-            found[one.place] = one
+            repairs[one.place] = one
         except ValueError as error:
             faults.append(f"{name}:{number}: {error}")
-    if not found and not faults:
+    if not repairs and not faults:
         faults.append(f"{name} has no line")
     if faults:
-        more = [f"and {len(faults) - _MOST_TOLD} lines more"] if len(faults) > _MOST_TOLD else []
-        raise RepairUnfit("\n".join([*faults[:_MOST_TOLD], *more]))
-    return tuple(found.values())
+        more = [f"and {len(faults) - _MOST_SHOWN} lines more"] if len(faults) > _MOST_SHOWN else []
+        raise RepairUnfit("\n".join([*faults[:_MOST_SHOWN], *more]))
+    return tuple(repairs.values())
 
 
 def line(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,10 +82,10 @@ def line(record: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         record: columns of the quarantine, `key` and `value` as bytes.
     """
-    made = {name: record[name] for name in (*_PLACE, "attempt")}
+    fields = {name: record[name] for name in (*_PLACE, "attempt")}
     for name in ("key", "value"):
-        made |= shown(name, record[name])
-    return made
+        fields |= shown(name, record[name])
+    return fields
 
 
 def shown(name: str, raw: bytes | bytearray | None) -> dict[str, str | None]:
@@ -105,52 +105,52 @@ def _repair(text: str) -> Repair:
         ValueError: saying what is wrong with it.
     """
     try:
-        given = json.loads(text)
+        fields = json.loads(text)
     except ValueError as error:
         msg = f"is no JSON: {error}"
         raise ValueError(msg) from None
-    if not isinstance(given, dict):
+    if not isinstance(fields, dict):
         msg = "is no JSON object"
         raise ValueError(msg)  # noqa: TRY004 - of the file, like the other faults
-    for name in given:
+    for name in fields:
         if name not in _KNOWN:
             near = difflib.get_close_matches(name, _KNOWN, n=1)
             msg = f"has {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(_KNOWN)}")
             raise ValueError(msg)
     for name, kind in _PLACE.items():
-        _require(given, name, kind)
+        _require(fields, name, kind)
     for name in ("attempt", "timestamp_ms"):
-        if name in given:
-            _require(given, name, int)
-    changes = {**_bytes(given, "key"), **_bytes(given, "value")}
-    if "timestamp_ms" in given:
-        changes["timestamp_ms"] = given["timestamp_ms"]
-    return Repair(given["topic"], given["partition"], given["offset"], given.get("attempt"), changes)
+        if name in fields:
+            _require(fields, name, int)
+    changes = {**_bytes(fields, "key"), **_bytes(fields, "value")}
+    if "timestamp_ms" in fields:
+        changes["timestamp_ms"] = fields["timestamp_ms"]
+    return Repair(fields["topic"], fields["partition"], fields["offset"], fields.get("attempt"), changes)
 
 
-def _require(given: Mapping[str, Any], name: str, kind: type) -> None:
-    value = given.get(name)
+def _require(fields: Mapping[str, Any], name: str, kind: type) -> None:
+    value = fields.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         what = "a whole number" if kind is int else "a text"
-        msg = f"has no {name!r}" if name not in given else f"{name!r} is not {what}"
+        msg = f"has no {name!r}" if name not in fields else f"{name!r} is not {what}"
         raise ValueError(msg)  # noqa: TRY004 - of the file, like the other faults
 
 
-def _bytes(given: Mapping[str, Any], name: str) -> dict[str, bytes | int | None]:
+def _bytes(fields: Mapping[str, Any], name: str) -> dict[str, bytes | int | None]:
     """What a line says of a key or value; nothing if it does not name it."""
     encoded = f"{name}{_BASE64}"
-    if name in given and encoded in given:
+    if name in fields and encoded in fields:
         msg = f"has both {name!r} and {encoded!r}"
         raise ValueError(msg)
-    if name in given:
-        if given[name] is not None and not isinstance(given[name], str):
+    if name in fields:
+        if fields[name] is not None and not isinstance(fields[name], str):
             msg = f"{name!r} is neither text nor null; an object is written as text, with its quotes escaped"
             raise ValueError(msg)
-        return {name: None if given[name] is None else given[name].encode("utf-8")}
-    if encoded not in given:
+        return {name: None if fields[name] is None else fields[name].encode("utf-8")}
+    if encoded not in fields:
         return {}
     try:
-        return {name: base64.b64decode(given[encoded], validate=True)}
+        return {name: base64.b64decode(fields[encoded], validate=True)}
     except (binascii.Error, TypeError, ValueError):
         msg = f"{encoded!r} is no base64"
         raise ValueError(msg) from None

@@ -1,7 +1,7 @@
 """Ingest of replayed records: what operators have requested goes into bronze once more, as a new attempt (decision 0020).
 
 A request is a batch of its own: rows with the coordinates that the records had, an attempt above 0, and the stream time at
-which they find their partition, which they may move. It is closed in the ledger as any batch is; a stretch of the
+which they find their partition, which they may move. It is closed in the ledger as any batch is; a range of the
 partition `ATTEMPTS` stands there for its rows, and the row names the request, so that it is ingested once.
 
 An attempt at a table's record is superseded, and not ingested, where a later record of its key is there: it would put an
@@ -24,7 +24,7 @@ from lakestreams.engine.ingest.bronze_rows import read_rows
 from lakestreams.engine.ingest.idempotent_append import append_once
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import Ingest, Position, Range, Standing, Tail
+from lakestreams.engine.ledger.plans import AppendedRange, BronzeState, Ingest, Position, Range
 from lakestreams.engine.protocol import commands
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.replay.requests import RECORD, Request
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology
 
 RAW: Final = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type")
-LATER_IS_THERE: Final = "a later record of its key is there"
+LATER_EXISTS: Final = "a later record of its key is there"
 TRIMMED: Final = "bronze is trimmed past it, so nothing can tell whether a later record of its key existed"
 NO_SOURCE: Final = "no source of the pipeline reads its topic any more"
 
 
 @dataclass
-class AttemptReader:
+class ReplayReader:
     """The hands of `machines.ingest_request`, and of what `machines.recover` asks about requests.
 
     Attributes:
@@ -60,7 +60,7 @@ class AttemptReader:
     spark: SparkSession
     ledger: Ledger
     topology: Topology
-    before: Standing
+    before: BronzeState
     rules: RecordRules = field(default_factory=RecordRules)
     schemas: WriterSchemas = field(default_factory=WriterSchemas)
     _oldest: Request | None = None  # that is not ingested
@@ -78,7 +78,7 @@ class AttemptReader:
             case commands.Read("requested"):
                 return self._request.topic
             case commands.Read("attempts"):
-                return self._tail()
+                return self._in_bronze()
             case commands.Append(row=(_, _, Ingest() as batch)):
                 self.ledger.record_ingest(self.spark, batch)
             case commands.Append(transaction=known):
@@ -122,7 +122,7 @@ class AttemptReader:
                 append_once(self.spark, self.ledger, source.topic, held, known)
         self.ledger.failpoint("bronze.after", source.topic)
 
-    def _tail(self) -> Mapping[TopicPartition, Tail]:
+    def _in_bronze(self) -> Mapping[TopicPartition, AppendedRange]:
         """What bronze has of the request. Requests are taken in their order: what lies there is of the oldest one."""
         source = source_of(self.topology, self._oldest.topic) if self._oldest is not None else None
         if source is None:
@@ -174,9 +174,9 @@ def superseded(
         & (F.col("offset") < F.col("_offset"))
         & F.col("k").eqNullSafe(F.col("_k"))
     )
-    refused = own.join(later, after_it, "left_semi").select(*RECORD, F.lit(LATER_IS_THERE).alias("reason"))
+    refused = own.join(later, after_it, "left_semi").select(*RECORD, F.lit(LATER_EXISTS).alias("reason"))
     trim = ledger.history(spark).trim
-    gone = [part for part in (trim.of(source.topic) if trim is not None else ()) if not part.of_attempts]
+    gone = [part for part in (trim.of(source.topic) if trim is not None else ()) if not part.of_replays]
     if not gone:
         return refused
     # a deletion is trimmed with what it deleted, so that a key without a row says nothing
@@ -214,19 +214,19 @@ def outlook(
     chosen: DataFrame,
     registry: RegistryOptions | None = None,
 ) -> list[Outlook]:
-    """What would become of records, as far as it can be told before their cycle; nothing is written.
+    """What would become of records, as far as it is known before their cycle; nothing is written.
 
     Args:
         chosen: what `deciding.chosen` gives.
         registry: where writers' schemas are asked for that the ledger does not know.
     """
     now = time.time_ns() // 1_000_000
-    found = []
+    outlooks = []
     for row in chosen.groupBy("topic").count().orderBy("topic").collect():
         topic, records = row["topic"], row["count"]
         source = source_of(topology, topic)
         if source is None:
-            found.append(Outlook(topic, records, {}, records, is_read=False))
+            outlooks.append(Outlook(topic, records, {}, records, is_read=False))
             continue
         own = chosen.where(F.col("topic") == topic)
         source = WriterSchemas(registry).knowing(ledger, own, source, keep=False)
@@ -240,5 +240,5 @@ def outlook(
         codes = rows.groupBy(code.alias("code")).count().orderBy("code").collect()
         taken = sum(one["count"] for one in codes)
         bad = {one["code"]: one["count"] for one in codes if one["code"] is not None}
-        found.append(Outlook(topic, records, bad, records - taken))
-    return found
+        outlooks.append(Outlook(topic, records, bad, records - taken))
+    return outlooks

@@ -59,7 +59,7 @@ class Filters:
     @property
     def condition(self) -> Column:
         """The same over the columns of `standing`."""
-        given = [
+        conditions = [
             F.col(name).isin(*wanted)
             for name, wanted in (
                 ("code", self.codes), ("node", self.nodes), ("topic", self.topics), ("state", self.states)
@@ -68,22 +68,22 @@ class Filters:
         ]  # fmt: skip
         if self.rules:
             broken = F.arrays_overlap("rules", F.array(*(F.lit(name) for name in self.rules)))
-            given.append(F.coalesce(broken, F.lit(False)))
-        given += [
+            conditions.append(F.coalesce(broken, F.lit(False)))
+        conditions += [
             F.col(name) == value
             for name, value in (("partition", self.partition), ("cycle", self.cycle))
             if value is not None
         ]
         if self.from_offset is not None:
-            given.append(F.col("offset") >= self.from_offset)
+            conditions.append(F.col("offset") >= self.from_offset)
         if self.to_offset is not None:
-            given.append(F.col("offset") <= self.to_offset)
+            conditions.append(F.col("offset") <= self.to_offset)
         if self.since_ms is not None:
-            given.append(F.col("ingest_time_ms") >= self.since_ms)
-        return reduce(and_, given, F.lit(True))
+            conditions.append(F.col("ingest_time_ms") >= self.since_ms)
+        return reduce(and_, conditions, F.lit(True))
 
 
-def standing(spark: SparkSession, ledger: Ledger) -> DataFrame:
+def with_decisions(spark: SparkSession, ledger: Ledger) -> DataFrame:
     """The pipeline's quarantine with what was decided.
 
     Returns:
@@ -98,14 +98,14 @@ def standing(spark: SparkSession, ledger: Ledger) -> DataFrame:
     if not table(ledger).exists(spark):
         nothing = {"state": F.lit(OPEN), "request": F.lit(None).cast("bigint"), "reason": F.lit(None).cast("string")}
         return rows.withColumns({**nothing, "newest_attempt": F.lit(0), "pending": F.lit(False)})
-    told = decided(spark, ledger)
+    decisions = decided(spark, ledger)
     ingested = _ingested(spark, ledger)
     is_replay = F.col("action") == REPLAY
     last = F.max_by(
         F.struct("action", "request", "reason"), F.struct("request", (F.col("action") == SUPERSEDED).cast("int"))
     )
-    of_row = told.groupBy(*RECORD, F.col("of_attempt").alias("attempt")).agg(last.alias("decided"))
-    of_record = told.groupBy(*RECORD).agg(
+    of_row = decisions.groupBy(*RECORD, F.col("of_attempt").alias("attempt")).agg(last.alias("decided"))
+    of_record = decisions.groupBy(*RECORD).agg(
         F.max(F.when(is_replay, F.col("attempt"))).alias("asked"),
         F.max(F.when(is_replay, F.col("request"))).alias("asked_by"),
     )

@@ -1,6 +1,6 @@
 """What operators decide on quarantined records, and what has become of it.
 
-Quarantine itself is never changed: decisions are rows of a table beside it, appended under ascending request numbers. A
+Quarantine itself is never changed: decisions are rows of a table next to it, appended under ascending request numbers. A
 record's identity is topic, partition, offset and attempt. A replay makes its next attempt, of which the driver ingests
 each request as one batch (`replay.ingest`); the newest `ingest` row of the ledger says up to which request that is done. The
 state of a row in quarantine follows from these three (decision 0020):
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 State = Literal["open", "requested", "replayed", "superseded", "discarded"]
 STATES: Final[tuple[State, ...]] = get_args(State)
 OPEN, REQUESTED, REPLAYED, SUPERSEDED, DISCARDED = STATES
-REPLAY, DISCARD = "replay", "discard"  # actions, beside `superseded`
+REPLAY, DISCARD = "replay", "discard"  # actions, besides `superseded`
 
 RECORD: Final = ("topic", "partition", "offset")
 SCHEMA: Final = (
@@ -63,8 +63,8 @@ def oldest(spark: SparkSession, ledger: Ledger, after: int) -> Request | None:
     if not table(ledger).exists(spark):
         return None
     asked = decided(spark, ledger).where((F.col("action") == REPLAY) & (F.col("request") > after))
-    found = asked.orderBy("request").select("request", "topic").limit(1).collect()
-    return Request(found[0]["request"], found[0]["topic"]) if found else None
+    rows = asked.orderBy("request").select("request", "topic").limit(1).collect()
+    return Request(rows[0]["request"], rows[0]["topic"]) if rows else None
 
 
 def waiting(spark: SparkSession, ledger: Ledger, after: int) -> int:

@@ -21,14 +21,14 @@ def columns_of_shape(shape: object) -> tuple[tuple[str, object], ...]:
     return shape if isinstance(shape, tuple) else ()
 
 
-def same_columns(found: object, wanted: object) -> bool:
+def same_columns(actual: object, wanted: object) -> bool:
     """Whether both have the same columns, in whatever order; writers go by name."""
-    return sorted(map(repr, columns_of_shape(found))) == sorted(map(repr, columns_of_shape(wanted)))
+    return sorted(map(repr, columns_of_shape(actual))) == sorted(map(repr, columns_of_shape(wanted)))
 
 
-def difference(found: object, wanted: object) -> str:
-    """What a table has and lacks beside what is written to it, a line per column."""
-    have = dict(found) if isinstance(found, tuple) else {}
+def difference(actual: object, wanted: object) -> str:
+    """What a table has and lacks compared with what is written to it, a line per column."""
+    have = dict(actual) if isinstance(actual, tuple) else {}
     want = dict(wanted) if isinstance(wanted, tuple) else {}
     lines = [f"  - {name}: {have[name]} (the pipeline does not write it)" for name in have if name not in want]
     lines += [f"  + {name}: {want[name]} (the table lacks it)" for name in want if name not in have]

@@ -44,7 +44,7 @@ class Commit:
         version: of the table after it.
         operation: Delta's name of what was done.
         parameters: Delta's, as texts.
-        mark: what the writer wrote beside it.
+        mark: what the writer wrote next to it.
     """
 
     version: int
@@ -136,8 +136,8 @@ def _known(good: Mapping[int, bool], version: int | None) -> int | None:
 
 def newest_property(commits: Sequence[Commit], name: str, since: int) -> str | None:
     """The value that a table's property was set to last, behind a version; None if it was not set there."""
-    told = (one.parameters.get("properties") for one in commits if one.version > since and one.operation == _SET)
-    values = [json.loads(text).get(name) for text in told if text]
+    reported = (one.parameters.get("properties") for one in commits if one.version > since and one.operation == _SET)
+    values = [json.loads(text).get(name) for text in reported if text]
     return next((str(value) for value in reversed(values) if value is not None), None)
 
 
@@ -150,8 +150,8 @@ def read(spark: SparkSession, table: Table, limit: int | None = None) -> list[Co
         return [_of_file(file) for file in _files(table.path)[-(limit or 0) :]]
     newest = "" if limit is None else f" LIMIT {limit}"
     rows = spark.sql(f"DESCRIBE HISTORY {table.reference}{newest}")
-    found = rows.select("version", "operation", "operationParameters", "userMetadata").collect()
-    return sorted((_commit(row) for row in found), key=lambda one: one.version)
+    commits = rows.select("version", "operation", "operationParameters", "userMetadata").collect()
+    return sorted((_commit(row) for row in commits), key=lambda one: one.version)
 
 
 def since(spark: SparkSession, table: Table, newest: Sequence[Commit], version: int) -> list[Commit]:

@@ -23,7 +23,7 @@ def again(statement: Callable[[], _T]) -> _T:
     """Runs a statement, and runs it again if another one has committed to its table in between.
 
     Delta lets one of two such statements fail even where they do not touch each other's rows: on a laptop a statement
-    that reads the table that it writes to fails beside any append. For statements that may be repeated.
+    that reads the table that it writes to fails if another append commits at the same time. For statements that may be repeated.
     """
     for attempt in range(_ATTEMPTS):
         try:

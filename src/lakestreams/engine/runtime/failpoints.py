@@ -44,7 +44,7 @@ NAMES: Final = (
 
 # Where a driver takes over from another one, and where it takes over a cycle of another configuration.
 TAKING_OVER: Final = ("sealed.after", "taken.before", "taken.after")
-# What `maintain` passes, beside the runs.
+# What `maintain` passes, besides the runs.
 MAINTENANCE: Final = ("base.before", "base.after", "trim.before", "trim.after", "trimmed.before")
 
 
@@ -54,12 +54,12 @@ class FailpointReached(RuntimeError):
 
 def _armed() -> dict[str, Iterator[str]]:
     """What the environment arms."""
-    found = {}
+    armed = {}
     for spec in filter(None, os.environ.get(VARIABLE, "").split(",")):
         point, _, rest = spec.strip().partition(":")
         nth, _, action = rest.partition(":")
-        found[point] = iter([*[""] * (int(nth or 1) - 1), action or "raise"])
-    return found
+        armed[point] = iter([*[""] * (int(nth or 1) - 1), action or "raise"])
+    return armed
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Failpoints:
     """The failpoints of one run or maintenance.
 
     Attributes:
-        left: point to what its next passages do; empty: nothing. Threads may pass side by side: each takes its own.
+        left: point to what its next passages do; empty: nothing. Threads may pass in parallel: each takes its own.
     """
 
     left: Mapping[str, Iterator[str]] = field(default_factory=_armed)

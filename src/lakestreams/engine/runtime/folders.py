@@ -48,9 +48,9 @@ def require_exact(sink: DeltaSink, rows: DataFrame, table: Table) -> None:
         return
     written = rows.where(F.col(LINEAGE)["kind"] != TOMBSTONE) if sink.mode == "merge" else rows
     judged = F.array_compact(F.array(*(F.when(fault, _said(name)) for name, fault in faults.items())))
-    found = written.select(F.explode(judged).alias("fault")).distinct().orderBy("fault").limit(_SHOWN).collect()
-    if found:
-        lines = "\n".join(f"{sink.name}: {one['fault']} would be read back as another value" for one in found)
+    examples = written.select(F.explode(judged).alias("fault")).distinct().orderBy("fault").limit(_SHOWN).collect()
+    if examples:
+        lines = "\n".join(f"{sink.name}: {one['fault']} would be read back as another value" for one in examples)
         raise UnwritablePartition(f"{lines}\nnothing of the cycle was published", where=NodePlace("output", sink.name))
 
 

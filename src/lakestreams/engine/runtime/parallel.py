@@ -18,7 +18,7 @@ _MOST: Final = 4
 """At once: each has a plan and a commit of its own to wait for, but all share the cores."""
 
 
-def side_by_side(spark: SparkSession, statements: Sequence[Callable[[], T]]) -> list[T]:
+def in_parallel(spark: SparkSession, statements: Sequence[Callable[[], T]]) -> list[T]:
     """What these give, in their order. None is left running, whatever becomes of the others.
 
     Args:
@@ -45,4 +45,4 @@ def _belonging(spark: SparkSession, statement: Callable[[], T]) -> Callable[[], 
     return statement
 
 
-__all__ = ["side_by_side"]
+__all__ = ["in_parallel"]

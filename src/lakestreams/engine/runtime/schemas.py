@@ -30,17 +30,17 @@ def parse(text: str | None) -> dict[str, str]:
         InvalidOption: for a room that there is none of or that stands twice, and for two rooms in one schema.
         InvalidName: for a name that is no plain identifier.
     """
-    given: dict[str, str] = {}
+    names: dict[str, str] = {}
     for part in text.split(",") if text else ():
         room, _, name = (one.strip() for one in part.partition("="))
-        if room not in _ROOMS or room in given:
+        if room not in _ROOMS or room in names:
             msg = f"--schemas: {part.strip()!r}" + (
-                " names a schema of this kind a second time" if room in given else ""
+                " names a schema of this kind a second time" if room in names else ""
             )
             raise InvalidOption(msg, hint="bronze=NAME,silver=NAME,control=NAME, or some of them")
-        given[room] = name
-    require_usable(_ROOMS | given)
-    return {f"{room}_schema": name for room, name in given.items()}
+        names[room] = name
+    require_usable(_ROOMS | names)
+    return {f"{room}_schema": name for room, name in names.items()}
 
 
 def require_catalog(name: str) -> None:

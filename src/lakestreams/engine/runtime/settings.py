@@ -1,4 +1,4 @@
-"""How a run is to go: its pace, its tolerance, and how time passes; what of it decides on results is in the plans."""
+"""How a run is to go: its timing, its tolerance, and how time passes; what of it decides on results is in the plans."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunSettings:
             table, writing down what was accepted.
         registry: where writers' schemas are asked for that the ledger does not know.
         config_text: the full text of the configuration, for the ledger; secrets not in it.
-        meaning: the part of it that results follow from; by default all of it.
+        semantics: the part of it that results follow from; by default all of it.
     """
 
     kafka: Mapping[str, str]
@@ -47,4 +47,4 @@ class RunSettings:
     accept_change: bool = False
     registry: RegistryOptions | None = None
     config_text: str = ""
-    meaning: str | None = None
+    semantics: str | None = None

@@ -101,16 +101,16 @@ class Table:
             key: its columns, or SQL paths into them; a null is equal to a null.
             newer: of both sides, the number that must be greater than the table's.
             gone: when a row is a deletion; SQL over the rows.
-            up_to: no row of the table has a greater number; told by the commit (`may_have_deleted`).
+            up_to: no row of the table has a greater number; reported by the commit (`may_have_deleted`).
         """
-        told = "" if up_to is None else f"t.{newer} <= {up_to}L AND "
+        bound = "" if up_to is None else f"t.{newer} <= {up_to}L AND "
         same = " AND ".join(f"t.{path} <=> s.{path}" for path in key)
         columns, values = listed(rows.columns), listed(rows.columns, "s.")
         replaced = ", ".join(f"{quoted(name)} = s.{quoted(name)}" for name in rows.columns)
         with self._named(spark, rows.withColumn(_GONE, F.expr(gone)), "changes") as view:
             statement = (
                 f"MERGE INTO {self.reference} t USING {view} s ON {same} "
-                f"WHEN MATCHED AND {told}t.{newer} < s.{newer} AND s.{_GONE} THEN DELETE "
+                f"WHEN MATCHED AND {bound}t.{newer} < s.{newer} AND s.{_GONE} THEN DELETE "
                 f"WHEN MATCHED AND t.{newer} < s.{newer} THEN UPDATE SET {replaced} "
                 f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({columns}) VALUES ({values})"
             )
@@ -120,14 +120,14 @@ class Table:
         """Whether a merge of this number (its `up_to`) may have deleted rows; numbers ascend from commit to commit.
 
         Deletions leave no row that tells of them, but the table's history does: Delta keeps the conditions of a merge, and
-        how many rows it deleted. What is not told there counts as yes.
+        how many rows it deleted. What is not reported there counts as yes.
         """
-        number_told = re.compile(rf"\.{newer.rpartition('.')[2]} <= (\d+)L?\)")
+        bound = re.compile(rf"\.{newer.rpartition('.')[2]} <= (\d+)L?\)")
         history = spark.sql(f"DESCRIBE HISTORY {self.reference}")
         for one in history.select("version", "operation", "operationParameters", "operationMetrics").toLocalIterator():
             if one["operation"] == "MERGE":
-                found = number_told.search((one["operationParameters"] or {}).get("matchedPredicates") or "")
-                if found is not None and int(found[1]) < number:
+                match = bound.search((one["operationParameters"] or {}).get("matchedPredicates") or "")
+                if match is not None and int(match[1]) < number:
                     return False
                 if (one["operationMetrics"] or {}).get(_DELETED) != "0":
                     return True
@@ -136,7 +136,7 @@ class Table:
         return True
 
     def seal(self, spark: SparkSession, pipeline: str, epoch: int) -> None:
-        """Makes every statement that is on its way to this table fail, and begin anew if it is tried again.
+        """Makes every statement that is on its way to this table fail, and start again if it is tried again.
 
         A statement looks at the ledger's fence while it runs and commits later. One that has begun before this change of
         the table's properties cannot commit after it (Delta's metadata conflict); one that begins after it finds the
@@ -146,8 +146,8 @@ class Table:
 
     def set_properties(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
         """Sets table properties, in one commit."""
-        told = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
-        again(lambda: spark.sql(f"ALTER TABLE {self.reference} SET TBLPROPERTIES ({told})"))
+        assignments = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
+        again(lambda: spark.sql(f"ALTER TABLE {self.reference} SET TBLPROPERTIES ({assignments})"))
 
     def overwrite(self, rows: DataFrame, properties: Mapping[str, str] | None = None, *, mark: str = "") -> None:
         """Replaces the whole content and schema in one commit; for caches.
@@ -165,7 +165,7 @@ class Table:
         else:
             writer.saveAsTable(self.reference)
 
-    # --- upkeep ----------------------------------------------------------------------------------------------------
+    # --- maintenance ----------------------------------------------------------------------------------------------------
 
     def delete(self, spark: SparkSession, where: str) -> int:
         """Deletes rows in one commit: how many."""
@@ -209,8 +209,8 @@ class Table:
             How many there are, if it is a dry run, which removes none.
         """
         retain = "" if hours is None else f" RETAIN {hours} HOURS"
-        found = spark.sql(f"VACUUM {self.reference}{retain}{' DRY RUN' if dry_run else ''}").collect()
-        return len(found) if dry_run else None
+        rows = spark.sql(f"VACUUM {self.reference}{retain}{' DRY RUN' if dry_run else ''}").collect()
+        return len(rows) if dry_run else None
 
     def size(self, spark: SparkSession) -> tuple[int, int]:
         """Files and bytes of the newest version."""
@@ -237,7 +237,7 @@ class Table:
             cluster_by, partition_by: how it is laid out.
             properties: Delta's table properties.
             grows: add columns that it lacks; their rows so far have a null there.
-            lenient: leave columns alone that it has beside these, such as a newer version's.
+            lenient: leave columns alone that it has besides these, such as a newer version's.
 
         Returns:
             Whether it was not there.
@@ -255,28 +255,30 @@ class Table:
                 for words, names in (("CLUSTER BY", tuple(cluster_by)), ("PARTITIONED BY", tuple(partition_by)))
                 if names
             )
-            given = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in sorted((properties or {}).items()))
-            options = f" TBLPROPERTIES ({given})" if given else ""
+            assignments = ", ".join(
+                f"{literal(key)} = {literal(value)}" for key, value in sorted((properties or {}).items())
+            )
+            options = f" TBLPROPERTIES ({assignments})" if assignments else ""
             self._make_room()
             spark.sql(f"CREATE TABLE IF NOT EXISTS {self.reference} ({columns}) USING delta{layout}{options}")
-        there = self.read(spark).schema
+        existing = self.read(spark).schema
         if grows:
-            there = self._grown(spark, there, schema, lenient=lenient)
+            existing = self._grown(spark, existing, schema, lenient=lenient)
         if lenient:
-            there = StructType([one for one in there.fields if one.name in schema.names])
-        found, wanted = shape(there), shape(schema)
-        if found != wanted and not (grows and same_columns(found, wanted)):
-            message = f"table {self.name} has other columns than the pipeline writes\n{difference(found, wanted)}"
+            existing = StructType([one for one in existing.fields if one.name in schema.names])
+        actual, wanted = shape(existing), shape(schema)
+        if actual != wanted and not (grows and same_columns(actual, wanted)):
+            message = f"table {self.name} has other columns than the pipeline writes\n{difference(actual, wanted)}"
             raise TableSchemaMismatch(message, where=self.path or self.reference)
         return missing
 
-    def _grown(self, spark: SparkSession, there: StructType, schema: StructType, *, lenient: bool) -> StructType:
+    def _grown(self, spark: SparkSession, existing: StructType, schema: StructType, *, lenient: bool) -> StructType:
         """The table's columns after those that it lacks were added; nothing is added if anything else differs."""
-        have = dict(columns_of_shape(shape(there)))
+        have = dict(columns_of_shape(shape(existing)))
         want = dict(columns_of_shape(shape(schema)))
         have = {name: kind for name, kind in have.items() if name in want} if lenient else have
         if not set(have) < set(want) or any(want[name] != kind for name, kind in have.items()):
-            return there
+            return existing
         self._require_names(schema)
         added = columns_of(one for one in schema.fields if one.name not in have)
         spark.sql(f"ALTER TABLE {self.reference} ADD COLUMNS ({added})")

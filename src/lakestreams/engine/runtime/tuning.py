@@ -1,7 +1,7 @@
 """How a session is set for so many rows: what pays for large inputs costs more than the work itself for small ones.
 
 For a few thousand rows most of a cycle's time goes into code that Spark generates and the JVM compiles, once for each
-statement, since every cycle's differ in a number; and into stages that are planned anew while they run. So a driver does
+statement, since every cycle's differ in a number; and into stages that are planned again while they run. So a driver does
 its small work without, and large work as the session is set by its user. Measured in docs/benchmarks.md.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FEW: Final = 20_000
+SMALL_INPUT: Final = 20_000
 """Between what was measured: interpreted, a cycle took half the time at 1,900 records and a quarter more at 95,000."""
 
 SHUFFLES: Final = "spark.sql.shuffle.partitions"
@@ -56,11 +56,11 @@ _AT_ONCE: Final = (
         for what in ("in.memory", "spill")
     ),
 )
-"""Rows that an operator holds, whatever they weigh. Spark 4.1 has bounds in bytes beside them, but Spark 4.0 does not."""
+"""Rows that an operator holds, whatever they weigh. Spark 4.1 has bounds in bytes besides them, but Spark 4.0 does not."""
 _USUAL: Final = 4096
 """How many these are by default; of records of 8 KiB they are what is held."""
 _ORDINARY: Final = 1024  # bytes of a record
-_HELD_BYTES: Final = 32 << 20  # at once by such an operator
+_IN_MEMORY_BYTES: Final = 32 << 20  # at once by such an operator
 _LARGE: Final = {
     # a column with more bytes than this is given back between two reads, and not made twice as large as it has to be
     "spark.sql.inMemoryColumnarStorage.hugeVectorThreshold": str(8 << 20),
@@ -115,24 +115,24 @@ class Tuning:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._refused: set[str] = set()
-        self._few, self._buffers, self._heavy = (_Changed(spark, self._refused) for _ in range(3))
+        self._small, self._buffers, self._heavy = (_Changed(spark, self._refused) for _ in range(3))
         self._record_bytes = 0
         self._depth = 0
 
     @contextlib.contextmanager
-    def few(self) -> Iterator[None]:
+    def small_input(self) -> Iterator[None]:
         """For few rows, but for what `rows` says; afterwards the session is as it was before the outermost of these."""
         self._depth += 1
         with self.utc():
             try:
-                self._few.change(SETTINGS)
+                self._small.change(SETTINGS)
                 self._buffers.change(BUFFERS)
                 self._bound()
                 yield
             finally:
                 self._depth -= 1
                 if not self._depth:
-                    for changed in (self._heavy, self._buffers, self._few):
+                    for changed in (self._heavy, self._buffers, self._small):
                         changed.restore()
 
     @contextlib.contextmanager
@@ -165,15 +165,15 @@ class Tuning:
 
         A large one counts as many: interpreted, each step of a plan has a copy of it, where generated code has one.
         """
-        each = self._record_bytes // _ORDINARY if self._held < _USUAL else 1
-        if count * each <= FEW or not self._few:
+        each = self._record_bytes // _ORDINARY if self._rows_at_once < _USUAL else 1
+        if count * each <= SMALL_INPUT or not self._small:
             yield
             return
-        self._few.restore()
+        self._small.restore()
         try:
             yield
         finally:
-            self._few.change(SETTINGS)
+            self._small.change(SETTINGS)
 
     def holds(self, record_bytes: int) -> None:
         """For records of so many bytes, 0: unknown: operators hold fewer of large ones at once."""
@@ -183,30 +183,30 @@ class Tuning:
             self._bound()
 
     def _bound(self) -> None:
-        if self._depth and self._held < _USUAL:
-            self._heavy.change({**dict.fromkeys(_AT_ONCE, str(self._held)), **_LARGE})
+        if self._depth and self._rows_at_once < _USUAL:
+            self._heavy.change({**dict.fromkeys(_AT_ONCE, str(self._rows_at_once)), **_LARGE})
 
     @property
-    def _held(self) -> int:
+    def _rows_at_once(self) -> int:
         """How many rows of now an operator may hold at once."""
-        return max(1, _HELD_BYTES // max(1, self._record_bytes))
+        return max(1, _IN_MEMORY_BYTES // max(1, self._record_bytes))
 
 
 _Rest = ParamSpec("_Rest")
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 def in_utc(
-    function: Callable[Concatenate[SparkSession, _Rest], _Found],
-) -> Callable[Concatenate[SparkSession, _Rest], _Found]:
+    function: Callable[Concatenate[SparkSession, _Rest], _Result],
+) -> Callable[Concatenate[SparkSession, _Rest], _Result]:
     """A function of a session that runs while the session is in UTC (see `Tuning.utc`)."""
 
     @functools.wraps(function)
-    def set_so(spark: SparkSession, /, *args: _Rest.args, **options: _Rest.kwargs) -> _Found:
+    def set_so(spark: SparkSession, /, *args: _Rest.args, **options: _Rest.kwargs) -> _Result:
         with Tuning(spark).utc():
             return function(spark, *args, **options)
 
     return set_so
 
 
-__all__ = ["ARROW", "BUFFERS", "FEW", "SETTINGS", "SHUFFLES", "ZONE", "Tuning", "in_utc"]
+__all__ = ["ARROW", "BUFFERS", "SETTINGS", "SHUFFLES", "SMALL_INPUT", "ZONE", "Tuning", "in_utc"]

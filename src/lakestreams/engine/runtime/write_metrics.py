@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 5.0
 
 
-class Observed:
+class WriteMetrics:
     """Named counts of the rows that one write takes.
 
     Args:
@@ -38,26 +38,26 @@ class Observed:
 
     def counts(self) -> dict[str, int] | None:
         """What was counted; None if the write was skipped, or Spark does not tell. To be asked after the write."""
-        told = self.told()
-        return None if told is None else {name: int(value or 0) for name, value in told.items()}
+        values = self.values()
+        return None if values is None else {name: int(value or 0) for name, value in values.items()}
 
-    def told(self) -> dict[str, Any] | None:
+    def values(self) -> dict[str, Any] | None:
         """The same, whatever the aggregates' types."""
-        found: list[dict[str, Any]] = []
+        answers: list[dict[str, Any]] = []
 
         def ask() -> None:
             with contextlib.suppress(Exception):  # Spark Connect says at once that there are none
-                found.append(dict(self._observation.get))
+                answers.append(dict(self._observation.get))
 
         # it waits until there are counts, for ever if there are none
         asking = threading.Thread(target=ask, daemon=True, name="lakestreams-observed")
         asking.start()
         asking.join(_PATIENCE_S)
         # Spark Connect 4.0 has been seen to answer without what was counted
-        return found[0] if found and found[0].keys() == self._counts.keys() else None
+        return answers[0] if answers and answers[0].keys() == self._counts.keys() else None
 
 
-class Passing:
+class NodeMetrics:
     """Counts rows of nodes while something else, which is made of them, is written.
 
     Args:
@@ -68,32 +68,32 @@ class Passing:
     def __init__(self, name: str, *, observes: bool) -> None:
         self._name = name
         self._observes = observes
-        self._there: dict[str, tuple[DataFrame, Mapping[str, Column]]] = {}
-        self._observed: dict[str, Observed] = {}
+        self._rows: dict[str, tuple[DataFrame, Mapping[str, Column]]] = {}
+        self._writes: dict[str, WriteMetrics] = {}
 
     def __call__(self, node: str, rows: DataFrame, counts: Mapping[str, Column]) -> DataFrame:
         """The rows, counted on their way (see `flow.sides.Counter`)."""
-        self._there[node] = rows, counts
+        self._rows[node] = rows, counts
         if not self._observes:
             return rows
-        self._observed[node] = Observed(f"{self._name} {node}", counts)
-        return self._observed[node].of(rows)
+        self._writes[node] = WriteMetrics(f"{self._name} {node}", counts)
+        return self._writes[node].of(rows)
 
     @property
     def nodes(self) -> list[str]:
         """The nodes that have rows to count."""
-        return list(self._there)
+        return list(self._rows)
 
     def counts(self, node: str, *, written: bool) -> dict[str, int]:
-        """What was counted of a node; a job of its own where no write has told.
+        """What was counted of a node; a job of its own where no write has reported.
 
         Args:
             written: whether anything was written that is made of its rows.
         """
-        told = self._observed[node].counts() if written and node in self._observed else None
+        told = self._writes[node].counts() if written and node in self._writes else None
         return self._alone(node) if told is None else told
 
     def _alone(self, node: str) -> dict[str, int]:
-        rows, counts = self._there[node]
+        rows, counts = self._rows[node]
         row = rows.agg(*(column.alias(name) for name, column in counts.items())).first()
         return {name: int(row[name] or 0) for name in counts} if row is not None else {}

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest.bronze_rows import bronze_columns
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import ATTEMPTS, LATENESS_MS, Plan, Range
+from lakestreams.engine.ledger.plans import LATENESS_MS, REPLAYED, Plan, Range
 from lakestreams.expectations.rules import BEHIND
 from lakestreams.kafka.noted import TopicPartition
 
@@ -33,21 +33,21 @@ def planned_rows(
         plans: ascending; those left out between them took no records of the source.
         readable: leave out rows with an `error`.
     """
-    stretches: dict[int, tuple[int, int]] = {}
+    ranges: dict[int, tuple[int, int]] = {}
     for plan in plans:
         for part in plan.of(source.topic):
-            start = stretches.get(part.partition, (part.from_offset, 0))[0]
-            stretches[part.partition] = (start, part.to_offset)
+            start = ranges.get(part.partition, (part.from_offset, 0))[0]
+            ranges[part.partition] = (start, part.to_offset)
     bronze = ledger.lake.bronze(ledger.pipeline, source.topic)
-    if not stretches and not bronze.exists(spark):
+    if not ranges and not bronze.exists(spark):
         return spark.createDataFrame([], bronze_columns(source))  # no run has read the source yet
     rows = bronze.read(spark)
-    if not stretches:
+    if not ranges:
         return rows.where(F.lit(False))
     # the batch bounds let Delta skip files that the offsets of several partitions alone would not
     batches = F.col("seq").between(min(plan.seq_from for plan in plans), max(plan.seq for plan in plans))
-    found = rows.where(batches & within(stretches))
-    return found.where(F.col("error").isNull()) if readable else found
+    taken = rows.where(batches & within(ranges))
+    return taken.where(F.col("error").isNull()) if readable else taken
 
 
 def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
@@ -63,58 +63,58 @@ def row_cycle(topic: str, plans: Sequence[Plan]) -> Column:
         for part in plan.of(topic):
             ends.setdefault(part.partition, []).append((part.to_offset, plan.cycle))
     cycle = F.lit(None).cast("bigint")
-    again = ends.pop(ATTEMPTS, None)
-    for partition, stretch in sorted(ends.items()):
-        cycle = F.when(F.col("partition") == partition, _first_past("offset", stretch)).otherwise(cycle)
+    again = ends.pop(REPLAYED, None)
+    for partition, bounds in sorted(ends.items()):
+        cycle = F.when(F.col("partition") == partition, _first_past("offset", bounds)).otherwise(cycle)
     return cycle if again is None else F.when(F.col("attempt") > 0, _first_past("seq", again)).otherwise(cycle)
 
 
-def _first_past(number: str, stretch: Sequence[tuple[int, int]]) -> Column:
+def _first_past(number: str, bounds: Sequence[tuple[int, int]]) -> Column:
     """The cycle of the first end that a number lies below; pairs of end and cycle, ascending.
 
     Halved again and again: Spark walks through expressions by recursion, and its stack ends at 500 in a chain.
     """
-    if not stretch:
+    if not bounds:
         return F.lit(None).cast("bigint")
-    if len(stretch) == 1:
-        ((end, cycle),) = stretch
+    if len(bounds) == 1:
+        ((end, cycle),) = bounds
         return F.when(F.col(number) < end, F.lit(cycle).cast("bigint"))
-    half = len(stretch) // 2
-    below = F.col(number) < stretch[half - 1][0]
-    return F.when(below, _first_past(number, stretch[:half])).otherwise(_first_past(number, stretch[half:]))
+    half = len(bounds) // 2
+    below = F.col(number) < bounds[half - 1][0]
+    return F.when(below, _first_past(number, bounds[:half])).otherwise(_first_past(number, bounds[half:]))
 
 
 def cut_below(
     spark: SparkSession,
     ledger: Ledger,
-    stretches: Sequence[Range],
+    ranges: Sequence[Range],
     below: int | None,
     seq_from: int,
     rules: RecordRules,
     sources: Sequence[Source],
 ) -> Mapping[TopicPartition, Range]:
-    """The part of each stretch strictly below a stream time (None: all of it), counted.
+    """The part of each range strictly below a stream time (None: all of it), counted.
 
     One small aggregation a topic over what is ingested and not planned. Of replayed records no request is cut.
 
     Args:
-        stretches: of any topics.
+        ranges: of any topics.
         below: the stream time.
         seq_from: the first ingest batch that can hold their rows.
         rules: what is judged of single records.
         sources: of the topics.
     """
     parts: dict[TopicPartition, Range] = {}
-    for topic in sorted({part.topic for part in stretches}):
-        own = [part for part in stretches if part.topic == topic]
+    for topic in sorted({part.topic for part in ranges}):
+        own = [part for part in ranges if part.topic == topic]
         rows = ledger.lake.bronze(ledger.pipeline, topic).read(spark)
         wanted = {part.partition: (part.from_offset, part.to_offset) for part in own}
         chosen = rows.where((F.col("seq") >= seq_from) & within(wanted))
         under = F.lit(True) if below is None else F.col("stream_time_ms") < below
         good = under & F.col("error").isNull()
         judged = [(source, one) for source in sources if source.topic == topic for one in rules.of(source)]
-        found = (
-            chosen.groupBy(F.when(F.col("attempt") > 0, ATTEMPTS).otherwise(F.col("partition")).alias("partition"))
+        counted_rows = (
+            chosen.groupBy(F.when(F.col("attempt") > 0, REPLAYED).otherwise(F.col("partition")).alias("partition"))
             .agg(
                 F.max(F.when(under, F.col("offset"))).alias("last"),
                 F.min(F.when(~under, F.col("offset"))).alias("next"),
@@ -129,7 +129,7 @@ def cut_below(
             )
             .collect()
         )
-        counted = {row["partition"]: row for row in found}
+        counted = {row["partition"]: row for row in counted_rows}
         for part in own:
             row = counted.get(part.partition)
             parts[part.at] = _cut(part, row.asDict() if row is not None else {}, [one.id for _, one in judged])
@@ -137,16 +137,16 @@ def cut_below(
 
 
 def late(lag: Column) -> list[Column]:
-    """How many rows lie how far behind, by `LATENESS_MS`: aggregates, one a stretch.
+    """How many rows lie how far behind, by `LATENESS_MS`: aggregates, one a range.
 
     Args:
         lag: ms, null of rows that are not counted.
     """
     bounds = (None, *LATENESS_MS, None)
-    stretches = pairwise(bounds)
+    steps = pairwise(bounds)
     return [
         F.count_if((F.lit(True) if over is None else lag > over) & (lag.isNotNull() if up_to is None else lag <= up_to))
-        for over, up_to in stretches
+        for over, up_to in steps
     ]
 
 
@@ -157,7 +157,7 @@ def _cut(part: Range, row: Mapping[str, Any], judged: Sequence[str]) -> Range:
     return Range(
         *part.at,
         part.from_offset,
-        # nothing above: the stretch ends where reading ended, which may lie past the last row (transaction markers)
+        # nothing above: the range ends where reading ended, which may lie past the last row (transaction markers)
         part.to_offset if row.get("next") is None else int(row["last"] or 0) + 1,
         int(row["records"] or 0),
         int(row["bad"] or 0),
@@ -170,25 +170,25 @@ def _cut(part: Range, row: Mapping[str, Any], judged: Sequence[str]) -> Range:
     )
 
 
-def within(stretches: Mapping[int, tuple[int, int]]) -> Column:
-    """Whether a row lies in its partition's stretch of offsets, the end exclusive.
+def within(ranges: Mapping[int, tuple[int, int]]) -> Column:
+    """Whether a row lies in its partition's range of offsets, the end exclusive.
 
-    A replayed record lies in no partition's stretch, whatever its offset, but in that of ATTEMPTS, by its batch.
+    A replayed record lies in no partition's range, whatever its offset, but in that of ATTEMPTS, by its batch.
     """
-    partitions = {partition: stretch for partition, stretch in stretches.items() if partition != ATTEMPTS}
-    given = [(F.col("attempt") == 0) & with_offsets(partitions)] if partitions else []
-    if ATTEMPTS in stretches:
-        start, end = stretches[ATTEMPTS]
-        given.append((F.col("attempt") > 0) & (F.col("seq") >= start) & (F.col("seq") < end))
-    return reduce(or_, given)
+    partitions = {partition: one for partition, one in ranges.items() if partition != REPLAYED}
+    conditions = [(F.col("attempt") == 0) & with_offsets(partitions)] if partitions else []
+    if REPLAYED in ranges:
+        start, end = ranges[REPLAYED]
+        conditions.append((F.col("attempt") > 0) & (F.col("seq") >= start) & (F.col("seq") < end))
+    return reduce(or_, conditions)
 
 
-def with_offsets(stretches: Mapping[int, tuple[int, int]]) -> Column:
-    """Whether a row's offset lies in its partition's stretch, the end exclusive, whichever attempt it is."""
+def with_offsets(ranges: Mapping[int, tuple[int, int]]) -> Column:
+    """Whether a row's offset lies in its partition's range, the end exclusive, whichever attempt it is."""
     return reduce(
         or_,
         (
             (F.col("partition") == partition) & (F.col("offset") >= start) & (F.col("offset") < end)
-            for partition, (start, end) in sorted(stretches.items())
+            for partition, (start, end) in sorted(ranges.items())
         ),
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # A global table is there before anything else: its rows come first in their cycle.
 _FIRST_OF_ALL = -2
 # Of a clock that moves on by itself; a record's attempts begin at 0.
-_NO_ATTEMPT = -1
+_FIRST_READ = -1
 
 
 def over(
@@ -67,8 +67,10 @@ def over(
             streams[source.name] = hold(records(rows, source.topic, STREAM_SIDE, cycle))
             counts[source.name] = count
         else:
-            made = records(rows, source.topic, TABLE_SIDE, cycle)
-            tables[source.name] = TableSide(None, hold(first_of_all(made) if source.kind == "global_table" else made))
+            table_rows = records(rows, source.topic, TABLE_SIDE, cycle)
+            tables[source.name] = TableSide(
+                None, hold(first_of_all(table_rows) if source.kind == "global_table" else table_rows)
+            )
             counts[source.name], changes[source.name] = retained_rows + count, count
     return Inputs(
         streams,
@@ -126,7 +128,7 @@ def _ticks(spark: SparkSession, topic: str, plans: Sequence[Plan]) -> DataFrame:
             "ts": time,
             "o": {
                 "cycle": plan.cycle, "stream_time_ms": time, "side": STREAM_SIDE, "source": topic,
-                "partition": partition, "offset": plan.positions.get((topic, partition), 0), "attempt": _NO_ATTEMPT,
+                "partition": partition, "offset": plan.positions.get((topic, partition), 0), "attempt": _FIRST_READ,
             },
         }
         for plan in plans

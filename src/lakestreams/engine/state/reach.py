@@ -42,11 +42,13 @@ def everything(
     return over(spark, ledger, topology, plans, state.load(spark, ledger, history.base), history.base.rows)
 
 
-def reach(spark: SparkSession, ledger: Ledger, topology: Topology, history: History, meaning: str | None = None) -> int:
+def reach(
+    spark: SparkSession, ledger: Ledger, topology: Topology, history: History, semantics: str | None = None
+) -> int:
     """The cycle from behind which everything can be evaluated: 0 where nothing is trimmed.
 
     Args:
-        meaning: of the configuration (`fingerprint.of_state`), if what was kept must be of that, too.
+        semantics: of the configuration (`fingerprint.of_state`), if what was kept must be of that, too.
 
     Raises:
         BronzeTrimmed: if what nodes keep is needed as of that cycle, and is missing or of another topology.
@@ -62,8 +64,8 @@ def reach(spark: SparkSession, ledger: Ledger, topology: Topology, history: Hist
     if (
         base is None
         or not usable
-        or meaning not in (None, base.fingerprint)
-        or not state.there(spark, ledger, base, base.fingerprint)
+        or semantics not in (None, base.fingerprint)
+        or not state.is_usable(spark, ledger, base, base.fingerprint)
     ):
         message = (
             f"the state of {topology.name} up to cycle {history.trim.cycle} is missing or of another topology, and "

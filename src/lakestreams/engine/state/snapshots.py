@@ -2,7 +2,7 @@
 
 A cache: deleted, it is rebuilt from bronze, and so it is where other formats read its rows, or other rules would drop
 other ones. Behind a trim bronze still has every row that was there (decision 0015). Each row keeps raw bytes, headers,
-coordinates and event time beside the typed columns, so that a later topology can read from it what this one did not.
+coordinates and event time next to the typed columns, so that a later topology can read from it what this one did not.
 
 One row more is no row of the table: it has no key, and says as of which cycle the others are, also where there are none.
 It is in the same commit as they are, so no crash can part them.
@@ -22,7 +22,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.table import MARK
-from lakestreams.engine.state import policy as pace
+from lakestreams.engine.state import policy
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
 from lakestreams.expectations.rules import kept
 from lakestreams.operators.records import TABLE_SIDE, records
@@ -116,7 +116,7 @@ def due(source: Source, snapshot: Snapshot, plans: Sequence[Plan], every: int) -
     """
     changed = [plan for plan in plans if plan.cycle > snapshot.cycle and plan.records(source.topic)]
     rows = sum(plan.records(source.topic) for plan in changed)
-    return pace.source_due(len(changed), rows, snapshot.rows, every)
+    return policy.source_due(len(changed), rows, snapshot.rows, every)
 
 
 def refresh(
@@ -130,8 +130,8 @@ def refresh(
     """Folds the tail into the snapshot, as of the last of the finished plans."""
     since = [plan for plan in plans if plan.cycle > snapshot.cycle and plan.records(source.topic)]
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
-    tail = kept(planned_rows(spark, ledger, source, since), source, expectations).where(F.col("k").isNotNull())
-    rows = tail.select(*_RAW, row_cycle(source.topic, since).alias(_ROW_CYCLE))
+    later = kept(planned_rows(spark, ledger, source, since), source, expectations).where(F.col("k").isNotNull())
+    rows = later.select(*_RAW, row_cycle(source.topic, since).alias(_ROW_CYCLE))
     if snapshot.cycle:
         rows = _live(spark, ledger, source).select(*_RAW, _ROW_CYCLE).unionByName(rows)
     newest_first = Window.partitionBy("k").orderBy(

@@ -1,6 +1,6 @@
 """What the nodes of a topology keep of the past, stored as of a finished cycle: open windows, table rows, groups, buffers.
 
-A cache: it follows from bronze and the plans, and is made anew where it is missing, damaged or of another configuration.
+A cache: it follows from bronze and the plans, and is recreated where it is missing, damaged or of another configuration.
 It has two slots: one is written while the other one is valid, and a ledger row says which it is. Where it lies behind the
 cycle at hand, the cycles between are evaluated again from bronze (decision 0012). Where bronze is trimmed, a base takes
 the place of what was deleted, in two slots of its own (decision 0015).
@@ -21,9 +21,9 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import StoredState
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.lake import plain
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.runtime.table import INDEXED, Table
-from lakestreams.engine.runtime.write_metrics import Observed
+from lakestreams.engine.runtime.write_metrics import WriteMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,22 +35,22 @@ Frames = Mapping[str, Mapping[str, "DataFrame"]]
 """Node to frame name to what it keeps (see `inputs.Results.kept`)."""
 
 
-def there(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:
+def is_usable(spark: SparkSession, ledger: Ledger, stored: StoredState | None, fingerprint: str) -> bool:
     """Whether a stored state can be used: it is of this configuration, and its tables hold what was stored."""
     if stored is None or stored.fingerprint != fingerprint:
         return False
     tables = [table(ledger, node, name, stored.slot) for node, name in stored.frames]
     if not all(one.exists(spark) for one in tables):
         return False
-    return not stored.marked or all(side_by_side(spark, [partial(holds, spark, one, stored.mark) for one in tables]))
+    return not stored.marked or all(in_parallel(spark, [partial(holds, spark, one, stored.mark) for one in tables]))
 
 
 def load(spark: SparkSession, ledger: Ledger, stored: StoredState) -> dict[str, dict[str, DataFrame]]:
     """What the nodes keep, as frames."""
-    found: dict[str, dict[str, DataFrame]] = {}
+    frames: dict[str, dict[str, DataFrame]] = {}
     for node, name in stored.frames:
-        found.setdefault(node, {})[name] = table(ledger, node, name, stored.slot).read(spark)
-    return found
+        frames.setdefault(node, {})[name] = table(ledger, node, name, stored.slot).read(spark)
+    return frames
 
 
 def write(spark: SparkSession, ledger: Ledger, kept: Frames, stored: StoredState) -> StoredState:
@@ -67,7 +67,7 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, stored: StoredState
     def overwrite(place: tuple[str, str]) -> int:
         node, name = place
         target = table(ledger, node, name, slot)
-        counting = Observed(
+        counting = WriteMetrics(
             f"{ledger.pipeline} {ledger.epoch} {cycle} {node} {name} {slot}", {_ROWS: F.count(F.lit(1))}
         )
         with translated(ledger.pipeline):
@@ -75,7 +75,7 @@ def write(spark: SparkSession, ledger: Ledger, kept: Frames, stored: StoredState
         counts = counting.counts()
         return target.read(spark).count() if counts is None else counts[_ROWS]
 
-    rows = sum(side_by_side(spark, [partial(overwrite, one) for one in frames]))
+    rows = sum(in_parallel(spark, [partial(overwrite, one) for one in frames]))
     return replace(stored, rows=rows, frames=frames)
 
 

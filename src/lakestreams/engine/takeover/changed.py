@@ -31,11 +31,11 @@ class Change:
 
     Attributes:
         former: the fingerprint that this cycle ran under.
-        told: in words, one a change.
+        differences: in words, one a change.
     """
 
     former: str
-    told: tuple[str, ...]
+    differences: tuple[str, ...]
 
 
 def since(spark: SparkSession, ledger: Ledger, history: History, configured: Configuration) -> Change | None:
@@ -50,13 +50,13 @@ def since(spark: SparkSession, ledger: Ledger, history: History, configured: Con
     is_open = history.open_plan is not None
     last = ledger.executed_under(spark, history.done_cycle) if is_open else history.plan.fingerprint
     accepted = history.accepted
-    standing = [last]
+    ran_under = [last]
     if accepted is not None and accepted.cycle >= history.done_cycle:
-        standing.append(accepted.fingerprint)
-    if configured.whole in standing:
+        ran_under.append(accepted.fingerprint)
+    if configured.whole in ran_under:
         return None
-    found = {one: _told(spark, ledger, history, one, configured) for one in standing}
-    return Change(last, found[last]) if all(found.values()) else None
+    by_fingerprint = {one: _differences(spark, ledger, history, one, configured) for one in ran_under}
+    return Change(last, by_fingerprint[last]) if all(by_fingerprint.values()) else None
 
 
 def require_accepted(change: Change | None, pipeline: str, cycle: int, *, accept: bool) -> None:
@@ -66,14 +66,14 @@ def require_accepted(change: Change | None, pipeline: str, cycle: int, *, accept
         TopologyChanged: saying what has changed.
     """
     if change is not None and not accept:
-        lines = "\n".join(f"  {one}" for one in change.told)
+        lines = "\n".join(f"  {one}" for one in change.differences)
         message = f"{pipeline} has results of {cycle} cycles, and has changed since:\n{lines}"
         raise TopologyChanged(message, where=f"pipeline {pipeline!r}")
 
 
 def repeats(spark: SparkSession, ledger: Ledger, history: History, plan: Plan, configured: Configuration) -> bool:
     """Whether an open plan gives the same rows under this configuration as under its own."""
-    if history.meanings.get(plan.fingerprint) != configured.meaning:
+    if history.semantics_of.get(plan.fingerprint) != configured.semantics:
         return False
     recorded = ledger.results(spark, plan.fingerprint)  # functions are not in the meaning
     return not (recorded and configured.results) or _plain(recorded) == _plain(configured.results)
@@ -82,18 +82,18 @@ def repeats(spark: SparkSession, ledger: Ledger, history: History, plan: Plan, c
 def _plain(recorded: str) -> list[tuple[str, str, str]]:
     """What is recorded, but for rules: those that decide on rows are in the meaning."""
     nodes: Results = json.loads(recorded)
-    found = [(name, option, text) for name, own in nodes.items() for option, text in own.items()]
-    return sorted(one for one in found if not one[1].startswith(RULE) and one[1] != KEYS_NOT_NULL)
+    options = [(name, option, text) for name, own in nodes.items() for option, text in own.items()]
+    return sorted(one for one in options if not one[1].startswith(RULE) and one[1] != KEYS_NOT_NULL)
 
 
-def _told(
+def _differences(
     spark: SparkSession, ledger: Ledger, history: History, former: str, configured: Configuration
 ) -> tuple[str, ...]:
     """What differs from a former configuration, in words."""
     recorded = ledger.results(spark, former)
     if recorded and configured.results:
         return tuple(differences(json.loads(recorded), json.loads(configured.results)))
-    if history.meanings.get(former) == configured.meaning:
+    if history.semantics_of.get(former) == configured.semantics:
         return ()
     # an older version has not recorded what its results follow from
     return (f"the topology or its configuration; the record of configuration {former} has no details",)
@@ -111,9 +111,9 @@ def differences(former: Results, now: Results) -> list[str]:
     for name in (name for name in now if name in former):
         options = [*former[name], *(option for option in now[name] if option not in former[name])]
         pairs = [(option, former[name].get(option), now[name].get(option)) for option in options]
-        told = [_in_words(*pair) for pair in pairs if not _equal(*pair)]
-        if told:
-            lines.append(f"{name}: {', '.join(told)}")
+        texts = [_in_words(*pair) for pair in pairs if not _equal(*pair)]
+        if texts:
+            lines.append(f"{name}: {', '.join(texts)}")
     return lines
 
 

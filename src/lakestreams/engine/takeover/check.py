@@ -40,10 +40,10 @@ def check(setup: Setup) -> Checked:
     topology = setup.topology
     with setup.tuning.utc():
         outputs, faults = walk.check(topology, setup.spark)
-    found, unfit = setup.endpoints.tables()
+    delta_tables, unfit = setup.endpoints.tables()
     faults = [*faults, *unfit]
     try:
-        view = setup.endpoints.view(found)
+        view = setup.endpoints.view(delta_tables)
     except LakestreamsError as error:
         if faults:
             raise TopologyInvalid([*faults, error], topology.name) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ledger import fence
 from lakestreams.engine.protocol import commands, machines
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.errors import Fenced
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ class Claiming:
                 fence.raise_to(self.spark, ledger.lake, ledger.pipeline, turn.role, turn.epoch, ledger.run_id)
                 self.claimed(ledger)
             case commands.Seal(tables, turn):
-                there = [one for one in tables if one == self.ledger.table or one.exists(self.spark)]
+                existing = [one for one in tables if one == self.ledger.table or one.exists(self.spark)]
                 owner = self.ledger.pipeline if turn.role == "epoch" else f"{self.ledger.pipeline}.{turn.role}"
-                side_by_side(self.spark, [partial(one.seal, self.spark, owner, turn.epoch) for one in there])
+                in_parallel(self.spark, [partial(one.seal, self.spark, owner, turn.epoch) for one in existing])
                 if turn.role == "epoch":
                     self.ledger.failpoint("sealed.after")
             case _:

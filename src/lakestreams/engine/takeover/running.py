@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lakestreams.engine.ledger.plans import Claim, History, Plan
-    from lakestreams.expectations.tally import Tally
+    from lakestreams.expectations.cycle_metrics import CycleMetrics
     from lakestreams.topology.topology import Topology
 
 CLOCK_SLACK_MS: Final = 60_000
-"""How far two machines' clocks may lie apart before anybody is told."""
+"""How far two machines' clocks may lie apart before it is reported."""
 FUTURE_SHARE: Final = 0.01
 _FUTURE: Final = "FUTURE_TIMESTAMP"
 _SECONDS: Final = (631_152_000, 4_102_444_800)
@@ -54,24 +54,24 @@ def clock_behind(history: History, now_ms: int) -> list[str]:
     return [text]
 
 
-def in_the_future(topology: Topology, tally: Tally, now_ms: int) -> list[str]:
+def in_the_future(topology: Topology, cycle_metrics: CycleMetrics, now_ms: int) -> list[str]:
     """Sources of which a cycle has quarantined many records as of the future, as warnings."""
-    found = []
+    warnings = []
     for source in topology.sources:
-        own = tally.of(source.name)
+        own = cycle_metrics.of(source.name)
         future = own.quarantined.get(_FUTURE, 0)
         if future > FUTURE_SHARE * (own.rows_in or 0):
-            found.append(
+            warnings.append(
                 f"{source.name}: {future} of {own.rows_in} records lie more than {source.max_future_ms} ms in the future and "
                 f"are in quarantine; this machine's clock says {shown(now_ms)}"
             )
-    return found
+    return warnings
 
 
 def in_seconds(topology: Topology, plan: Plan) -> list[str]:
     """Sources whose event times look like seconds that are read as milliseconds, as warnings."""
     low, high = _SECONDS
-    found = []
+    warnings = []
     for source in topology.sources:
         newest = max((part.stream_time_ms for part in plan.of(source.topic) if part.records), default=0)
         if low <= newest < high:
@@ -81,10 +81,10 @@ def in_seconds(topology: Topology, plan: Plan) -> list[str]:
                 if column
                 else "let the producer set milliseconds, or name a column in event_time"
             )
-            found.append(
+            warnings.append(
                 f"{source.name}: all event times lie before March 1970; are they seconds? Event times are milliseconds: {hint}"
             )
-    return found
+    return warnings
 
 
 def shown(time_ms: int) -> str:

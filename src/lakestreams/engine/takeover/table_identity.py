@@ -20,7 +20,7 @@ from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime import commits
 from lakestreams.engine.runtime.commits import Commit
 from lakestreams.engine.runtime.lake import OWNER, owned_by
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.runtime.table import Table
 from lakestreams.errors import LakestreamsError, LedgerLost, TableChanged, TableDeleted, TableOwned
 from lakestreams.topology.expectations import ForeignKeyExists
@@ -61,7 +61,7 @@ class Look:
     commits: Sequence[Commit] = ()
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the table is there."""
         return bool(self.table_id)
 
@@ -72,7 +72,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Found:
+class TablesBefore:
     """All tables of a pipeline, as they were before it was taken over."""
 
     pipeline: str
@@ -81,7 +81,7 @@ class Found:
     @property
     def has_ledger(self) -> bool:
         """Whether there is a ledger."""
-        return any(one.role == "ledger" and one.there for one in self.looks)
+        return any(one.role == "ledger" and one.exists for one in self.looks)
 
     def require_own(self) -> None:
         """Refuses tables that belong to another pipeline, or to another topic or output.
@@ -96,7 +96,7 @@ class Found:
                 raise TableOwned(message, where=one.table.path or one.table.reference)
 
     def require_ledger(self, epoch: int) -> None:
-        """Refuses to begin anew, or from an older state, where tables hold what a later epoch has written.
+        """Refuses to start again, or from an older state, where tables hold what a later epoch has written.
 
         Args:
             epoch: the newest one that the ledger knows.
@@ -136,18 +136,18 @@ class Found:
         Raises:
             TableOwned: if another pipeline has created one of them first.
         """
-        new = [one for one in self.looks if not one.there and one.table.exists(spark)]
-        created = replace(self, looks=side_by_side(spark, [partial(_looked, spark, one, self.pipeline) for one in new]))
+        new = [one for one in self.looks if not one.exists and one.table.exists(spark)]
+        created = replace(self, looks=in_parallel(spark, [partial(_looked, spark, one, self.pipeline) for one in new]))
         created.require_own()
-        there = [one for one in self.looks if one.there] + [
+        existing = [one for one in self.looks if one.exists] + [
             replace(one, commits=one.commits[:1]) for one in created.looks
         ]
-        return {**history.tables, **{one.key: KnownTable(one.table_id, one.version) for one in there}}
+        return {**history.tables, **{one.key: KnownTable(one.table_id, one.version) for one in existing}}
 
     def own(self, spark: SparkSession) -> None:
         """Writes the owner into tables that were made before there was such a property."""
-        lacking = [one for one in self.looks if one.owner and one.there and OWNER not in one.properties]
-        side_by_side(spark, [partial(one.table.set_properties, spark, {OWNER: one.owner}) for one in lacking])
+        lacking = [one for one in self.looks if one.owner and one.exists and OWNER not in one.properties]
+        in_parallel(spark, [partial(one.table.set_properties, spark, {OWNER: one.owner}) for one in lacking])
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Fault:
     @property
     def acceptable(self) -> bool:
         """Whether the operator may say that it is meant: without bronze nothing could be computed."""
-        return self.look.there or self.look.role in ("control", "output")
+        return self.look.exists or self.look.role in ("control", "output")
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Known:
         accepted: what others have done and the operator has accepted, in words.
     """
 
-    tables: Found
+    tables: TablesBefore
     history: History
     accepted: list[str]
 
@@ -221,8 +221,8 @@ def _beyond_epochs(spark: SparkSession, ledger: Ledger, history: History, *, has
 
 def look(
     spark: SparkSession, ledger: Ledger, topology: Topology, known: Mapping[str, KnownTable] | None = None
-) -> Found:
-    """Looks at every table of a pipeline, side by side; writes nothing.
+) -> TablesBefore:
+    """Looks at every table of a pipeline, in parallel; writes nothing.
 
     Args:
         known: what the ledger says of the tables, by their keys.
@@ -246,11 +246,11 @@ def look(
         ),
     ]
     asked = [partial(_looked, spark, one, name, known.get(one.key)) for one in looks]
-    return Found(name, side_by_side(spark, asked))
+    return TablesBefore(name, in_parallel(spark, asked))
 
 
 def refuse(faults: Sequence[Fault], *, accept: bool) -> list[str]:
-    """Raises what others have done, unless the operator says that it is meant: then it is told.
+    """Raises what others have done, unless the operator says that it is meant: then it is reported.
 
     Raises:
         TableDeleted, TableChanged: with every table that the first one's kind befell.
@@ -280,7 +280,7 @@ def _looked(spark: SparkSession, one: Look, pipeline: str, known: KnownTable | N
 def _fault(spark: SparkSession, one: Look, history: History) -> LakestreamsError | None:
     known = history.tables.get(one.key)
     where: dict[str, Any] = {"where": one.table.path or one.table.reference}
-    if not one.there:
+    if not one.exists:
         read = {f"topic {part.topic}" for part in (history.ingest.ranges if history.ingest else ()) if part.to_offset}
         if known is None and one.key not in read:
             return None

@@ -18,7 +18,7 @@ from lakestreams.engine.protocol import commands, decisions, machines
 from lakestreams.engine.publish import cycle, event_log, kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.replay import requests as replays
 from lakestreams.engine.runtime.lake import require_distinct
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.takeover import changed
 from lakestreams.errors import ExpectationFailed, PlanUnderOtherConfig
 from lakestreams.topology.expectations import ForeignKeyExists, Layout
@@ -69,7 +69,7 @@ class Missing:
 
 
 def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outputs: Mapping[str, DataFrame]) -> Missing:
-    """Creates what is not there yet, side by side: each is mostly waiting for single-threaded work in the JVM.
+    """Creates what is not there yet, in parallel: each is mostly waiting for single-threaded work in the JVM.
 
     Args:
         outputs: output to a frame of its columns.
@@ -88,12 +88,12 @@ def create_tables(spark: SparkSession, ledger: Ledger, topology: Topology, outpu
             for sink in topology.sinks
         ),
     ]
-    told: list[Callable[[], object]] = [
+    answering: list[Callable[[], object]] = [
         partial(ledger.create, spark),
         partial(fence.create, spark, lake),
         *(partial(create_bronze, spark, lake, topology.name, source) for source in topology.sources),
     ]
-    own, epochs, *bronze = map(bool, side_by_side(spark, [*told, *others])[: len(told)])
+    own, epochs, *bronze = map(bool, in_parallel(spark, [*answering, *others])[: len(answering)])
     return Missing(own, epochs, all(bronze))
 
 
@@ -114,7 +114,7 @@ def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:
     Raises:
         ExpectationFailed: where `Layout` says `fail`.
     """
-    told = []
+    warnings = []
     for sink in topology.sinks:
         expected = [one for one in topology.expectations.invariants_of(sink.name) if isinstance(one, Layout)]
         if not (expected or sink.cluster_by or sink.partition_by):
@@ -124,8 +124,8 @@ def layouts(spark: SparkSession, lake: Lake, topology: Topology) -> list[str]:
             hint = "create the table again, alter its clustering, or declare what it has"
             raise ExpectationFailed(f"layout of {fault}", hint=hint, where=sink.name)
         if fault is not None:
-            told.append(f"layout of {fault}")
-    return told
+            warnings.append(f"layout of {fault}")
+    return warnings
 
 
 def require_same_topics(topology: Topology, history: History, view: ClusterView) -> None:
@@ -194,10 +194,10 @@ def taken_over(
                 out.append(cycle.out_in(spark, ledger, topology, plan))
                 return out[-1] is not None
         if topics:
-            told = [
+            texts = [
                 f"topic {one} may hold records of cycle {plan.cycle} by the earlier configuration" for one in topics
             ]
-            ledger.record_accepted(spark, history.done_cycle, configured.whole, plan.fingerprint, told, "topics")
+            ledger.record_accepted(spark, history.done_cycle, configured.whole, plan.fingerprint, texts, "topics")
         ledger.record_taken(spark, plan.cycle, configured.whole)
         return None
 

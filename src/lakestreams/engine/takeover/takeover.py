@@ -44,8 +44,8 @@ def takeover(setup: Setup, checked: Checked) -> Run:
     if began:
         change = _changed(setup, history)
     if change is not None:
-        ledger.record_accepted(spark, history.done_cycle, setup.configured.whole, change.former, change.told)
-        reporter.warn(*(f"accepted change after cycle {history.done_cycle}: {one}" for one in change.told))
+        ledger.record_accepted(spark, history.done_cycle, setup.configured.whole, change.former, change.differences)
+        reporter.warn(*(f"accepted change after cycle {history.done_cycle}: {one}" for one in change.differences))
     known.tables.own(spark)
     # another driver may have written to tables that were missing when this one looked, but not without an epoch
     ledger = replace(ledger, noted=noted.then(history.noted))
@@ -86,7 +86,7 @@ def _claim(setup: Setup, known: table_identity.Known, history: History, noted: N
         reporter.tell("claimed", epoch=ledger.epoch, fingerprint=configured.whole)
 
     run = replace(setup.ledger, run_id=str(uuid.uuid4()), noted=noted)
-    unknown = None if configured.whole in history.meanings else configured
+    unknown = None if configured.whole in history.semantics_of else configured
     claiming = Claiming(setup.spark, run, options, unknown, claimed)
     history = claiming.take_over(history, tables.sealed(run, setup.topology))
     return claiming.ledger, history

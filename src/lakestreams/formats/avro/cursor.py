@@ -1,4 +1,4 @@
-"""Many records of Avro's binary encoding read side by side: a place in each, and what is wrong with it.
+"""Many records of Avro's binary encoding read in parallel: a place in each, and what is wrong with it.
 
 Every function takes the numbers of the records that it reads of, moves their places on, and gives an array with an
 element for each. A record that cannot be read is failed: it keeps its first message and goes on in zeros behind all

@@ -52,7 +52,7 @@ class Decoder:
             heads: the headers that name their schemas, if one has such a header.
 
         Raises:
-            UnknownIds: if a record names a schema that this decoder was not told of.
+            UnknownIds: if a record names a schema that this decoder does not know.
         """
         if not self._framed:
             return self._read(raw, [(self._bare, np.flatnonzero(raw.is_valid().to_numpy(zero_copy_only=False)))])
@@ -84,12 +84,12 @@ class Decoder:
         )
         return Decoded(value, pa.array([cursor.faults.get(row) for row in range(len(raw))], pa.string()))
 
-    def _struct(self, found: pa.Array) -> pa.StructArray:
+    def _struct(self, values: pa.Array) -> pa.StructArray:
         """The columns: those of a record, or the one of any other value; a null value has no columns."""
         if self._is_record:
-            return found
-        whole = pa.StructArray.from_arrays([found], fields=list(self._kind))
-        return pc.if_else(found.is_valid(), whole, pa.scalar(None, self._kind)) if found.null_count else whole
+            return values
+        whole = pa.StructArray.from_arrays([values], fields=list(self._kind))
+        return pc.if_else(values.is_valid(), whole, pa.scalar(None, self._kind)) if values.null_count else whole
 
 
 def _reader(name: SchemaName | None, written: Type | str | None, read: Type) -> Reader | str | None:

@@ -46,19 +46,19 @@ def writer_of(one: Type) -> Write:
     return _writer(one, {})
 
 
-def _writer(one: Type, made: dict[int, Write]) -> Write:
+def _writer(one: Type, writers: dict[int, Write]) -> Write:
     if isinstance(one, Primitive | Fixed):
         return _plain(one)
     if isinstance(one, Enum):
         return _symbol(one)
     if isinstance(one, Array):
-        return _items(_writer(one.items, made))
+        return _items(_writer(one.items, writers))
     if isinstance(one, Map):
-        return _entries(_writer(one.values, made))
-    return _union(one, made) if isinstance(one, Union) else _record(one, made)
+        return _entries(_writer(one.values, writers))
+    return _union(one, writers) if isinstance(one, Union) else _record(one, writers)
 
 
-def _record(one: Record, made: dict[int, Write]) -> Write:
+def _record(one: Record, writers: dict[int, Write]) -> Write:
     steps: list[tuple[str, Write]] = []
 
     def write(value: Any, out: bytearray) -> None:
@@ -68,18 +68,18 @@ def _record(one: Record, made: dict[int, Write]) -> Write:
             except (TypeError, ValueError, KeyError) as error:
                 raise ValueError(f"{name}: {error}") from None
 
-    made[id(one)] = write
-    steps.extend((member.name, made.get(id(member.type)) or _writer(member.type, made)) for member in one.members)
+    writers[id(one)] = write
+    steps.extend((member.name, writers.get(id(member.type)) or _writer(member.type, writers)) for member in one.members)
     return write
 
 
-def _union(one: Union, made: dict[int, Write]) -> Write:
+def _union(one: Union, written_by: dict[int, Write]) -> Write:
     null = next((place for place, branch in enumerate(one.branches) if branch == Primitive("null")), None)
     others = [(place, branch) for place, branch in enumerate(one.branches) if place != null]
     wider = columns.wider(one)
     if wider is not None:
         others = [(place, branch) for place, branch in others if branch == wider]
-    writers = [(place, columns.member_name(branch), _writer(branch, made)) for place, branch in others]
+    writers = [(place, columns.member_name(branch), _writer(branch, written_by)) for place, branch in others]
 
     def write(value: Any, out: bytearray) -> None:
         chosen = [(place, each, value) for place, _, each in writers] if len(writers) == 1 else [
@@ -223,56 +223,56 @@ def _bytes(raw: bytes, out: bytearray) -> None:
     out.extend(raw)
 
 
-def default(one: Type, given: Any) -> bytes:
+def default(one: Type, value: Any) -> bytes:
     """A field's default, which is JSON, as bytes; of a union it is a value of the first branch that it fits.
 
     Raises:
         ValueError, TypeError, KeyError: if it is no value of the type.
     """
     out = bytearray()
-    _default(one, given, out)
+    _default(one, value, out)
     return bytes(out)
 
 
-def _default(one: Type, given: Any, out: bytearray) -> None:
+def _default(one: Type, value: Any, out: bytearray) -> None:
     if isinstance(one, Union):
         for place, branch in enumerate(one.branches):
             try:
-                own = default(branch, given)
+                own = default(branch, value)
             except (TypeError, ValueError, KeyError):
                 continue
             number(place, out)
             out.extend(own)
             return
-        raise ValueError(f"{given!r} fits no branch")
+        raise ValueError(f"{value!r} fits no branch")
     if isinstance(one, Record):
         for member in one.members:
-            has_own = isinstance(given, Mapping) and member.name in given
+            has_own = isinstance(value, Mapping) and member.name in value
             if not has_own and not member.has_default:
                 raise KeyError(member.name)
-            _default(member.type, _is(given, Mapping)[member.name] if has_own else member.default, out)
+            _default(member.type, _is(value, Mapping)[member.name] if has_own else member.default, out)
     elif isinstance(one, Array):
-        _items(lambda each, into: _default(one.items, each, into))(_is(given, list), out)
+        _items(lambda each, into: _default(one.items, each, into))(_is(value, list), out)
     elif isinstance(one, Map):
-        _entries(lambda each, into: _default(one.values, each, into))(_is(given, dict), out)
+        _entries(lambda each, into: _default(one.values, each, into))(_is(value, dict), out)
     elif isinstance(one, Enum):
-        _symbol(one)(given, out)
+        _symbol(one)(value, out)
     else:
-        _plain_default(one, given, out)
+        _plain_default(one, value, out)
 
 
-def _plain_default(one: Primitive | Fixed, given: Any, out: bytearray) -> None:
+def _plain_default(one: Primitive | Fixed, value: Any, out: bytearray) -> None:
     if isinstance(one, Fixed):
-        raw = _is(given, str).encode("latin-1")
-        _require(len(raw) == one.size, given, word(one))
+        raw = _is(value, str).encode("latin-1")
+        _require(len(raw) == one.size, value, word(one))
         out.extend(raw)
     elif one.kind == "bytes":
-        _bytes(_is(given, str).encode("latin-1"), out)
+        _bytes(_is(value, str).encode("latin-1"), out)
     elif one.kind in ("float", "double"):
-        _require(isinstance(given, int | float) and not isinstance(given, bool), given, one.kind)
-        _plain(Primitive(one.kind))(given, out)
+        _require(isinstance(value, int | float) and not isinstance(value, bool), value, one.kind)
+        _plain(Primitive(one.kind))(value, out)
     else:
-        _plain(Primitive(one.kind))(given, out)
+        _plain(Primitive(one.kind))(value, out)
 
 
 __all__ = ["default", "number", "writer_of"]

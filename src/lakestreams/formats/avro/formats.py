@@ -59,7 +59,7 @@ class AvroFormat(ABC):
         return found
 
     def decode(self, raw: Any, heads: Heads | None = None) -> Decoded:
-        """Decodes the records of a batch side by side, by their writers' schemas.
+        """Decodes the records of a batch in parallel, by their writers' schemas.
 
         Args:
             raw: an array of bytes.

@@ -69,7 +69,7 @@ class GlueAvro:
         return found
 
     def decode(self, raw: Any) -> Decoded:
-        """Takes off the headers, and reads the records of each version side by side."""
+        """Takes off the headers, and reads the records of each version in parallel."""
         from lakestreams.formats.decoding import put_together  # noqa: PLC0415 - declaring needs no Arrow
 
         behind: dict[bytes | None, tuple[list[int], list[bytes]]] = {}

@@ -26,7 +26,7 @@ _LOGICAL: Final[Mapping[str, tuple[str, ...]]] = {
         ("long",),
     ),
 }  # fmt: skip
-# What Kafka Connect's AvroConverter writes beside a type, and the logical type that says the same.
+# What Kafka Connect's AvroConverter writes next to a type, and the logical type that says the same.
 _CONNECT: Final[Mapping[str, str]] = {
     "io.debezium.time.Date": "date",
     "io.debezium.time.Time": "time-millis",
@@ -181,24 +181,24 @@ class _Parser:
     def __init__(self, names: dict[str, Type]) -> None:
         self._names = names
 
-    def type(self, given: Any, namespace: str) -> Type:
-        if isinstance(given, str):
-            return self._named(given, namespace)
-        if isinstance(given, list):
-            return self._union(given, namespace)
-        if not isinstance(given, dict) or "type" not in given:
-            raise _wrong(f"{_shown(given)} is no type")
-        kind = given["type"]
+    def type(self, schema: Any, namespace: str) -> Type:
+        if isinstance(schema, str):
+            return self._named(schema, namespace)
+        if isinstance(schema, list):
+            return self._union(schema, namespace)
+        if not isinstance(schema, dict) or "type" not in schema:
+            raise _wrong(f"{_shown(schema)} is no type")
+        kind = schema["type"]
         if not isinstance(kind, str):  # {"type": {...}}: a type in brackets
             return self.type(kind, namespace)
         if kind in PRIMITIVES:
-            return Primitive(kind, _logical(given, kind))
+            return Primitive(kind, _logical(schema, kind))
         if kind in ("record", "error", "enum", "fixed"):
-            return self._define(given, kind, namespace)
+            return self._define(schema, kind, namespace)
         if kind == "array":
-            return Array(self.type(_need(given, "items"), namespace))
+            return Array(self.type(_need(schema, "items"), namespace))
         if kind == "map":
-            return Map(self.type(_need(given, "values"), namespace))
+            return Map(self.type(_need(schema, "values"), namespace))
         return self._named(kind, namespace)
 
     def _named(self, name: str, namespace: str) -> Type:
@@ -210,8 +210,8 @@ class _Parser:
             raise _wrong(f"the type {name!r} is not defined")
         return found
 
-    def _union(self, given: list[Any], namespace: str) -> Union:
-        branches = tuple(self.type(one, namespace) for one in given)
+    def _union(self, schema: list[Any], namespace: str) -> Union:
+        branches = tuple(self.type(one, namespace) for one in schema)
         if any(isinstance(one, Union) for one in branches):
             raise _wrong("a union directly inside a union")
         seen = [one.name if isinstance(one, Named) else _kind(one) for one in branches]
@@ -220,36 +220,36 @@ class _Parser:
             raise _wrong(f"a union with {twice} twice" if branches else "a union of nothing")
         return Union(branches)
 
-    def _define(self, given: Mapping[str, Any], kind: str, namespace: str) -> Type:
-        given_name = _text(_need(given, "name"))
-        own = given.get("namespace")
+    def _define(self, schema: Mapping[str, Any], kind: str, namespace: str) -> Type:
+        own_name = _text(_need(schema, "name"))
+        own = schema.get("namespace")
         space = namespace if own is None else _text(own)
-        full = given_name if "." in given_name or not space else f"{space}.{given_name}"
+        full = own_name if "." in own_name or not space else f"{space}.{own_name}"
         space = full.rpartition(".")[0]
         if not all(_NAME.match(part) for part in full.split(".")):
             raise _wrong(f"{full!r} is no name")
         if full in self._names:
             raise _wrong(f"the type {full!r} is defined twice")
         aliases = tuple(
-            one if "." in one or not space else f"{space}.{one}" for one in _texts(given.get("aliases", ()))
+            one if "." in one or not space else f"{space}.{one}" for one in _texts(schema.get("aliases", ()))
         )
         if kind == "fixed":
-            size = given.get("size")
+            size = schema.get("size")
             if type(size) is not int or size < 0:
                 raise _wrong(f"fixed {full}: size {_shown(size)}")
-            made: Type = Fixed(full, aliases, size, _logical(given, "fixed", size))
+            made: Type = Fixed(full, aliases, size, _logical(schema, "fixed", size))
         elif kind == "enum":
-            made = _enum(given, full, aliases)
+            made = _enum(schema, full, aliases)
         else:
             made = record = Record(full, aliases)
             self._names[full] = record
-            record.members.extend(self._members(given, full, space))
+            record.members.extend(self._members(schema, full, space))
         self._names[full] = made
         return made
 
-    def _members(self, given: Mapping[str, Any], record: str, namespace: str) -> list[Member]:
+    def _members(self, schema: Mapping[str, Any], record: str, namespace: str) -> list[Member]:
         found: list[Member] = []
-        for one in _need(given, "fields"):
+        for one in _need(schema, "fields"):
             if not isinstance(one, dict):
                 raise _wrong(f"record {record}: {_shown(one)} is no field")
             name = _text(_need(one, "name"))
@@ -262,8 +262,8 @@ class _Parser:
         return found
 
 
-def _enum(given: Mapping[str, Any], name: str, aliases: tuple[str, ...]) -> Enum:
-    symbols, default = _texts(_need(given, "symbols")), given.get("default")
+def _enum(schema: Mapping[str, Any], name: str, aliases: tuple[str, ...]) -> Enum:
+    symbols, default = _texts(_need(schema, "symbols")), schema.get("default")
     if not symbols or len(set(symbols)) < len(symbols) or not all(_NAME.match(one) for one in symbols):
         raise _wrong(f"enum {name}: symbols {_shown(symbols)}")
     if default is not None and default not in symbols:
@@ -271,8 +271,8 @@ def _enum(given: Mapping[str, Any], name: str, aliases: tuple[str, ...]) -> Enum
     return Enum(name, aliases, symbols, default)
 
 
-def _logical(given: Mapping[str, Any], kind: str, size: int | None = None) -> Logical | None:
-    name, connect = given.get("logicalType"), given.get("connect.name")
+def _logical(schema: Mapping[str, Any], kind: str, size: int | None = None) -> Logical | None:
+    name, connect = schema.get("logicalType"), schema.get("connect.name")
     if name is None and isinstance(connect, str):
         name = _CONNECT.get(connect)
     if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
@@ -281,7 +281,7 @@ def _logical(given: Mapping[str, Any], kind: str, size: int | None = None) -> Lo
         return None
     if name != "decimal":
         return Logical(name)
-    precision, scale = given.get("precision"), given.get("scale", 0)
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
         return None
     if connect == _DECIMAL and scale <= _MOST_DIGITS:
@@ -293,26 +293,26 @@ def _kind(one: Type) -> str:
     return one.kind if isinstance(one, Primitive) else type(one).__name__.lower()
 
 
-def _need(given: Mapping[str, Any], key: str) -> Any:
-    if key not in given:
-        raise _wrong(f"{_shown(dict(given))} has no {key}")
-    return given[key]
+def _need(schema: Mapping[str, Any], key: str) -> Any:
+    if key not in schema:
+        raise _wrong(f"{_shown(dict(schema))} has no {key}")
+    return schema[key]
 
 
-def _text(given: object) -> str:
-    if not isinstance(given, str):
-        raise _wrong(f"{_shown(given)} is no name")
-    return given
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(f"{_shown(value)} is no name")
+    return value
 
 
-def _texts(given: object) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple):
-        raise _wrong(f"{_shown(given)} is no list of names")
-    return tuple(_text(one) for one in given)
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise _wrong(f"{_shown(value)} is no list of names")
+    return tuple(_text(one) for one in value)
 
 
-def _shown(given: object) -> str:
-    return json.dumps(given, default=str)[:80]
+def _shown(value: object) -> str:
+    return json.dumps(value, default=str)[:80]
 
 
 def _wrong(what: str) -> InvalidFormat:

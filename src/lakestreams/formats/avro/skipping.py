@@ -1,4 +1,4 @@
-"""Passing over values that nobody reads: fields that the writer has and the reader has not."""
+"""Skips values that nobody reads: fields that the writer has and the reader has not."""
 
 from __future__ import annotations
 

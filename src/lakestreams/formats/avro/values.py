@@ -96,12 +96,12 @@ class Value:
             return pa.array(times * size).view(pa.timestamp("us", None if name.startswith("local") else "UTC"))
         return pa.array(found.astype(np.int32) if self._target == "int" else found)
 
-    def _within(self, cursor: Cursor, rows: Numbers, found: Numbers, low: int, high: int, what: str) -> Numbers:
-        wrong = (found < low) | (found > high)
+    def _within(self, cursor: Cursor, rows: Numbers, numbers: Numbers, low: int, high: int, what: str) -> Numbers:
+        wrong = (numbers < low) | (numbers > high)
         if wrong.any():
-            cursor.fail(rows[wrong], [f"{self._path}: {number} is no {what}" for number in found[wrong].tolist()])
-            return np.where(wrong, 0, found)
-        return found
+            cursor.fail(rows[wrong], [f"{self._path}: {number} is no {what}" for number in numbers[wrong].tolist()])
+            return np.where(wrong, 0, numbers)
+        return numbers
 
     def _bytes(self, cursor: Cursor, rows: Numbers) -> pa.Array:
         if self._kind == "fixed":
@@ -121,12 +121,12 @@ class Value:
             return pa.array(["-".join(one[start:end] for start, end in cuts) for one in digits], pa.string())
         return pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
-    def _moments(self, cursor: Cursor, rows: Numbers, found: pa.Array) -> pa.Array:
+    def _moments(self, cursor: Cursor, rows: Numbers, numbers: pa.Array) -> pa.Array:
         """Texts that say moments, by the rules of JSON."""
-        column, sure = judged(_MOMENT, found)
+        column, sure = judged(_MOMENT, numbers)
         wrong = ~sure & ~cursor.failed[rows]
         if wrong.any():
-            said = [f'"{shown(one)}" is no {described(_MOMENT)}' for one in found.filter(pa.array(wrong)).to_pylist()]
+            said = [f'"{shown(one)}" is no {described(_MOMENT)}' for one in numbers.filter(pa.array(wrong)).to_pylist()]
             cursor.fail(rows[wrong], [f"{self._path}: {one}" for one in said])
         return column.fill_null(0) if column.null_count else column
 
@@ -165,9 +165,9 @@ def texts(
     return found
 
 
-def _without_broken(cursor: Cursor, rows: Numbers, found: pa.Array, path: str) -> pa.Array:
+def _without_broken(cursor: Cursor, rows: Numbers, strings: pa.Array, path: str) -> pa.Array:
     read: list[str] = []
-    for row, one in zip(rows, found.to_pylist(), strict=True):
+    for row, one in zip(rows, strings.to_pylist(), strict=True):
         try:
             read.append(one.decode())
         except UnicodeDecodeError:

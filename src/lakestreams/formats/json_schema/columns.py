@@ -24,7 +24,7 @@ _MOST_LEVELS: Final = 50
 
 
 @dataclass(frozen=True)
-class Found:
+class Described:
     """What a schema says of a value.
 
     Attributes:
@@ -99,7 +99,7 @@ class _Reader:
         self.kept: list[str] = []
         self.left_out: list[str] = []
 
-    def value(self, said: object, where: str, inside: tuple[int, ...]) -> Found:
+    def value(self, said: object, where: str, inside: tuple[int, ...]) -> Described:
         """What a schema says of a value.
 
         Args:
@@ -121,29 +121,29 @@ class _Reader:
                 return self._of_several(said, word, where, inside)
         return self._typed(said, where, inside)
 
-    def _typed(self, said: Said, where: str, inside: tuple[int, ...]) -> Found:
+    def _typed(self, said: Said, where: str, inside: tuple[int, ...]) -> Described:
         types = _types(said, where)
         others = [one for one in types if one != "null"]
         if set(others) == {"integer", "number"}:
             others = ["number"]
         nullable = len(others) < len(types) and "null" in types
         if not others:
-            return Found(None, nullable=True)
+            return Described(None, nullable=True)
         if len(others) > 1:
             raise _no_column(where, f"one of several types: {', '.join(others)}")
         (one,) = others
         if one == "object":
-            return Found(self._object(said, where, inside), nullable)
+            return Described(self._object(said, where, inside), nullable)
         if one == "array":
-            return Found(self._array(said, where, inside), nullable)
+            return Described(self._array(said, where, inside), nullable)
         if one not in _PLAIN:
             raise _no_column(where, f"the type {_shown(one)}")
         plain = _PLAIN[one]
         if one == "string":
             plain = "binary" if said.get("contentEncoding") == "base64" else _format(said.get("format"))
-        return Found(Leaf(plain, plain), nullable)
+        return Described(Leaf(plain, plain), nullable)
 
-    def _of_several(self, said: Said, word: str, where: str, inside: tuple[int, ...]) -> Found:
+    def _of_several(self, said: Said, word: str, where: str, inside: tuple[int, ...]) -> Described:
         """`oneOf` and `anyOf` of null and one other schema; `allOf` of one."""
         branches = said[word]
         if not isinstance(branches, Sequence) or isinstance(branches, str) or not branches:
@@ -154,7 +154,7 @@ class _Reader:
         others = [one for one in found if one.kind is not None]
         if len(others) != 1 or (word == "allOf" and len(found) > 1):
             raise _no_column(where, f"{word} of {len(others)} types")
-        return Found(others[0].kind, nullable=len(found) > 1 or others[0].nullable)
+        return Described(others[0].kind, nullable=len(found) > 1 or others[0].nullable)
 
     def _array(self, said: Said, where: str, inside: tuple[int, ...]) -> Kind:
         if "items" not in said:
@@ -206,15 +206,15 @@ class _Reader:
             raise _no_column(path, f"names that begin with {RESERVED_PREFIX} are taken")
         return Member(name, column, found.kind, required=is_there and not found.nullable)
 
-    def _referred(self, given: object, where: str) -> object:
+    def _referred(self, value: object, where: str) -> object:
         """The schema that a reference within the same text names."""
-        if not isinstance(given, str) or not given.startswith("#"):
-            raise _no_column(where, f"the reference {_shown(given)}, which leads out of the schema")
+        if not isinstance(value, str) or not value.startswith("#"):
+            raise _no_column(where, f"the reference {_shown(value)}, which leads out of the schema")
         found: object = self._root
-        for part in given[1:].split("/")[1:]:
+        for part in value[1:].split("/")[1:]:
             name = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, Mapping) or name not in found:
-                raise _no_column(where, f"the reference {_shown(given)}, which leads nowhere")
+                raise _no_column(where, f"the reference {_shown(value)}, which leads nowhere")
             found = found[name]
         return found
 
@@ -291,8 +291,8 @@ def _type_of(value: object, where: str) -> str:
     raise _no_column(where, f"the constant {_shown(value)}")
 
 
-def _format(given: object) -> str:
-    return _FORMATS.get(given, "string") if isinstance(given, str) else "string"
+def _format(value: object) -> str:
+    return _FORMATS.get(value, "string") if isinstance(value, str) else "string"
 
 
 def _require_distinct(members: Sequence[Member], where: str) -> None:
@@ -302,8 +302,8 @@ def _require_distinct(members: Sequence[Member], where: str) -> None:
         raise _no_column(where, f"{', '.join(twice)} twice; Spark does not tell capitals apart")
 
 
-def _shown(given: object) -> str:
-    return json.dumps(given, default=str)[:80]
+def _shown(value: object) -> str:
+    return json.dumps(value, default=str)[:80]
 
 
 def _no_column(where: str, what: str) -> InvalidFormat:

@@ -44,16 +44,16 @@ from lakestreams.formats.protobuf.schema import (
 from lakestreams.formats.protobuf.spans import (
     DEAD,
     DONE,
-    Found,
     Mask,
     Numbers,
+    Spans,
+    contiguous,
     packed,
-    side_by_side,
     tags,
     value,
 )
 
-_FEW: Final = 64  # records: so many are read one by one as quickly
+_ONE_BY_ONE: Final = 64  # records: so many are read one by one as quickly
 _ROUNDS: Final = 256  # values of a list, or fields that are passed over, that are read like this
 _TAGS: Final = 1 << 14
 _NUMBERS: Final = {
@@ -99,10 +99,10 @@ class Blocks:
         return behind_each_other(found)
 
     def _piece(self, raw: Any, places: Numbers, behind: Numbers, exactly: Callable[[Any, Numbers], Decoded]) -> Decoded:
-        if len(raw) <= _FEW:
+        if len(raw) <= _ONE_BY_ONE:
             return exactly(raw, places)
         there = np.flatnonzero(raw.is_valid().to_numpy(zero_copy_only=False) & (behind >= 0))
-        data, start, end = side_by_side(raw)
+        data, start, end = contiguous(raw)
         columns, sure = self._message.read(data, (start + behind)[there], end[there])
         kept = np.flatnonzero(sure)
         parts = []
@@ -151,14 +151,14 @@ class _Walk:
         self.tag, self.at = tags(data, at, end)
         self._pass_over(np.arange(len(at)))
 
-    def take(self, tag: int) -> tuple[Numbers, Found]:
+    def take(self, tag: int) -> tuple[Numbers, Spans]:
         """The value behind a tag, of the messages whose next field it is; they go on to the next one."""
         rows = np.flatnonzero(self.tag == tag)
         found = value(self.data, self.at[rows], self.end[rows], tag & 7)
         if not found.fits.all():
             self.leave(rows[~found.fits])
             kept: list[Any] = [part[found.fits] for part in found]
-            rows, found = rows[found.fits], Found(*kept)
+            rows, found = rows[found.fits], Spans(*kept)
         self.tag[rows], self.at[rows] = tags(self.data, found.behind, self.end[rows])
         self._pass_over(rows)
         return rows, found
@@ -240,7 +240,7 @@ class _Field:
         order = np.argsort(owner, kind="stable")
         owner = owner[order]
         joined: list[Any] = [np.concatenate(one)[order] for one in zip(_NONE, *parts, strict=True)]
-        every = Found(*joined)
+        every = Spans(*joined)
         walk.leave(owner[~every.fits])
         count = np.bincount(owner, minlength=len(walk.tag))
         offsets = pa.array(np.concatenate([[0], np.cumsum(count)]), pa.int32())
@@ -251,9 +251,9 @@ class _Field:
         walk.leave(owner[~sure])
         return pa.ListArray.from_arrays(offsets, column), count > 0
 
-    def _map(self, walk: _Walk, owner: Numbers, found: Found, offsets: Any) -> Any:
+    def _map(self, walk: _Walk, owner: Numbers, spans: Spans, offsets: Any) -> Any:
         assert self._entry is not None  # noqa: S101 - only maps are made here
-        columns, sure = self._entry.read(walk.data, found.start, found.behind)
+        columns, sure = self._entry.read(walk.data, spans.start, spans.behind)
         keys, values = columns["key"], columns["value"]
         keys = (
             keys.cast(pa.string()) if not pa.types.is_decimal(keys.type) else keys.cast(pa.uint64()).cast(pa.string())
@@ -270,8 +270,8 @@ class _Field:
         return pa.MapArray.from_arrays(offsets, keys, values)
 
 
-_NONE: Final = Found(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
-Values = Callable[[Data, Found], Read]
+_NONE: Final = Spans(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
+Values = Callable[[Data, Spans], Read]
 
 
 def _values_of(kind: Type) -> Values:
@@ -285,8 +285,8 @@ def _values_of(kind: Type) -> Values:
     return partial(_fixed, kind) if kind in _NUMBERS else partial(_varying, kind)
 
 
-def _messages(fields: _Fields, message: Message, data: Data, found: Found) -> Read:
-    columns, sure = fields.read(data, found.start, found.behind)
+def _messages(fields: _Fields, message: Message, data: Data, spans: Spans) -> Read:
+    columns, sure = fields.read(data, spans.start, spans.behind)
     if message.name == TIMESTAMP:
         return _timestamps(columns, sure)
     if message.name == DATE:
@@ -314,16 +314,16 @@ def _dates(columns: dict[str, Any], sure: Mask) -> Read:
     return Read(pa.array(days.astype(np.int64).astype(np.int32)).view(pa.date32()), sure & fits)
 
 
-def _enums(names: dict[int, str], _data: Data, found: Found) -> Read:
-    number = found.value.view(np.int64)
+def _enums(names: dict[int, str], _data: Data, spans: Spans) -> Read:
+    number = spans.value.view(np.int64)
     fits = (number >= -(2**31)) & (number < 2**31)
     each, places = np.unique(np.where(fits, number, 0), return_inverse=True)
     texts = pa.array([name_of(names, one) for one in each.tolist()], pa.string())
     return Read(texts.take(pa.array(places.reshape(-1))), fits)
 
 
-def _varying(kind: str, _data: Data, found: Found) -> Read:
-    bits = found.value
+def _varying(kind: str, _data: Data, spans: Spans) -> Read:
+    bits = spans.value
     if kind == "bool":
         return Read(pa.array(bits == 1), bits <= 1)
     if kind == "uint64":
@@ -339,9 +339,9 @@ def _varying(kind: str, _data: Data, found: Found) -> Read:
     return Read(pa.array(np.where(fits, number, 0).astype(np.int32) if narrow else number), fits)
 
 
-def _fixed(kind: str, _data: Data, found: Found) -> Read:
+def _fixed(kind: str, _data: Data, spans: Spans) -> Read:
     how = np.dtype(_NUMBERS[kind])
-    bits = found.value.astype("<u4") if how.itemsize == 4 else found.value
+    bits = spans.value.astype("<u4") if how.itemsize == 4 else spans.value
     numbers = bits.view(how)
     if kind == "fixed32":
         numbers = numbers.astype(np.int64)
@@ -349,14 +349,14 @@ def _fixed(kind: str, _data: Data, found: Found) -> Read:
     return Read(column.cast(pa.decimal128(20, 0)) if kind == "fixed64" else column, np.ones(len(bits), bool))
 
 
-def _bytes(data: Data, found: Found) -> Read:
-    offsets, body = gathered(data, found.start, found.value.astype(np.int64))
-    column = pa.Array.from_buffers(pa.binary(), len(found.value), [None, pa.py_buffer(offsets), pa.py_buffer(body)])
-    return Read(column, np.ones(len(found.value), bool))
+def _bytes(data: Data, spans: Spans) -> Read:
+    offsets, body = gathered(data, spans.start, spans.value.astype(np.int64))
+    column = pa.Array.from_buffers(pa.binary(), len(spans.value), [None, pa.py_buffer(offsets), pa.py_buffer(body)])
+    return Read(column, np.ones(len(spans.value), bool))
 
 
-def _texts(data: Data, found: Found) -> Read:
-    column, sure = _bytes(data, found)
+def _texts(data: Data, spans: Spans) -> Read:
+    column, sure = _bytes(data, spans)
     try:
         return Read(column.cast(pa.string()), sure)
     except pa.ArrowInvalid:

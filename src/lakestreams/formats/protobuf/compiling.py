@@ -118,7 +118,7 @@ def _library() -> Any:
     Raises:
         LocalPartsMissing: if they or the compiler are not installed.
     """
-    lacking = [name for name in ("google.protobuf", "grpc_tools") if not _is_there(name)]
+    lacking = [name for name in ("google.protobuf", "grpc_tools") if not _is_installed(name)]
     if lacking:
         msg = f"schemas of Protobuf are read with protobuf and grpcio-tools, and {' and '.join(lacking)} cannot be imported"
         raise LocalPartsMissing(msg, hint="pip install 'lakestreams[protobuf]'")
@@ -127,7 +127,7 @@ def _library() -> Any:
     return descriptor_pb2
 
 
-def _is_there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ImportError:
@@ -214,7 +214,7 @@ class _Linker:
         self._proto = _library()
         self._messages: dict[str, tuple[Any, str]] = {}
         self._enums: dict[str, Enum] = {}
-        self._made: dict[str, Message] = {}
+        self._messages_by_name: dict[str, Message] = {}
         for file in self._proto.FileDescriptorSet.FromString(raw).file:
             syntax = file.syntax or "proto2"
             self._collect(file, file.package, syntax)
@@ -236,13 +236,13 @@ class _Linker:
         if full in inside or len(inside) > _MOST_LEVELS:
             msg = f"a table has no column for message {full.rpartition('.')[2]} inside of itself"
             raise InvalidFormat(msg, hint="leave the field out of the schema that is declared")
-        if full not in self._made:
+        if full not in self._messages_by_name:
             found, syntax = self._messages[full]
             if syntax not in ("proto2", "proto3"):
                 raise _wrong(f"{full} is of the syntax {syntax}; proto2 and proto3 are read")
             members = tuple(self._member(one, syntax, (*inside, full)) for one in found.field)
-            self._made[full] = Message(full, members)
-        return self._made[full]
+            self._messages_by_name[full] = Message(full, members)
+        return self._messages_by_name[full]
 
     def _member(self, one: Any, syntax: str, inside: tuple[str, ...]) -> Member:
         repeated = one.label == one.LABEL_REPEATED

@@ -44,12 +44,12 @@ def writer_of(message: Message) -> Write:
         for name in required:
             if name not in row:
                 raise ValueError(f"{name}: required, but missing")
-        return b"".join(_told(name, one, row[name]) for name, one in writers if name in row)
+        return b"".join(_named(name, one, row[name]) for name, one in writers if name in row)
 
     return write
 
 
-def _told(name: str, write: Write, value: Any) -> bytes:
+def _named(name: str, write: Write, value: Any) -> bytes:
     try:
         return write(value)
     except (ValueError, TypeError, OverflowError) as error:

@@ -288,14 +288,14 @@ def _is_first(names: Names, declared: Message) -> bool:
     return names.get((0,), "").rpartition(".")[2] == declared.short
 
 
-def _behind_zero(found: Frames, first: Sequence[int]) -> Any:
+def _behind_zero(read: Frames, first: Sequence[int]) -> Any:
     """Where records begin whose message is the first one of its schema, which one zero says; -1 for all others."""
     import numpy as np  # noqa: PLC0415 - declaring needs no NumPy
 
-    from lakestreams.formats.protobuf.spans import side_by_side  # noqa: PLC0415 - as above
+    from lakestreams.formats.protobuf.spans import contiguous  # noqa: PLC0415 - as above
 
-    data, start, end = side_by_side(found.bodies)
-    return np.where(np.isin(found.which, first) & (end > start) & (data[start] == 0), 1, -1)
+    data, start, end = contiguous(read.bodies)
+    return np.where(np.isin(read.which, first) & (end > start) & (data[start] == 0), 1, -1)
 
 
 def _indexes(body: bytes) -> tuple[tuple[int, ...], int]:

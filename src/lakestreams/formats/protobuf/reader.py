@@ -63,7 +63,7 @@ class Reader:
         row = {}
         for number, field in fields.items():
             try:
-                row[field.name] = field.made(found.get(number))
+                row[field.name] = field.column(found.get(number))
             except Bad as error:
                 raise error.within(field.label) from None
         return row
@@ -89,27 +89,27 @@ class _Field:
             self._others = tuple(n for n, one in fields.items() if one.oneof == self.oneof and n != self.number)
         return self._others
 
-    def take(self, found: dict[int, Any], data: bytes, at: int, end: int, wire: int) -> int:
+    def take(self, values: dict[int, Any], data: bytes, at: int, end: int, wire: int) -> int:
         """Collects a value; gives where the bytes go on."""
         if wire != self._wire:
             if self._is_list and wire == LENGTH and self._one is not None:
-                return self._take_packed(found.setdefault(self.number, []), data, at, end)
+                return self._take_packed(values.setdefault(self.number, []), data, at, end)
             raise Bad(f"{WORDS[wire]} where the declared schema has {WORDS[self._wire]}")
         if self._one is not None:
             value, at = self._one(data, at, end)
             if self._is_list:
-                found.setdefault(self.number, []).append(value)
+                values.setdefault(self.number, []).append(value)
             else:
-                found[self.number] = value
+                values[self.number] = value
             return at
         start, at = length(data, at, end)
         if self._entry is not None:
             key, value = self._entry.read(data[start:at])
-            found.setdefault(self.number, {})[key] = value
+            values.setdefault(self.number, {})[key] = value
         elif self._is_list:
-            found.setdefault(self.number, []).append(self._of(data[start:at]))
+            values.setdefault(self.number, []).append(self._of(data[start:at]))
         else:  # bytes of messages behind each other are their fields merged
-            found.setdefault(self.number, []).append(data[start:at])
+            values.setdefault(self.number, []).append(data[start:at])
         return at
 
     def _take_packed(self, values: list[Any], data: bytes, at: int, end: int) -> int:
@@ -122,16 +122,16 @@ class _Field:
     def _of(self, raw: bytes) -> Any:
         return self._whole(raw) if self._whole is not None else raw
 
-    def made(self, found: Any) -> Any:
+    def column(self, value: Any) -> Any:
         """The column of what was collected; None for nothing."""
         member = self._member
-        if found is None:
+        if value is None:
             if member.required:
                 raise Bad("required, but missing")
             return [] if member.repeated else {} if member.key is not None else self._absent
         if self._is_message and not member.repeated:
-            return self._of(b"".join(found))
-        return list(found.items()) if member.key is not None else found
+            return self._of(b"".join(value))
+        return list(value.items()) if member.key is not None else value
 
 
 class _Entry:
@@ -240,8 +240,8 @@ def _whole(message: Type) -> Make:
     return reader.read
 
 
-def _timestamp(found: dict[str, Any]) -> dt.datetime:
-    seconds, nanos = found["seconds"], found["nanos"]
+def _timestamp(row: dict[str, Any]) -> dt.datetime:
+    seconds, nanos = row["seconds"], row["nanos"]
     if not SECONDS[0] <= seconds <= SECONDS[1] or not 0 <= nanos < _NANOS:
         raise Bad(f"{seconds} s and {nanos} ns are no time of a year 1 to 9999")
     if nanos % 1000:
@@ -249,11 +249,11 @@ def _timestamp(found: dict[str, Any]) -> dt.datetime:
     return _EPOCH + dt.timedelta(seconds=seconds, microseconds=nanos // 1000)
 
 
-def _date(found: dict[str, Any]) -> dt.date:
+def _date(row: dict[str, Any]) -> dt.date:
     try:
-        return dt.date(found["year"], found["month"], found["day"])
+        return dt.date(row["year"], row["month"], row["day"])
     except ValueError:
-        raise Bad(f"{found['year']}-{found['month']}-{found['day']} is no day of a year 1 to 9999") from None
+        raise Bad(f"{row['year']}-{row['month']}-{row['day']} is no day of a year 1 to 9999") from None
 
 
 __all__ = ["SECONDS", "Reader", "absent", "entry_of", "name_of"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 VARINT, FIXED64, LENGTH, START, END, FIXED32 = range(6)
-"""Wire types: how a value's bytes are told from those behind it."""
+"""Wire types: how a value's bytes are distinguished from those behind it."""
 
 WIRE: Final = {
     "int32": VARINT,
@@ -59,7 +59,7 @@ class Member:
         type: a scalar type's name, an enum or a message.
         repeated: whether it is a list.
         key: of a map the scalar type of its keys; `type` is that of its values.
-        has_presence: whether a field that is absent is told from one with the default value.
+        has_presence: whether a field that is absent is distinguished from one with the default value.
         required: whether it must be there (proto2).
         default: its value where it is absent, if the schema says one (proto2).
         oneof: the group of which one field at most is set.

@@ -1,4 +1,4 @@
-"""Bytes of many values side by side, as numbers: of each the same is read at once, and whether it is there."""
+"""Bytes of many values in parallel, as numbers: of each the same is read at once, and whether it is there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOW: Final = np.uint8(0x7F)
 _MORE: Final = np.uint8(0x80)
 
 
-class Found(NamedTuple):
+class Spans(NamedTuple):
     """What was read of some values.
 
     Attributes:
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     fits: Mask
 
 
-def numbers(data: npt.NDArray[np.uint8], at: Numbers, end: Numbers) -> Found:
+def numbers(data: npt.NDArray[np.uint8], at: Numbers, end: Numbers) -> Spans:
     """Numbers of varying length."""
     byte = data[at]
     value = (byte & _LOW).astype(np.uint64)
@@ -53,10 +53,10 @@ def numbers(data: npt.NDArray[np.uint8], at: Numbers, end: Numbers) -> Found:
         if shift == 63:  # of the tenth byte one bit is part of the number
             fits[more[byte > 1]] = False
         more = more[(byte & _MORE) > 0]
-    return Found(value, at, behind, fits & (behind <= end))
+    return Spans(value, at, behind, fits & (behind <= end))
 
 
-def value(data: npt.NDArray[np.uint8], at: Numbers, end: Numbers, wire: int) -> Found:
+def value(data: npt.NDArray[np.uint8], at: Numbers, end: Numbers, wire: int) -> Spans:
     """Values of a wire type; groups are not read."""
     if wire == VARINT:
         return numbers(data, at, end)
@@ -65,12 +65,12 @@ def value(data: npt.NDArray[np.uint8], at: Numbers, end: Numbers, wire: int) -> 
         left = end - size.behind
         fits = size.fits & (size.value <= np.maximum(left, 0).astype(np.uint64)) & (left >= 0)
         length = np.where(fits, size.value, 0).astype(np.int64)
-        return Found(length.astype(np.uint64), size.behind, size.behind + length, fits)
+        return Spans(length.astype(np.uint64), size.behind, size.behind + length, fits)
     width = 8 if wire == FIXED64 else 4
     fits = at + width <= end
     matrix = data[np.where(fits, at, 0)[:, None] + np.arange(width)]
     bits = np.ascontiguousarray(matrix).view(f"<u{width}")[:, 0].astype(np.uint64)
-    return Found(bits, at, at + width, fits)
+    return Spans(bits, at, at + width, fits)
 
 
 def tags(data: npt.NDArray[np.uint8], at: Numbers, end: Numbers) -> tuple[Numbers, Numbers]:
@@ -86,7 +86,7 @@ def tags(data: npt.NDArray[np.uint8], at: Numbers, end: Numbers) -> tuple[Number
     return np.where(there, np.where(behind > end, DEAD, tag), DONE), behind
 
 
-def packed(data: npt.NDArray[np.uint8], start: Numbers, size: Numbers, wire: int) -> tuple[Numbers, Found, Mask]:
+def packed(data: npt.NDArray[np.uint8], start: Numbers, size: Numbers, wire: int) -> tuple[Numbers, Spans, Mask]:
     """The values inside lists of numbers: of each which list it is in; and of each list whether it is one of whole values.
 
     Of a list that is not, none is read.
@@ -106,7 +106,7 @@ def packed(data: npt.NDArray[np.uint8], start: Numbers, size: Numbers, wire: int
     return owner, numbers(np.concatenate([body, np.zeros(MARGIN, np.uint8)]), begins, last + 1), whole
 
 
-def side_by_side(raw: Any) -> tuple[npt.NDArray[np.uint8], Numbers, Numbers]:
+def contiguous(raw: Any) -> tuple[npt.NDArray[np.uint8], Numbers, Numbers]:
     """The bytes of an array with zeros behind them, and where each record begins and ends."""
     places, data = bytes_of(raw)
     return np.concatenate([data, np.zeros(MARGIN, np.uint8)]), places[:-1], places[1:]

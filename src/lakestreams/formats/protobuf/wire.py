@@ -113,29 +113,29 @@ def length(data: bytes, at: int, end: int) -> tuple[int, int]:
 def _in_range(kind: str, bits: int, *, signed: bool) -> Callable[[int], int]:
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
 
-    def judged(found: int) -> int:
-        if signed and found >> _BITS - 1:
-            found -= 1 << _BITS
-        if not low <= found <= high:
-            raise Bad(f"{found} is no {kind}")
-        return found
+    def judged(number: int) -> int:
+        if signed and number >> _BITS - 1:
+            number -= 1 << _BITS
+        if not low <= number <= high:
+            raise Bad(f"{number} is no {kind}")
+        return number
 
     return judged
 
 
 def _zigzag(kind: str, bits: int) -> Callable[[int], int]:
-    def judged(found: int) -> int:
-        if found >> bits:
-            raise Bad(f"{(found >> 1) ^ -(found & 1)} is no {kind}")
-        return (found >> 1) ^ -(found & 1)
+    def judged(number: int) -> int:
+        if number >> bits:
+            raise Bad(f"{(number >> 1) ^ -(number & 1)} is no {kind}")
+        return (number >> 1) ^ -(number & 1)
 
     return judged
 
 
-def _bool(found: int) -> bool:
-    if found > 1:
+def _bool(number: int) -> bool:
+    if number > 1:
         raise Bad("a boolean that is neither 0 nor 1")
-    return found == 1
+    return number == 1
 
 
 OF_NUMBER: Final[dict[str, Callable[[int], Any]]] = {

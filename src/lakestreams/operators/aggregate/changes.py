@@ -2,11 +2,11 @@
 
 A *grouped* frame is a table's rows with
     into_key struct|null, into struct|null    the group that the row belongs to, and what it brings there; null: none
-and where the rows before are known the same as `out_key`, `out`. A *halves* frame has a row for each group that a
+and where the rows before are known the same as `out_key`, `out`. A frame of adds and subtracts has a row for each group that a
 change touches:
     k struct                    the group's key
     into, out struct|null       what enters, what leaves
-    ts, o, n, kind, contributors as in a records frame; n leaves room for two halves of each row
+    ts, o, n, kind, contributors as in a records frame; n leaves room for both changes of each row
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 INTO_KEY, INTO, OUT_KEY, OUT = "into_key", "into", "out_key", "out"
-HALVES = 2
+ADDS_AND_SUBTRACTS = 2
 
 _BEFORE, _HALF = "before", "half"
 
@@ -47,14 +47,14 @@ def of_changed_keys(rows: DataFrame, since: int) -> DataFrame:
     return versions.among(rows, KEY, versions.wanted(rows.where(is_new(since)), KEY))
 
 
-def halves(grouped: DataFrame, since: int) -> DataFrame:
-    """The halves of the new rows: what leaves first, and one row of both where the group stays the same (KIP-904).
+def adds_and_subtracts(grouped: DataFrame, since: int) -> DataFrame:
+    """What the new rows add and subtract: what leaves first, and one row of both where the group stays the same (KIP-904).
 
     Args:
         grouped: a grouped frame with `out_key` and `out`.
         since: the first new cycle.
     """
-    leaves, enters = there(OUT_KEY, OUT), there(INTO_KEY, INTO)
+    leaves, enters = has_group(OUT_KEY, OUT), has_group(INTO_KEY, INTO)
     nothing_out, nothing_in = F.lit(None).cast(_type(grouped, OUT)), F.lit(None).cast(_type(grouped, INTO))
 
     def half(key: str, out: Column, into: Column, place: int) -> Column:
@@ -70,11 +70,11 @@ def halves(grouped: DataFrame, since: int) -> DataFrame:
     )
     return grouped.where(is_new(since)).select("*", F.explode(touched).alias(_HALF)).select(
         *(F.col(_HALF)[name].alias(name) for name in (KEY, INTO, OUT)),
-        TIME, ORDER, (F.col(PLACE) * HALVES + F.col(_HALF)[PLACE]).alias(PLACE), KIND, CONTRIBUTORS,
+        TIME, ORDER, (F.col(PLACE) * ADDS_AND_SUBTRACTS + F.col(_HALF)[PLACE]).alias(PLACE), KIND, CONTRIBUTORS,
     )  # fmt: skip
 
 
-def there(key: str, value: str) -> Column:
+def has_group(key: str, value: str) -> Column:
     """Whether a row has a group and brings something."""
     return F.col(key).isNotNull() & F.col(value).isNotNull()
 

@@ -145,15 +145,15 @@ def _mean_type(of: DataType) -> str:
     return "double"
 
 
-def fold_type(halves: DataFrame, part: Part) -> DataType:
+def fold_type(adds_and_subtracts: DataFrame, part: Part) -> DataType:
     """The type of what a fold makes: that of its initial value, or of what it folds."""
     start = F.col(INTO)[part.name] if part.initial is None else part.initial
-    return nullable_type(halves.select(start.alias("start")).schema["start"].dataType)
+    return nullable_type(adds_and_subtracts.select(start.alias("start")).schema["start"].dataType)
 
 
-def fold(part: Part, made: Column, row: Column, has_past: bool, as_type: DataType) -> Column:
+def fold(part: Part, value: Column, row: Column, has_past: bool, as_type: DataType) -> Column:
     """One step of a fold: what leaves first, then what enters (Kafka Streams' subtractor and adder)."""
-    now, into, out, add = made[part.name], row[INTO], row[OUT], part.add
+    now, into, out, add = value[part.name], row[INTO], row[OUT], part.add
     if add is None:
         msg = f"the fold {part.name} has no add"
         raise ValueError(msg)

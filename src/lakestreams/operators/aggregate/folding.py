@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-MADE = "made"
+SO_FAR = "made"
 _ROWS, _PAST, _ROW, _POS = "fold_rows", "fold_past", "fold_row", "fold_pos"
 _NOW = "now"
 
@@ -44,7 +44,7 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
     past = F.aggregate(_ROWS, F.struct(nothing.alias(_NOW), empty.alias(_PAST)), onward)[_PAST]
     each = gathered.select(*by, _ROWS, past.alias(_PAST)).select(*by, F.posexplode(_ROWS).alias(_POS, _ROW), _PAST)
     return each.select(
-        *by, *(F.col(_ROW)[name].alias(name) for name in (*order, *kept)), F.get(_PAST, F.col(_POS)).alias(MADE)
+        *by, *(F.col(_ROW)[name].alias(name) for name in (*order, *kept)), F.get(_PAST, F.col(_POS)).alias(SO_FAR)
     )
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators import versions
-from lakestreams.operators.aggregate.changes import HALVES, INTO, INTO_KEY, OUT, there
+from lakestreams.operators.aggregate.changes import ADDS_AND_SUBTRACTS, INTO, INTO_KEY, OUT, has_group
 from lakestreams.operators.aggregate.folding import in_order
 from lakestreams.operators.records import KEY, ORDER, PLACE, is_new
 from lakestreams.operators.versions import FROM, TO
@@ -44,12 +44,12 @@ def members(grouped: DataFrame, since: int) -> DataFrame:
         grouped: a grouped frame of all rows, past ones too.
         since: the first new cycle.
     """
-    at = F.struct(F.col(ORDER), (F.col(PLACE) * HALVES).alias(PLACE))
+    at = F.struct(F.col(ORDER), (F.col(PLACE) * ADDS_AND_SUBTRACTS).alias(PLACE))
     following = F.lead(at).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
     return (
         grouped.withColumn(TO, following)
         .where(F.col(TO).isNull() | (F.col(TO)[ORDER]["cycle"] >= since))
-        .where(there(INTO_KEY, INTO))
+        .where(has_group(INTO_KEY, INTO))
         .select(F.col(INTO_KEY).alias(KEY), INTO, F.when(is_new(since), at).alias(FROM), TO, at.alias("at"))
     )
 
@@ -60,7 +60,7 @@ def of_touched_groups(grouped: DataFrame, touched: DataFrame, since: int) -> Dat
     Args:
         grouped: a grouped frame of all rows, with `settled`: whether it is a row of a table's state, one a key. The
             others, changes since that state and new ones, stay; a settled row that one of them follows goes.
-        touched: the halves of the new ones.
+        touched: what the new rows add and subtract.
         since: the first new cycle.
     """
     settled, others = grouped.where(SETTLED), grouped.where(~F.col(SETTLED))

@@ -13,7 +13,7 @@ group.
 
 What the groups were is a *groups* frame: `k`, `acc` (a struct of what is added up), `v`, `ts`, `o`, `n`; one row a group.
 
-Plan: one exchange by the group and one sort; the groups of the past lie beside the changes. A table whose changes do not
+Plan: one exchange by the group and one sort; the groups of the past lie next to the changes. A table whose changes do not
 say what was before needs one more exchange and sort by its own key. With `min` and the like of a table: its rows are
 exchanged and sorted once more by their key, once by the group, and joined. A fold gathers its rows into arrays.
 """
@@ -30,7 +30,7 @@ from lakestreams.operators.aggregate import columns as parts
 from lakestreams.operators.aggregate import group_rows as of_members
 from lakestreams.operators.aggregate.changes import INTO, OUT
 from lakestreams.operators.aggregate.columns import ACC, FOLDS, ROWS, Running
-from lakestreams.operators.aggregate.folding import MADE, folded
+from lakestreams.operators.aggregate.folding import SO_FAR, folded
 from lakestreams.operators.aggregate.grouping import Grouping
 from lakestreams.operators.records import (
     CONTRIBUTORS,
@@ -60,7 +60,7 @@ _NOW, _GONE, _SPAN, _LAST = "now", "gone", "span", "last"
 
 
 def execute(
-    halves: DataFrame,
+    adds_and_subtracts: DataFrame,
     groups: DataFrame | None,
     grouping: Grouping,
     since: int,
@@ -71,7 +71,7 @@ def execute(
     """The rows that new changes make of the groups.
 
     Args:
-        halves: what enters and leaves (see `changes`), new rows only; of a stream nothing leaves.
+        adds_and_subtracts: what enters and leaves (see `changes`), new rows only; of a stream nothing leaves.
         groups: what the groups of the past were, at least those that are touched.
         since: the first new cycle.
         members: of a table the rows that its groups have (see `changes.members`), where the options look at them.
@@ -80,7 +80,7 @@ def execute(
     Returns:
         Records; a group that is deleted is a tombstone. `emit="latest"` leaves one row a group and cycle.
     """
-    rows = _made(halves, groups, grouping, members)
+    rows = _folded(adds_and_subtracts, groups, grouping, members)
     in_order = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
     if grouping.emit == "latest":
         following = F.lead(ORDER).over(in_order)["cycle"]
@@ -100,14 +100,14 @@ def execute(
 
 
 def retain(
-    halves: DataFrame, groups: DataFrame | None, grouping: Grouping, *, members: DataFrame | None = None
+    adds_and_subtracts: DataFrame, groups: DataFrame | None, grouping: Grouping, *, members: DataFrame | None = None
 ) -> DataFrame:
     """A groups frame of what the groups are after these changes; deleted ones are not among them.
 
     Args:
-        halves, groups, grouping, members: as for `execute`.
+        adds_and_subtracts, groups, grouping, members: as for `execute`.
     """
-    rows = _made(halves, groups, grouping, members)
+    rows = _folded(adds_and_subtracts, groups, grouping, members)
     following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
     last = rows.withColumn(_LAST, following.isNull()).where(_LAST)
     if grouping.deletes_empty:
@@ -117,12 +117,12 @@ def retain(
     return last.select(*GROUP_COLUMNS)
 
 
-def prune(groups: DataFrame, halves: DataFrame) -> DataFrame:
+def prune(groups: DataFrame, adds_and_subtracts: DataFrame) -> DataFrame:
     """The groups that the changes touch: their keys are broadcast, the groups filtered where they lie.
 
-    Worth it when the changes are few beside the groups; untouched groups stay as they were.
+    Worth it when the changes are few compared with the groups; untouched groups stay as they were.
     """
-    return versions.among(groups, KEY, versions.wanted(halves, KEY))
+    return versions.among(groups, KEY, versions.wanted(adds_and_subtracts, KEY))
 
 
 def explain(grouping: Grouping) -> str:
@@ -136,38 +136,40 @@ def explain(grouping: Grouping) -> str:
 # --- the groups' rows, past ones and new ones ------------------------------------------------------------------------
 
 
-def _made(halves: DataFrame, groups: DataFrame | None, grouping: Grouping, members: DataFrame | None) -> DataFrame:
+def _folded(
+    adds_and_subtracts: DataFrame, groups: DataFrame | None, grouping: Grouping, members: DataFrame | None
+) -> DataFrame:
     """`k, acc, v, ts, o, n` of every change and of the groups of the past, which have no `into` and no `out`."""
-    rows = halves.select(KEY, INTO, OUT, TIME, ORDER, PLACE)
+    rows = adds_and_subtracts.select(KEY, INTO, OUT, TIME, ORDER, PLACE)
     past = F.lit(False)
     if groups is not None:
         rows, past = rows.unionByName(groups, allowMissingColumns=True), F.col(ACC).isNotNull()
     window = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
     by = [KEY]
-    if grouping.deletes_empty:  # what comes after a group has gone is added up anew, as if there had been none
+    if grouping.deletes_empty:  # what comes after a group has gone is added up again, as if there had been none
         rows_now = Running(past, groups is not None, window.rowsBetween(*_SO_FAR), leaves=True).sum(ROWS, "bigint")
         earlier = F.sum((F.col(_LEFT) == 0).cast("int")).over(window.rowsBetween(Window.unboundedPreceding, -1))
         rows = rows.withColumn(_LEFT, rows_now).withColumn(_TIMES_GONE, F.coalesce(earlier, F.lit(0))).drop(_LEFT)
         by = [KEY, _TIMES_GONE]
     folds = [part for part in grouping.parts if part.kind == "fold"]
     if folds:
-        types = {part.name: parts.fold_type(halves, part) for part in folds}
+        types = {part.name: parts.fold_type(adds_and_subtracts, part) for part in folds}
         nothing = F.struct(*(F.lit(None).cast(types[part.name]).alias(part.name) for part in folds))
 
-        def step(made: Column, row: Column) -> Column:
+        def step(so_far: Column, row: Column) -> Column:
             steps = (
-                parts.fold(part, made, row, groups is not None, types[part.name]).alias(part.name) for part in folds
+                parts.fold(part, so_far, row, groups is not None, types[part.name]).alias(part.name) for part in folds
             )
             return F.struct(*steps)
 
-        rows = folded(rows, by, [ORDER, PLACE], nothing, step).withColumnRenamed(MADE, FOLDS)
+        rows = folded(rows, by, [ORDER, PLACE], nothing, step).withColumnRenamed(SO_FAR, FOLDS)
     if grouping.looks_at_members:
         if members is None:
             msg = "these aggregates of a table need its rows"
             raise ValueError(msg)
         rows = of_members.met(rows, members, [part for part in grouping.parts if part.kind in of_members.KINDS])
     so_far = Window.partitionBy(*by).orderBy(ORDER, PLACE).rowsBetween(*_SO_FAR)
-    types_of = {field.name: field.dataType for field in halves.schema[INTO].dataType.fields}  # type: ignore[attr-defined]
+    types_of = {field.name: field.dataType for field in adds_and_subtracts.schema[INTO].dataType.fields}  # type: ignore[attr-defined]
     running = Running(past, groups is not None, so_far, leaves=grouping.of_table)
     accumulators = {ROWS: running.sum(ROWS, "bigint")}
     values: dict[str, Column] = {}

@@ -64,12 +64,12 @@ def last_clocks(clocked: DataFrame, clocks: DataFrame | None) -> DataFrame:
     return known.groupBy(TASK).agg(F.max(ORDER).alias(ORDER), F.max(CLOCK).alias(CLOCK)).select(*CLOCK_COLUMNS)
 
 
-def assigned(rows: DataFrame, windows: TimeWindows, *, plural: bool = False) -> DataFrame:
+def assigned(rows: DataFrame, windows: TimeWindows, *, multi_row: bool = False) -> DataFrame:
     """Each record once a window that holds its time, the window's bounds in its key.
 
     Args:
         rows: a records frame; times are 0 or later.
-        plural: whether a trigger may have several records: where windows overlap, they are then numbered anew.
+        multi_row: whether a trigger may have several records: where windows overlap, they are then numbered again.
     """
     names = rows.schema[KEY].dataType.names  # type: ignore[attr-defined]
     many = -(-windows.size_ms // windows.advance_ms)
@@ -84,7 +84,7 @@ def assigned(rows: DataFrame, windows: TimeWindows, *, plural: bool = False) -> 
     found = found.withColumn(KEY, key)
     placed = (
         renumber(found, F.col(PLACE), F.col(_POS))
-        if plural and many > 1
+        if multi_row and many > 1
         else found.withColumn(PLACE, F.col(PLACE) + F.col(_POS))
     )
     return placed.drop(_START, _POS)

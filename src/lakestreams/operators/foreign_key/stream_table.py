@@ -51,7 +51,7 @@ def execute(
     since: int,
     *,
     overlap: Overlap = "none",
-    plural: bool = False,
+    multi_row: bool = False,
 ) -> DataFrame:
     """Joins new points with the table.
 
@@ -61,7 +61,7 @@ def execute(
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
-        plural: whether the stream may hold several rows of one trigger.
+        multi_row: whether the stream may hold several rows of one trigger.
 
     Returns:
         Records of the points, with `rk` and `rv` (the table row's key and value, null where unmatched), `kind` matched
@@ -94,7 +94,7 @@ def execute(
         *(columns.pop(name, point[name]).alias(name) for name in RECORD_COLUMNS),
         *(column.alias(name) for name, column in columns.items()),
     )
-    if plural:
+    if multi_row:
         return renumber(results, F.col(PLACE), F.col(LOCAL)).drop(LOCAL)
     return results.withColumn(PLACE, F.col(LOCAL)).drop(LOCAL)
 

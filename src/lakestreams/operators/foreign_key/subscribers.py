@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FOREIGN_KEY = "fk"
-# The events' columns, beside o and n of the row.
+# The events' columns, next to o and n of the row.
 AT, SUBSCRIBER, TRIGGER = "at", "subscriber", "trigger"
 SEEN, RANK, LOCAL, ALONE, PRIOR = "seen", "rank", "local", "alone", "prior"
 OPEN = "open"

@@ -55,7 +55,7 @@ def prune(left: TableSide, right: TableSide, since: int) -> tuple[TableSide, Tab
 
     Of the left state stays what names a changed right key or has a changed left key; of the right state the changed
     keys and what left rows of changed keys name or named. Changes stay as they are: one may replace a row of the state.
-    Worth it when the changes are few beside the states: keys are broadcast, states filtered where they are read.
+    Worth it when the changes are few compared with the states: keys are broadcast, states filtered where they are read.
     """
     left_keys, right_keys = versions.new_keys(left, since), versions.new_keys(right, since)
     reached = left.state if left.state is None else _reached(left.state, left_keys, right_keys)
@@ -77,7 +77,7 @@ def execute(
     since: int,
     *,
     overlap: Overlap = "none",
-    plural: bool = False,
+    multi_row: bool = False,
     with_old: bool = False,
 ) -> DataFrame:
     """Joins the new changes of both tables.
@@ -88,7 +88,7 @@ def execute(
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger.
-        plural: whether a side may hold several rows of one trigger.
+        multi_row: whether a side may hold several rows of one trigger.
         with_old: whether the result feeds another table join.
 
     Returns:
@@ -110,7 +110,7 @@ def execute(
     else:
         met = foreign.met(events, versions.key_type(left.all()), ends=ends).where(F.col(SUBSCRIBER).isNotNull())
     found = of_pairs(met, how, versions.key_type(right.all()).names, with_old=with_old)
-    if not plural and overlap == "none":
+    if not multi_row and overlap == "none":
         return found.drop(RANK, LOCAL, ROW)
     by = ((F.col(RANK) > 0).cast("int"), F.col(ROW), F.col(LOCAL))
     return renumber(found, *by).drop(RANK, LOCAL, ROW)

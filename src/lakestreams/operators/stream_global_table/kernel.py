@@ -24,7 +24,13 @@ MAPPED = "mapped"
 
 
 def execute(
-    points: DataFrame, table: TableSide, how: JoinKind, since: int, *, overlap: Overlap = "none", busy: bool = False
+    points: DataFrame,
+    table: TableSide,
+    how: JoinKind,
+    since: int,
+    *,
+    overlap: Overlap = "none",
+    many_changes: bool = False,
 ) -> DataFrame:
     """Joins new points with the table.
 
@@ -34,13 +40,13 @@ def execute(
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
-        busy: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
+        many_changes: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
 
     Returns:
         Records of the points, with `rk` and `rv` (the row's key and value, null where unmatched), `kind` matched or
         unmatched, and `mapped` (KIP-1340: a joiner may ask for it, also where nothing was found).
     """
-    return lookup.latest(points, MAPPED, table, how, since, overlap, busy=busy)
+    return lookup.latest(points, MAPPED, table, how, since, overlap, many_changes=many_changes)
 
 
 def explain(how: JoinKind) -> str:

@@ -4,7 +4,7 @@ Rows go to Python workers in one of three ways, whichever keeps what is equal to
 
 - few rows: all to one worker, without an exchange;
 - many, where equal keys share a task, as they do where all lie at home (`operators/homes`): by task, after one exchange;
-- many, where they may not: by key, with the clocks of their tasks beside them, and then what waits by task.
+- many, where they may not: by key, with the clocks of their tasks next to them, and then what waits by task.
 
 Who is late and what is retained are filters on clocks and stay where the rows are.
 """
@@ -55,7 +55,7 @@ from lakestreams.operators.windows import (
     RIGHT_TIME,
     TIMES,
     Windowed,
-    arms,
+    both_sides,
     by_arm,
     close,
     steps,
@@ -77,7 +77,7 @@ def execute(
     join: Windowed,
     since: int,
     *,
-    few: bool = False,
+    small_input: bool = False,
     shares: int = 1,
     both: DataFrame | None = None,
 ) -> DataFrame:
@@ -88,7 +88,7 @@ def execute(
             among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
             the clocks (`windows.CLOCKS`) where they are known.
         since: the first new cycle.
-        few: whether the new rows are few beside the past: then their keys are broadcast, and the past is left where it
+        small_input: whether the new rows are few compared with the past: then their keys are broadcast, and the past is left where it
             is but for these keys and those of the windows that close.
         shares: how many workers the rows need.
         both: what `clocked` has made of left and right.
@@ -98,18 +98,18 @@ def execute(
     """
     options = Options.of(join, since)
     _ = left.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys that cannot be compared
-    if few:
+    if small_input:
         both = clocked(left, right, join, since) if both is None else both
-        given = _given(_known(_touched(both, join, since)), join)
+        given = _kernel_input(_known(_touched(both, join, since)), join)
         found = in_workers(given, partial(worker.joined, options), _results(given.schema), F.lit(0))
     elif shares > 1 and not join.together:
         both = clocked(left, right, join, since) if both is None else both
         found = _by_key(_known(both), join, options, shares)
     else:
-        given = _given(arms(left, right, join), join)
+        given = _kernel_input(both_sides(left, right, join), join)
         by = (evenly(F.col(TASK), join.realm), spread_over(join.realm)) if shares > 1 else ()
         found = in_workers(given, partial(worker.joined, options), _results(given.schema), *by)
-    if join.plural or join.overlap != "none":
+    if join.multi_row or join.overlap != "none":
         # one input row after the other, what its time closes before its own
         found = renumber(found, F.col(TURN), F.col(PLACE))
     rk = F.when(F.col(RIGHT_VALUE).isNotNull(), F.col(KEY).cast(right.schema[KEY].dataType))
@@ -133,7 +133,7 @@ def clocked(
     Returns:
         Arms (see `windows`) with their clocks.
     """
-    return with_clocks(arms(left, right, join), join, since, hold)
+    return with_clocks(both_sides(left, right, join), join, since, hold)
 
 
 def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: DataFrame | None = None) -> DataFrame:
@@ -178,7 +178,7 @@ def explain(join: Windowed) -> str:
     many = "by task"
     if join.rules == "strict":
         many += " if every key lies on its home partition, else by key"
-        if join.outer_arms and join.emit == "on_window_close":
+        if join.outer_sides and join.emit == "on_window_close":
             many += ", and what waits by task"
     return (
         f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
@@ -190,7 +190,7 @@ def _last_ascending(both: DataFrame) -> tuple[DataFrame, Column, Column]:
     """The last record of each task, where clocks ascend: it stands at the clock that its task has reached.
 
     Returns:
-        A row a task (`last_task`); beside it, whether a record carries its task's clocks, and from where the task is open.
+        A row a task (`last_task`); next to it, whether a record carries its task's clocks, and from where the task is open.
     """
     at_the_end = both.where(F.col(CLOCK) == F.col(REACHED))  # few, so that no batch is sorted to find one
     last = at_the_end.groupBy(F.col(TASK).alias("last_task")).agg(F.max(AT).alias("last_at"))
@@ -237,9 +237,9 @@ def _touched(both: DataFrame, join: Windowed, since: int) -> DataFrame:
     Hashes of the keys are broadcast, and the past is filtered where it lies. Two keys of one hash do no harm.
     """
     key, wanted = F.xxhash64(KEY), is_new(since)
-    if join.outer_arms and join.emit == "on_window_close":
+    if join.outer_sides and join.emit == "on_window_close":
         open_before = F.coalesce(close(join) >= F.col(CARRIED), F.lit(True))
-        wanted |= F.col(ARM).isin(*join.outer_arms) & (close(join) < F.col(REACHED)) & open_before
+        wanted |= F.col(ARM).isin(*join.outer_sides) & (close(join) < F.col(REACHED)) & open_before
     keys = taking_part(both, join).where(wanted).select(key.alias(_WANTED)).distinct()
     carries = F.coalesce(F.col(CLOCK) == F.col(CARRIED), F.lit(False))
     marked = both.join(F.broadcast(keys), key == F.col(_WANTED), "left")
@@ -247,18 +247,18 @@ def _touched(both: DataFrame, join: Windowed, since: int) -> DataFrame:
 
 
 def _by_key(both: DataFrame, join: Windowed, options: Options, shares: int) -> DataFrame:
-    """Pairs by key; then, by task, what time alone lets out: it waits there beside the places and clocks of all rows."""
-    given = _given(both, join)
+    """Pairs by key; then, by task, what time alone lets out: it waits there next to the places and clocks of all rows."""
+    given = _kernel_input(both, join)
     results, by = _results(given.schema), F.when(F.col(KEY).isNotNull(), F.xxhash64(KEY)).otherwise(F.col(TASK))
     found = in_workers(given, partial(worker.met, options), results, by, shares)
-    if not join.outer_arms or join.emit == "eager":
+    if not join.outer_sides or join.emit == "eager":
         return found
     waiting = in_workers(given, partial(worker.waiting, options), given.schema, by, shares)
     steps = both.where(is_new(options.since) | (F.col(CLOCK) == F.col(CARRIED)))
     nothing = {
         name: F.lit(None).cast(given.schema[name].dataType) for name in (KEY, LEFT_VALUE, RIGHT_VALUE, CONTRIBUTORS)
     }
-    together = waiting.unionByName(_given(steps, join).withColumns(nothing))
+    together = waiting.unionByName(_kernel_input(steps, join).withColumns(nothing))
     return found.unionByName(
         in_workers(
             together,
@@ -275,7 +275,7 @@ def _known(both: DataFrame) -> DataFrame:
     return both.withColumn(MOVES, F.col(CLOCK))
 
 
-def _given(rows: DataFrame, join: Windowed) -> DataFrame:
+def _kernel_input(rows: DataFrame, join: Windowed) -> DataFrame:
     """What the kernel looks at, and what its results are made of; contributors are null for a record's own coordinates."""
     own = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
     return rows.select(
@@ -286,8 +286,8 @@ def _given(rows: DataFrame, join: Windowed) -> DataFrame:
     )  # fmt: skip
 
 
-def _results(given: StructType) -> StructType:
+def _results(schema: StructType) -> StructType:
     """The columns of results: as they were given, and the turn of the trigger's row among those of its record."""
     names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
     made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
-    return StructType([*(StructField(name, given[name].dataType) for name in names), *made])
+    return StructType([*(StructField(name, schema[name].dataType) for name in names), *made])

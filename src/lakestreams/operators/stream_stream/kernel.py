@@ -82,7 +82,7 @@ class Judged(NamedTuple):
     close: Ints
     late: Flags
     taking: Flags  # whether it takes part
-    found: Flags  # whether it found a partner when it came
+    matched: Flags  # whether it found a partner when it came
     first: Ints  # the trigger of the first pair that a later one had with it, else the number of records
 
 
@@ -139,7 +139,7 @@ def pairs(rows: Rows, judged: Judged, window: Window) -> Iterator[Matches]:
         trigger, partner = np.repeat(triggers[here], counts[here]), partners[ranges(start[here], counts[here])]
         meets = (partner < trigger) & _is_open(rows, judged, window, trigger, partner)
         trigger, partner = trigger[meets], partner[meets]
-        judged.found[trigger] = True
+        judged.matched[trigger] = True
         earlier = trigger < judged.first[partner]  # triggers ascend, so backwards the first one is what stays
         judged.first[partner[earlier][::-1]] = trigger[earlier][::-1]
         wanted, is_left = rows.new[trigger], rows.arm[trigger] == LEFT
@@ -163,7 +163,7 @@ def _is_open(rows: Rows, judged: Judged, window: Window, trigger: Ints, partner:
 def unpaired(rows: Rows, judged: Judged, window: Window) -> tuple[Ints, Ints]:
     """The new records of outer sides that come out at once, and all that wait."""
     outer = np.where(rows.arm == LEFT, *window.outer)
-    keyless, waits = outer & (rows.key < 0) & rows.valued, judged.taking & outer & ~judged.found
+    keyless, waits = outer & (rows.key < 0) & rows.valued, judged.taking & outer & ~judged.matched
     hurries = np.zeros_like(waits)
     if window.eager:
         hurries = waits

@@ -41,7 +41,7 @@ TURN: Final = "turn"  # of the trigger's row, among the rows of its source recor
 
 @dataclass(frozen=True)
 class Options:
-    """What a worker is told.
+    """What a worker gets.
 
     Attributes:
         window: the join's options; the times are columns if they vary.
@@ -63,7 +63,7 @@ class Options:
         times = (0, 0, 0) if join.varies else (join.before, join.after, join.grace)
         window = Window(
             *times,  # type: ignore[arg-type]
-            outer=(LEFT in join.outer_arms, RIGHT in join.outer_arms),
+            outer=(LEFT in join.outer_sides, RIGHT in join.outer_sides),
             kafka=join.rules == "kafka",
             eager=join.emit == "eager",
             in_memory=join.store == "in_memory",
@@ -114,7 +114,7 @@ class _Share:
 
     def _rows(self, options: Options) -> Rows:
         arm, task = self._ints(ARM), self._ints(TASK)
-        values = (arrays.there(self._columns[name])[self.order] for name in (LEFT_VALUE, RIGHT_VALUE))
+        values = (arrays.valid(self._columns[name])[self.order] for name in (LEFT_VALUE, RIGHT_VALUE))
         return Rows(
             arm=arm,
             key=arrays.key_numbers(self._columns[KEY])[self.order],

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def retain(table: TableSide, points: DataFrame) -> TableSide:
     """The part of the table that the points can meet: those of their keys.
 
-    Worth it when the points are few beside the table: the keys are broadcast, the table is filtered where it is read,
+    Worth it when the points are few compared with the table: the keys are broadcast, the table is filtered where it is read,
     and nothing of it is exchanged.
     """
     keys = validity.wanted(points, KEY)
@@ -39,7 +39,13 @@ def retain(table: TableSide, points: DataFrame) -> TableSide:
 
 
 def execute(
-    points: DataFrame, table: TableSide, how: JoinKind, since: int, overlap: Overlap = "none", *, busy: bool = False
+    points: DataFrame,
+    table: TableSide,
+    how: JoinKind,
+    since: int,
+    overlap: Overlap = "none",
+    *,
+    many_changes: bool = False,
 ) -> DataFrame:
     """Joins new points with the table.
 
@@ -49,13 +55,13 @@ def execute(
         how: `inner` or `left`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
-        busy: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
+        many_changes: whether some keys may have many versions here: they then go a way of their own (see `lookup`).
 
     Returns:
         The points' columns with `rk` and `rv` (the row's key and value, null where unmatched), `kind` set to
         `matched` or `unmatched`, and the row's contributors appended to `contributors`.
     """
-    return lookup.latest(points, KEY, table, how, since, overlap, busy=busy)
+    return lookup.latest(points, KEY, table, how, since, overlap, many_changes=many_changes)
 
 
 def explain(how: JoinKind) -> str:

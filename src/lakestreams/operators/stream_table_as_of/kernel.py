@@ -15,7 +15,7 @@ does not wait and does not move the buffer time.
 
 Plan: points and versions become one frame: exchanged by task and sorted once (the store's time at each row), exchanged
 by key and sorted twice: by the order, which finds the latest version, and by (ts, order), which finds older ones for
-points behind it. Beside it what vanishes, over narrow columns of the versions (`versioned.with_gone`), is broadcast.
+points behind it. Next to it what vanishes, over narrow columns of the versions (`versioned.with_gone`), is broadcast.
 That is exact for versions that were the latest when put, as their order is that of their ts; a hot key costs its rows,
 never points times versions. Versions that came late are collected along the second sort, and a point looks through
 those of its key that are not newer than it: only there the cost is points times late versions. With grace the points
@@ -154,10 +154,10 @@ def _look_up(points: DataFrame, versions: DataFrame, history_ms: int | Column, o
     )
 
 
-def _results(found: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _results(looked_up: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The points' columns and what they meet: `rk`, `rv`, `kind`, `contributors`; and `trigger`."""
     time, at = F.col(TIME), F.col(AT)
-    latest, passing = F.col(_LATEST), F.col(_OPEN)
+    latest, still_open = F.col(_LATEST), F.col(_OPEN)
     as_of = F.when(F.col(_AS_OF)[AT] < at, F.col(_AS_OF))
     later = F.array_max(
         F.transform(
@@ -168,7 +168,7 @@ def _results(found: DataFrame, columns: Sequence[str]) -> DataFrame:
     came_late = F.get(F.filter(_LATE, lambda one: one[AT] == later[AT]), F.lit(0))
     is_newer = as_of.isNull() | (later > F.struct(as_of[TIME], as_of[AT]))
     met = (
-        F.when((passing[GONE] > at) & (passing[TIME] <= time), passing)
+        F.when((still_open[GONE] > at) & (still_open[TIME] <= time), still_open)
         .when(latest[TIME] <= time, latest)
         .when((time >= F.col(_BOUND)) & later.isNotNull() & is_newer, came_late)
         .when(time >= F.col(_BOUND), as_of)
@@ -181,7 +181,7 @@ def _results(found: DataFrame, columns: Sequence[str]) -> DataFrame:
             point[CONTRIBUTORS]
         ),
     }
-    return found.withColumn(_MET, met).select(
+    return looked_up.withColumn(_MET, met).select(
         *(filled.get(name, point[name]).alias(name) for name in columns),
         F.when(hit, F.col(_MET)[KEY]).alias(RIGHT_KEY),
         F.col(_MET)[VALUE].alias(RIGHT_VALUE),

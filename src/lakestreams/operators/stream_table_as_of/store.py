@@ -3,7 +3,7 @@
 The law, of Kafka Streams' RocksDBVersionedStore (KIP-889, KIP-914; semantics section 7). Puts are the rows with a key,
 in the order. The store's time is the task's: the running maximum of ts over its puts, up to and including this one. A
 put is rejected iff `ts < store time - history`. A version replaces the one of its key with the same ts; a tombstone is
-a version. A put is the latest iff no version of its key is newer; only such puts are told to table-table and
+a version. A put is the latest iff no version of its key is newer; only such puts are reported to table-table and
 foreign-key joins (`latest_only`), the others only go into the history (`joins.stream_versioned_table` sees them).
 
 Its oddity: the store keeps the latest live row apart from the closed versions, and of a tombstone only the end that it
@@ -11,7 +11,7 @@ gives them. A tombstone with the very ts of the latest row therefore vanishes, t
 version ends at that ts: when the row came to an absent or deleted key and nothing has been put between that end and
 its ts since. An older row may then be the latest again. Puts in between saw the row; so what vanished has a `gone`.
 
-Plan of `put`: the rows are exchanged and sorted by task (the store's time) and by key (who was the latest). Beside it
+Plan of `put`: the rows are exchanged and sorted by task (the store's time) and by key (who was the latest). Next to it
 the same for four narrow columns, to see what vanishes: only keys at which a tombstone comes straight after a row of its
 ts can be odd; each of them is folded over one array of its puts, and what vanished is broadcast. Four exchanges, four
 sorts, of the table side only. A fold costs the key's puts times its vanished rows.
@@ -87,7 +87,7 @@ def with_gone(puts: DataFrame, rows: DataFrame, history_ms: int | Column) -> Dat
 
 
 def latest_only(rows: DataFrame, history_ms: int | Column) -> DataFrame:
-    """The updates that a versioned table's readers are told: accepted, and the latest of their key when put.
+    """The updates that a versioned table's readers get: accepted, and the latest of their key when put.
 
     Args:
         rows: a records frame of the table with `task`, past rows (as `retain_latest` left them) and new ones.
@@ -118,7 +118,7 @@ def retain(rows: DataFrame, history_ms: int | Column) -> DataFrame:
 
 
 def retain_latest(rows: DataFrame, history_ms: int | Column) -> DataFrame:
-    """What still matters of a versioned table whose readers are only told the latest.
+    """What still matters of a versioned table whose readers only get the latest.
 
     The newest version of each key, the one before it and what `_opens` says (they tell whether a tombstone would
     vanish), and each task's store time.

@@ -3,7 +3,7 @@
 The law: a record that meets no row of its key at its place in the order (see `stream_table`) does not give up at once.
 `wait=w`: it waits until the task's clock passes its time and w. The first row of its key that comes before that is what
 it meets, at the row's place; if none does, it comes out without a row (left) or is refused (inner), at the record that
-moved the clock. One fate a record.
+moved the clock. One outcome per record.
 `amend=a` (left): having come out without a row, it is put right by the first row of its key that comes before the clock
 passes its time and a: a second result, of the kind `amended`, at the row's place.
 A deletion is no row. A record whose bound has passed when it comes does not look out at all. The clock is the task's, over
@@ -11,7 +11,7 @@ the records of both sides, as in windowed joins (`clocks`). A result has the rec
 1; Kafka Streams has no such choice. Rows of one trigger: what its time closes, in places below 0, then what meets it.
 
 Plan: records that look out, table changes and the table's rows are exchanged once by key and sorted twice (the row
-before, the row behind); for each bound they are exchanged by task and sorted once beside the clocks; results once by
+before, the row behind); for each bound they are exchanged by task and sorted once next to the clocks; results once by
 trigger.
 """
 
@@ -42,29 +42,29 @@ from lakestreams.operators.records import (
     is_new,
     renumber,
 )
-from lakestreams.operators.stream_table_wait import fates
-from lakestreams.operators.windows import AT, CLOCK, CLOCKS, LEFT_VALUE, arms
+from lakestreams.operators.stream_table_wait import outcomes
+from lakestreams.operators.windows import AT, CLOCK, CLOCKS, LEFT_VALUE, both_sides
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import Column, DataFrame
 
-    from lakestreams.operators.stream_table_wait.fates import Race
+    from lakestreams.operators.stream_table_wait.outcomes import WaitOptions
     from lakestreams.topology.kinds import JoinKind
 
 CAME, EXPIRED = "came", "expired"
 _TRIGGER = "trigger"
-_FATE, _OWN, _FORTH, _BACK = "fate", "own", "forth", "back"
+_OUTCOME, _OWN, _FORTH, _BACK = "fate", "own", "forth", "back"
 
 
 def execute(
     points: DataFrame,
     changes: DataFrame,
     state: DataFrame | None,
-    join: Race,
+    join: WaitOptions,
     since: int,
-    counted: Callable[[DataFrame], DataFrame] = lambda found: found,
+    counted: Callable[[DataFrame], DataFrame] = lambda looked: looked,
 ) -> DataFrame:
     """The rows that new records trigger.
 
@@ -78,29 +78,29 @@ def execute(
     Returns:
         Records columns with the row's key and value in `rk` and `rv`, null where there is none.
     """
-    both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
-    found = counted(fates.of_records(both, state, join, since))
-    own, at, waited, behind = F.col(AT), F.col(fates.BEHIND)["at"], F.col(fates.WAITED), F.col(fates.BEHIND)
-    nothing = F.lit(None).cast(found.schema[fates.BEFORE].dataType)
+    both = with_clocks(both_sides(points, changes, join.clocks), join.clocks, since)
+    looked = counted(outcomes.of_records(both, state, join, since))
+    own, at, waited, behind = F.col(AT), F.col(outcomes.BEHIND)["at"], F.col(outcomes.WAITED), F.col(outcomes.BEHIND)
+    nothing = F.lit(None).cast(looked.schema[outcomes.BEFORE].dataType)
 
-    def fate(when: Column, trigger: Column, kind: str, row: Column) -> Column:
-        known = F.struct(trigger.alias(_TRIGGER), F.lit(kind).alias(KIND), row.alias(fates.ROW))
+    def outcome(when: Column, trigger: Column, kind: str, row: Column) -> Column:
+        known = F.struct(trigger.alias(_TRIGGER), F.lit(kind).alias(KIND), row.alias(outcomes.ROW))
         return F.when(when & (trigger[ORDER]["cycle"] >= since), known)
 
-    given = [
-        fate(fates.meets_now(since), own, MATCHED, F.col(fates.BEFORE)),
-        fate(fates.met_waiting(), at, MATCHED, behind),
+    possible = [
+        outcome(outcomes.meets_now(since), own, MATCHED, F.col(outcomes.BEFORE)),
+        outcome(outcomes.met_waiting(), at, MATCHED, behind),
     ]
     if join.how == "left":
-        given.append(fate(fates.given_up(since), waited, UNMATCHED, nothing))
+        possible.append(outcome(outcomes.has_expired(since), waited, UNMATCHED, nothing))
     if join.amend is not None:
-        given.append(fate(fates.met_later(since), at, AMENDED, behind))
-    each = found.withColumn(_FATE, F.explode(F.filter(F.array(*given), lambda one: one.isNotNull())))
-    fated = each.withColumns({name: F.col(_FATE)[name] for name in (_TRIGGER, KIND, fates.ROW)})
-    return _placed(fated, changes, join)
+        possible.append(outcome(outcomes.met_later(since), at, AMENDED, behind))
+    each = looked.withColumn(_OUTCOME, F.explode(F.filter(F.array(*possible), lambda one: one.isNotNull())))
+    with_outcomes = each.withColumns({name: F.col(_OUTCOME)[name] for name in (_TRIGGER, KIND, outcomes.ROW)})
+    return _placed(with_outcomes, changes, join)
 
 
-def counts(join: Race, since: int, wanted: int) -> dict[str, Column]:
+def counts(join: WaitOptions, since: int, wanted: int) -> dict[str, Column]:
     """What is counted of the records that look out, by name: how many came, and what became of them.
 
     Args:
@@ -115,38 +115,38 @@ def counts(join: Race, since: int, wanted: int) -> dict[str, Column]:
     def of(when: Column, trigger: Column) -> Column:
         return F.count_if(when & (trigger[ORDER]["cycle"] >= wanted))
 
-    own, at, waited = F.col(AT), F.col(fates.BEHIND)["at"], F.col(fates.WAITED)
-    found = {
-        CAME: F.count_if(is_new(wanted) & fates.of_use(join)),
-        MATCHED: of(fates.meets_now(since), own) + of(fates.met_waiting(), at),
-        UNMATCHED if join.how == "left" else EXPIRED: of(fates.given_up(since) & fates.of_use(join), waited),
+    own, at, waited = F.col(AT), F.col(outcomes.BEHIND)["at"], F.col(outcomes.WAITED)
+    result = {
+        CAME: F.count_if(is_new(wanted) & outcomes.of_use(join)),
+        MATCHED: of(outcomes.meets_now(since), own) + of(outcomes.met_waiting(), at),
+        UNMATCHED if join.how == "left" else EXPIRED: of(outcomes.has_expired(since) & outcomes.of_use(join), waited),
     }
-    return found | ({AMENDED: of(fates.met_later(since), at)} if join.amend is not None else {})
+    return result | ({AMENDED: of(outcomes.met_later(since), at)} if join.amend is not None else {})
 
 
-def expired(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
+def expired(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: WaitOptions, since: int) -> DataFrame:
     """Of an inner join what has waited for nothing: `o` (the cycle that of its end), `ts`, `contributors`, `closed`."""
-    both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
-    found = fates.of_records(both, state, join, since).where(fates.given_up(since) & F.col(KEY).isNotNull())
-    return found.where(F.col(fates.WAITED)[ORDER]["cycle"] >= since).select(
-        F.col(ORDER).withField("cycle", F.col(fates.WAITED)[ORDER]["cycle"]).alias(ORDER),
+    both = with_clocks(both_sides(points, changes, join.clocks), join.clocks, since)
+    ended = outcomes.of_records(both, state, join, since).where(outcomes.has_expired(since) & F.col(KEY).isNotNull())
+    return ended.where(F.col(outcomes.WAITED)[ORDER]["cycle"] >= since).select(
+        F.col(ORDER).withField("cycle", F.col(outcomes.WAITED)[ORDER]["cycle"]).alias(ORDER),
         TIME,
         CONTRIBUTORS,
         (F.col(TIME) + F.lit(join.wait)).alias("closed"),
     )
 
 
-def retain(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
+def retain(points: DataFrame, changes: DataFrame, state: DataFrame | None, join: WaitOptions, since: int) -> DataFrame:
     """The records that still look out, and one row a task that carries its clock: records with `task` and clocks."""
-    both = with_clocks(arms(points, changes, join.clocks), join.clocks, since)
-    found = fates.of_records(both, state, join, since).where(
-        F.col(KEY).isNotNull() & ~fates.meets_now(since) & ~fates.met_waiting()
+    both = with_clocks(both_sides(points, changes, join.clocks), join.clocks, since)
+    waiting = outcomes.of_records(both, state, join, since).where(
+        F.col(KEY).isNotNull() & ~outcomes.meets_now(since) & ~outcomes.met_waiting()
     )
     looks_out = F.lit(False)
     if join.wait is not None:
-        looks_out |= F.col(fates.WAITED).isNull()
+        looks_out |= F.col(outcomes.WAITED).isNull()
     if join.amend is not None:
-        looks_out |= F.col(fates.AMENDED_UNTIL).isNull() & ~fates.met_later(since)
+        looks_out |= F.col(outcomes.AMENDED_UNTIL).isNull() & ~outcomes.met_later(since)
     columns = (KEY, LEFT_VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, *CLOCKS)
     last = both.groupBy(TASK).agg(F.max_by(F.struct(*columns), AT).alias("last"), F.max(CLOCK).alias("reached"))
     carried = {KEY: F.lit(None), LEFT_VALUE: F.lit(None), KIND: F.lit(TICK), CLOCK: F.col("reached")}
@@ -158,7 +158,7 @@ def retain(points: DataFrame, changes: DataFrame, state: DataFrame | None, join:
         ),
         F.col(TASK),
     )
-    return found.where(looks_out).select(*columns).unionByName(carriers).withColumnRenamed(LEFT_VALUE, VALUE)
+    return waiting.where(looks_out).select(*columns).unionByName(carriers).withColumnRenamed(LEFT_VALUE, VALUE)
 
 
 def explain(how: JoinKind, wait: int | None, amend: int | None) -> str:
@@ -170,9 +170,9 @@ def explain(how: JoinKind, wait: int | None, amend: int | None) -> str:
     )
 
 
-def _placed(fated: DataFrame, changes: DataFrame, join: Race) -> DataFrame:
+def _placed(with_outcomes: DataFrame, changes: DataFrame, join: WaitOptions) -> DataFrame:
     """Rows with their places among those of their trigger."""
-    fated = fated.withColumn(_OWN, F.col(_TRIGGER) == F.col(AT))
+    with_outcomes = with_outcomes.withColumn(_OWN, F.col(_TRIGGER) == F.col(AT))
     closed = F.col(KIND) == UNMATCHED
     of_trigger = Window.partitionBy(_TRIGGER, closed)
     numbers = {
@@ -180,19 +180,19 @@ def _placed(fated: DataFrame, changes: DataFrame, join: Race) -> DataFrame:
         _BACK: F.row_number().over(of_trigger.orderBy(F.desc(AT))),
     }
     place = F.when(F.col(_OWN), F.col(PLACE)).when(closed, -F.col(_BACK)).otherwise(F.col(_FORTH) - 1)
-    placed = fated.withColumns(numbers).withColumn(PLACE, place)
-    met = F.col(fates.ROW).isNotNull()
+    placed = with_outcomes.withColumns(numbers).withColumn(PLACE, place)
+    met = F.col(outcomes.ROW).isNotNull()
     rows = placed.withColumns(
         {
             ORDER: F.col(_TRIGGER)[ORDER],
             VALUE: F.col(LEFT_VALUE),
-            CONTRIBUTORS: F.when(met, F.concat(F.col(CONTRIBUTORS), F.col(fates.ROW)[fates.REF])).otherwise(
+            CONTRIBUTORS: F.when(met, F.concat(F.col(CONTRIBUTORS), F.col(outcomes.ROW)[outcomes.REF])).otherwise(
                 F.col(CONTRIBUTORS)
             ),
             RIGHT_KEY: F.when(met, F.col(KEY).cast(changes.schema[KEY].dataType)),
-            RIGHT_VALUE: F.col(fates.ROW)[RIGHT_VALUE],
+            RIGHT_VALUE: F.col(outcomes.ROW)[RIGHT_VALUE],
         }
     )
-    if join.plural or join.overlap != "none":
+    if join.multi_row or join.overlap != "none":
         rows = renumber(rows, F.col(_TRIGGER), F.col(PLACE))
     return rows.select(*RECORD_COLUMNS, RIGHT_KEY, RIGHT_VALUE)

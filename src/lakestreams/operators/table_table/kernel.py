@@ -55,8 +55,8 @@ def execute(
     since: int,
     *,
     overlap: Overlap = "none",
-    plural: bool = False,
-    apart: bool = False,
+    multi_row: bool = False,
+    sequential_sides: bool = False,
     with_old: bool = False,
 ) -> DataFrame:
     """Joins the new changes of both tables.
@@ -66,8 +66,8 @@ def execute(
         how: `inner`, `left` or `outer`.
         since: the first new cycle.
         overlap: whether both sides hold rows of one trigger, and whose come first.
-        plural: whether a side may hold several rows of one trigger.
-        apart: whether both sides' rows of one trigger come one after the other.
+        multi_row: whether a side may hold several rows of one trigger.
+        sequential_sides: whether both sides' rows of one trigger come one after the other.
         with_old: whether the result feeds another table join.
 
     Returns:
@@ -75,7 +75,7 @@ def execute(
         With `with_old` also `old_v`, `old_rv`, `old_kind`: the result for what the updated side had before (`old_kind`
         null: none), and `seen_ts`.
     """
-    rows = _both(left, right, overlap, apart=apart, needs_old=how != "inner" or with_old)
+    rows = _both(left, right, overlap, sequential_sides=sequential_sides, needs_old=how != "inner" or with_old)
     is_left = F.col(ARM) == LEFT
     left_there, right_there = F.col(OF_LEFT)[VALUE].isNotNull(), F.col(OF_RIGHT)[VALUE].isNotNull()
     says = F.when(is_left, right_there).otherwise(left_there)
@@ -90,7 +90,7 @@ def execute(
         *(column.alias(name) for name, column in columns.items()),
         ARM,
     )
-    return _places(results, overlap, plural=plural).drop(ARM)
+    return _places(results, overlap, multi_row=multi_row).drop(ARM)
 
 
 def explain(how: OuterJoinKind) -> str:
@@ -98,7 +98,7 @@ def explain(how: OuterJoinKind) -> str:
     return f"table-table {how} join: both tables are exchanged by the key and sorted once; no join of Spark's is needed"
 
 
-def _both(left: TableSide, right: TableSide, overlap: Overlap, *, apart: bool, needs_old: bool) -> DataFrame:
+def _both(left: TableSide, right: TableSide, overlap: Overlap, *, sequential_sides: bool, needs_old: bool) -> DataFrame:
     """Every row with `l` and `r`: its own side's version, and the one that the other side has after the trigger."""
     names = validity.key_type(left.all()).names
     rows = _arm(left, LEFT, names).unionByName(_arm(right, RIGHT, names), allowMissingColumns=True)
@@ -112,7 +112,7 @@ def _both(left: TableSide, right: TableSide, overlap: Overlap, *, apart: bool, n
     # No trigger on both sides at once: rows up to this one. Otherwise all rows of the trigger, the later ones too.
     until = (
         in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        if overlap == "none" or apart
+        if overlap == "none" or sequential_sides
         else by_key.orderBy(ORDER).rangeBetween(Window.unboundedPreceding, Window.currentRow)
     )
     seen = rows.withColumns(
@@ -148,12 +148,12 @@ def _has(side: TableSide, name: str) -> bool:
     return name in side.all().columns
 
 
-def _places(results: DataFrame, overlap: Overlap, *, plural: bool) -> DataFrame:
+def _places(results: DataFrame, overlap: Overlap, *, multi_row: bool) -> DataFrame:
     """A place of its own for each row of a trigger; the inputs' places do where only one side has rows of it."""
     if overlap == "none":
         return results
     arm = F.col(ARM) if overlap == "left_first" else -F.col(ARM)
-    if plural:
+    if multi_row:
         return renumber(results, arm, F.col(PLACE))
     # a trigger has one row an arm, both of one key: they lie together already
     return results.withColumn(PLACE, F.row_number().over(Window.partitionBy(KEY, ORDER).orderBy(arm)) - 1)

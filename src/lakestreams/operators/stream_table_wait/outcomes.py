@@ -24,7 +24,7 @@ _HASH, _IS_STEP, _AHEAD, _REACHED, _BEFORE_IS_NONE = "h", "is_step", "ahead", "t
 
 
 @dataclass(frozen=True)
-class Race:
+class WaitOptions:
     """The options; times in ms.
 
     Attributes:
@@ -32,7 +32,7 @@ class Race:
         wait: how long a record waits for a row, or None.
         amend: how long a result without a row can be put right, or None; of a left join.
         overlap: whether both sides hold rows of one source record, and whose come first.
-        plural: whether a side holds several rows of one source record.
+        multi_row: whether a side holds several rows of one source record.
         realm, ascending: of the clocks (see `windows.Windowed`).
     """
 
@@ -40,18 +40,18 @@ class Race:
     wait: int | None
     amend: int | None
     overlap: Overlap = "none"
-    plural: bool = False
+    multi_row: bool = False
     realm: int = 1
     ascending: bool = False
 
     @property
     def clocks(self) -> Windowed:
         """The sides as a windowed join has them: for their places and their tasks' clocks."""
-        return Windowed("left", 0, 0, overlap=self.overlap, plural=self.plural, realm=self.realm,
+        return Windowed("left", 0, 0, overlap=self.overlap, multi_row=self.multi_row, realm=self.realm,
                         ascending=self.ascending)  # fmt: skip
 
 
-def of_use(join: Race) -> Column:
+def of_use(join: WaitOptions) -> Column:
     """Whether the join has a use for a record: an inner one has none for a null key."""
     return F.lit(True) if join.how == "left" else F.col(KEY).isNotNull()
 
@@ -67,7 +67,7 @@ def met_waiting() -> Column:
     return F.coalesce(F.col(_BEFORE_IS_NONE) & at.isNotNull() & (ends.isNull() | (at < ends)), F.lit(False))
 
 
-def given_up(since: int) -> Column:
+def has_expired(since: int) -> Column:
     """Whether it has stopped waiting without a row."""
     return ~meets_now(since) & F.col(WAITED).isNotNull() & ~met_waiting()
 
@@ -76,19 +76,21 @@ def met_later(since: int) -> Column:
     """Whether a row came after it had been given up, in time."""
     at, ends = F.col(BEHIND)["at"], F.col(AMENDED_UNTIL)
     in_time = at.isNotNull() & (at >= F.col(WAITED)) & (ends.isNull() | (at < ends))
-    return given_up(since) & F.coalesce(in_time, F.lit(False))
+    return has_expired(since) & F.coalesce(in_time, F.lit(False))
 
 
-def of_records(both: DataFrame, state: DataFrame | None, join: Race, since: int) -> DataFrame:
+def of_records(both: DataFrame, state: DataFrame | None, join: WaitOptions, since: int) -> DataFrame:
     """Every record that may give something: its columns, the rows before and behind it, and when its bounds passed."""
     lookers = both.where((F.col(ARM) == LEFT) & F.col(LEFT_VALUE).isNotNull())
-    found = _with_rows(lookers, both, state).withColumn(_BEFORE_IS_NONE, ~meets_now(since))
+    records = _with_rows(lookers, both, state).withColumn(_BEFORE_IS_NONE, ~meets_now(since))
     # without a wait it is given up at once
-    found = found.withColumn(WAITED, F.col(AT)) if join.wait is None else _ended(both, found, join.wait, WAITED, since)
+    records = (
+        records.withColumn(WAITED, F.col(AT)) if join.wait is None else _ended(both, records, join.wait, WAITED, since)
+    )
     if join.amend is not None:
-        found = _ended(both, found, join.amend, AMENDED_UNTIL, since)
+        records = _ended(both, records, join.amend, AMENDED_UNTIL, since)
     # what has no key can meet nothing
-    return found.withColumn(WAITED, F.when(F.col(KEY).isNull(), F.col(AT)).otherwise(F.col(WAITED)))
+    return records.withColumn(WAITED, F.when(F.col(KEY).isNull(), F.col(AT)).otherwise(F.col(WAITED)))
 
 
 def _with_rows(lookers: DataFrame, both: DataFrame, state: DataFrame | None) -> DataFrame:
@@ -107,15 +109,15 @@ def _with_rows(lookers: DataFrame, both: DataFrame, state: DataFrame | None) -> 
     events = lookers.select(KEY, AT, F.struct(*columns).alias("looks"))
     every = events.unionByName(versions, allowMissingColumns=True)
     # records without a key meet nothing and must not all come to one place
-    spread = F.when(F.col(KEY).isNull(), F.xxhash64(AT)).otherwise(F.xxhash64(KEY))
-    every = every.withColumn(_HASH, spread)
+    hashed = F.when(F.col(KEY).isNull(), F.xxhash64(AT)).otherwise(F.xxhash64(KEY))
+    every = every.withColumn(_HASH, hashed)
     by_key, so_far = Window.partitionBy(_HASH, KEY), (Window.unboundedPreceding, Window.currentRow)
     before = F.last(ROW, ignorenulls=True).over(by_key.orderBy(F.asc_nulls_first(AT)).rowsBetween(*so_far))
-    there = F.when(F.col(ROW)[RIGHT_VALUE].isNotNull() & F.col(AT).isNotNull(), F.col(ROW))
-    behind = F.last(there, ignorenulls=True).over(by_key.orderBy(F.desc_nulls_last(AT)).rowsBetween(*so_far))
-    found = every.withColumns({BEFORE: before, BEHIND: behind}).where(F.col("looks").isNotNull())
+    existing = F.when(F.col(ROW)[RIGHT_VALUE].isNotNull() & F.col(AT).isNotNull(), F.col(ROW))
+    behind = F.last(existing, ignorenulls=True).over(by_key.orderBy(F.desc_nulls_last(AT)).rowsBetween(*so_far))
+    both_ways = every.withColumns({BEFORE: before, BEHIND: behind}).where(F.col("looks").isNotNull())
     no_key = F.col(KEY).isNull()
-    return found.select(
+    return both_ways.select(
         KEY,
         AT,
         *(F.col("looks")[name].alias(name) for name in columns),
@@ -123,7 +125,7 @@ def _with_rows(lookers: DataFrame, both: DataFrame, state: DataFrame | None) -> 
     )
 
 
-def _ended(both: DataFrame, found: DataFrame, bound: int, name: str, since: int) -> DataFrame:
+def _ended(both: DataFrame, records: DataFrame, bound: int, name: str, since: int) -> DataFrame:
     """Records with the place at which the clock has passed their time and a bound, at the earliest their own; or null.
 
     The clock ascends in the order, so with all sorted by time, newest first, the first record whose clock is past is the
@@ -132,7 +134,7 @@ def _ended(both: DataFrame, found: DataFrame, bound: int, name: str, since: int)
     steps = both.where(is_new(since) | (F.col(CLOCK) == F.col(CARRIED))).select(
         TASK, AT, F.col(CLOCK).alias(_REACHED), F.lit(True).alias(_IS_STEP), F.lit(False).alias(_AHEAD)
     )
-    waiting = found.withColumns({_REACHED: F.col(TIME) + F.lit(bound), _IS_STEP: F.lit(False), _AHEAD: F.lit(True)})
+    waiting = records.withColumns({_REACHED: F.col(TIME) + F.lit(bound), _IS_STEP: F.lit(False), _AHEAD: F.lit(True)})
     newest_first = (
         Window.partitionBy(TASK)
         .orderBy(F.desc(_REACHED), F.desc(_AHEAD), F.desc(AT))

@@ -143,8 +143,8 @@ def test_views_wait_for_profiles_and_profiles_amend(spark: SparkSession, broker:
         ("NO_PARTNER", "waited", "/3", f"waited 100 ms for a row of its key, until {ZERO + 130}")
     ]
     assert_equal(bench)
-    (fate,) = why(spark, bench.lake, bench.topology, place=(views, 0, 2))
-    assert "is in quarantine by waited: NO_PARTNER" in " ".join(fate.told)
+    (trace,) = why(spark, bench.lake, bench.topology, place=(views, 0, 2))
+    assert "is in quarantine by waited: NO_PARTNER" in " ".join(trace.sentences)
 
 
 @pytest.mark.soak
@@ -153,13 +153,13 @@ def test_races_are_counted_where_they_are(
 ) -> None:
     """Behind a re-key and a filter, in front of another join, with values that no join has a use for."""
     alone: list[str] = []
-    by_itself = write_metrics.Passing._alone
+    by_itself = write_metrics.NodeMetrics._alone
 
-    def counted_alone(self: write_metrics.Passing, node: str) -> dict[str, int]:
+    def counted_alone(self: write_metrics.NodeMetrics, node: str) -> dict[str, int]:
         alone.append(node)
         return by_itself(self, node)
 
-    monkeypatch.setattr(write_metrics.Passing, "_alone", counted_alone)
+    monkeypatch.setattr(write_metrics.NodeMetrics, "_alone", counted_alone)
     views, users = fresh_topics(broker, 1)
     builder = StreamsBuilder("counted_races")
     stream = builder.stream(views, key=Text("id"), value=Json("user string, page string"), name="views",

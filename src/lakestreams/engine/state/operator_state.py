@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan, StoredState
 from lakestreams.engine.protocol import commands, decisions, keeping
-from lakestreams.engine.state import policy as pace
+from lakestreams.engine.state import policy
 from lakestreams.engine.state import store as state
-from lakestreams.engine.state.held import Held
+from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.engine.state.inputs import over, records_of
 from lakestreams.errors import BronzeTrimmed
 from lakestreams.evaluate.inputs import Inputs, Results
@@ -29,7 +29,7 @@ _WORTH_HOLDING = 1_000_000
 
 
 @dataclass
-class OfNodes:
+class OperatorState:
     """What the nodes keep, stored as of some cycle, and the plans since."""
 
     spark: SparkSession
@@ -38,21 +38,21 @@ class OfNodes:
     fingerprint: str
     every: int
     stored: StoredState | None = None
-    tail: list[Plan] = field(default_factory=list)
+    since_stored: list[Plan] = field(default_factory=list)
     _again: int = 0  # records that were evaluated once more because they lie behind what is stored
-    _held: Held = field(default_factory=Held)
+    _cached: CachedFrames = field(default_factory=CachedFrames)
     _kept: tuple[int, state.Frames] | None = None  # a cycle, and what the nodes keep after it
 
     def resume(self, history: History) -> None:
         """Finds the stored state and the finished plans since; without one all plans are since."""
-        self.stored = self._standing(history)
+        self.stored = self._usable(history)
         if history.plan is None:
             return
         after = self.stored.cycle if self.stored else 0
         plans = self.ledger.plans(self.spark, after + 1, [source.topic for source in self.topology.sources])
-        self.tail = [plan for plan in plans if plan.cycle <= history.done_cycle]
+        self.since_stored = [plan for plan in plans if plan.cycle <= history.done_cycle]
 
-    def _standing(self, history: History) -> StoredState | None:
+    def _usable(self, history: History) -> StoredState | None:
         """What can be built on (`keeping.stand`).
 
         Raises:
@@ -64,7 +64,7 @@ class OfNodes:
             nonlocal newest
             match command:
                 case commands.Read("holds", stored):
-                    return state.there(self.spark, self.ledger, stored, self.fingerprint)
+                    return state.is_usable(self.spark, self.ledger, stored, self.fingerprint)
                 case commands.Append():
                     return self.ledger.append_stored(self.spark, command)
                 case _:
@@ -90,10 +90,10 @@ class OfNodes:
 
     def inputs(self, plan: Plan) -> Inputs:
         """All records since the stored state; only the cycle's own results are wanted, and what to store if that is due."""
-        self._again += sum(records_of(one) for one in self.tail)
-        return self._since([*self.tail, plan], results_from=plan.cycle, keeps=self._due(plan))
+        self._again += sum(records_of(one) for one in self.since_stored)
+        return self._since([*self.since_stored, plan], results_from=plan.cycle, keeps=self._due(plan))
 
-    def held(self, plan: Plan) -> int:
+    def rows_in_memory(self, plan: Plan) -> int:
         """All that the cycle looks at."""
         return self.rows + records_of(plan)
 
@@ -102,20 +102,20 @@ class OfNodes:
         if results.kept:
             self._kept = plan.cycle, results.kept
         else:
-            self._held.release()
+            self._cached.release()
 
     def abandoned(self) -> None:
         """Holds nothing any more: every plan that the session makes later would be compared with what is held."""
         self._kept = None
-        self._held.release()
+        self._cached.release()
 
     def finished(self, plan: Plan) -> None:
         """Keeps the plan."""
-        self.tail.append(plan)
+        self.since_stored.append(plan)
 
     def refresh(self) -> list[tuple[str, int]]:
         """Stores what the nodes keep after the last finished cycle, if that was found to be due when it began."""
-        if self._kept is None or not self.tail or self._kept[0] != self.tail[-1].cycle:
+        if self._kept is None or not self.since_stored or self._kept[0] != self.since_stored[-1].cycle:
             return []
         cycle, kept = self._kept
 
@@ -133,26 +133,28 @@ class OfNodes:
 
         steps = keeping.keep(self.ledger.turn, "state", cycle, self.fingerprint, self.stored)
         self.stored = commands.carry_out(steps, hands)
-        self.tail, self._again, self._kept = [], 0, None
-        self._held.release()
+        self.since_stored, self._again, self._kept = [], 0, None
+        self._cached.release()
         return [("state", self.stored.rows)]
 
     @property
     def rows(self) -> int:
         """Those that are stored, and what came since."""
-        return (self.stored.rows if self.stored else 0) + sum(map(records_of, self.tail))
+        return (self.stored.rows if self.stored else 0) + sum(map(records_of, self.since_stored))
 
     def _due(self, plan: Plan) -> bool:
         """Whether evaluating the cycles since has cost about as much as storing does."""
         rows = self.stored.rows if self.stored else 0
-        return pace.nodes_due(len(self.tail) + 1, self._again, records_of(plan), rows, self.every)
+        return policy.nodes_due(len(self.since_stored) + 1, self._again, records_of(plan), rows, self.every)
 
     def _since(self, plans: Sequence[Plan], *, results_from: int, keeps: bool) -> Inputs:
         retained = state.load(self.spark, self.ledger, self.stored) if self.stored else {}
         known = self.stored.rows if self.stored else 0
-        self._held.release()
+        self._cached.release()
         if known <= _WORTH_HOLDING:
-            retained = {node: {name: self._held(rows) for name, rows in own.items()} for node, own in retained.items()}
+            retained = {
+                node: {name: self._cached(rows) for name, rows in own.items()} for node, own in retained.items()
+            }
         return over(
-            self.spark, self.ledger, self.topology, plans, retained, known, results_from, keeps=keeps, hold=self._held
+            self.spark, self.ledger, self.topology, plans, retained, known, results_from, keeps=keeps, hold=self._cached
         )

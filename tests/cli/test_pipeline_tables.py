@@ -8,7 +8,7 @@ import pytest
 
 import lakestreams
 from lakestreams.errors import ConfigUnreadable, DuplicateName, UnknownReference
-from lakestreams.run import opened
+from lakestreams.run import pipeline_tables
 
 SOURCES = """
 topics:
@@ -33,7 +33,7 @@ def _conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (conf / "other.yml").write_text(PIPELINE.replace("NAME", "other_views"))
     (conf / "broken.yml").write_text("pipeline: [")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(opened, "open_session", lambda: None)
+    monkeypatch.setattr(pipeline_tables, "open_session", lambda: None)
 
 
 @pytest.mark.parametrize("pipeline", ["page_views", "conf/views.yml", Path("conf/views.yml")])

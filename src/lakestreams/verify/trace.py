@@ -1,8 +1,8 @@
-"""What became of a record: what is told of it, and how its place is written."""
+"""What became of a record: what is reported of it, and how its place is written."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lakestreams.errors import InvalidOption
@@ -15,7 +15,7 @@ Place = tuple[str, int, int]
 
 
 @dataclass
-class Fate:
+class Trace:
     """What became of a record.
 
     Attributes:
@@ -24,7 +24,7 @@ class Fate:
         key, value: as text, as far as they are text or numbers.
         event_time_ms: its time.
         cycle: the cycle that took it, or None.
-        told: what became of it, a sentence each.
+        sentences: what became of it, a sentence each.
         results: output, row and lineage of what it contributed to, at most 20 an output; of a topic key and value.
     """
 
@@ -37,7 +37,7 @@ class Fate:
     value: str | None
     event_time_ms: int | None
     cycle: int | None
-    told: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -54,6 +54,10 @@ class Fate:
     def identity(self) -> Identity:
         """Its coordinates and its attempt."""
         return *self.place, self.attempt
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, where the sentences are `told`, as in the column of `lakestreams.open(...).why`."""
+        return {"told" if name == "sentences" else name: value for name, value in asdict(self).items()}
 
 
 def at(text: str) -> Place:

@@ -46,7 +46,7 @@ class Side:
         columns: of formats with columns.
         notes: what there is to say of the choice.
         is_change: whether records are changes of rows.
-        options: what stands beside it.
+        options: what stands next to it.
         written: the writers' schemas by their names, if records name them.
     """
 

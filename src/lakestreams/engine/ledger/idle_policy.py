@@ -1,4 +1,4 @@
-"""Silence: how clocks go on where no record comes, if the user says that they may. Plain Python over ledger rows.
+"""The idle policy: how clocks go on where no record comes, if the user says that they may. Plain Python over ledger rows.
 
 Where a partition has been silent for `idle_timeout`, its task's clock goes on as time does (`idle_plan`), unless a
 partition holds others back: what it holds lies in bronze, and no clock may pass it. How far clocks go is written down in
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakestreams.engine.ledger.plans import ATTEMPTS, NO_TIME, Plan, Range
+from lakestreams.engine.ledger.plans import NO_TIME, REPLAYED, Plan, Range
 from lakestreams.engine.ledger.settle import Frontier
 from lakestreams.kafka.noted import TopicPartition
 
 
 @dataclass(frozen=True)
-class Silence:
+class IdlePolicy:
     """How clocks go on where no record comes.
 
     Attributes:
@@ -36,7 +36,7 @@ def idle_plan(
     cycle: int,
     fingerprint: str,
     plan: Plan | None,
-    silence: Silence,
+    policy: IdlePolicy,
     arrived: Mapping[TopicPartition, int],
     now_ms: int,
     always: Frontier | None = None,
@@ -52,23 +52,23 @@ def idle_plan(
     Args:
         fingerprint: of topology and configuration.
         plan: the last one, after which nothing is left to plan.
-        silence: the rule.
+        policy: the rule.
         arrived: when the last records of each topic-partition were ingested, ms.
         always: of the settling `event_time`, what the plan before went by: as long as a partition holds others back, the
             frontier alone moves clocks. A record that it holds may go to any task, once it has a new key.
         drain: no record will ever come, says the user.
     """
-    if plan is None or not silence.longest_ms or not (drain or silence.timeout_ms is not None):
+    if plan is None or not policy.longest_ms or not (drain or policy.timeout_ms is not None):
         return None
     if always is not None and always.partitions:
         return None
-    own = [part for part in plan.ranges if part.topic in silence.streams and not part.of_attempts]
-    clocks = _clocks(plan, own, silence, arrived, None if drain else now_ms)
+    own = [part for part in plan.ranges if part.topic in policy.streams and not part.of_replays]
+    clocks = _clocks(plan, own, policy, arrived, None if drain else now_ms)
     moved = {task: clock for task, clock in clocks.items() if clock > plan.clocks.get(task, NO_TIME)}
     if not moved:
         return None
     topics = {part.at for part in own}
-    first = min(silence.streams)
+    first = min(policy.streams)
     ticks = {
         (topic, task): clock
         for task, clock in moved.items()
@@ -80,7 +80,7 @@ def idle_plan(
 
 
 def _clocks(
-    plan: Plan, own: Sequence[Range], silence: Silence, arrived: Mapping[TopicPartition, int], now_ms: int | None
+    plan: Plan, own: Sequence[Range], policy: IdlePolicy, arrived: Mapping[TopicPartition, int], now_ms: int | None
 ) -> dict[int, int]:
     """Task to its clock, moved on where its partitions have been silent; without a time of now as far as is of any use."""
     tasks = {part.partition for part in own if part.stream_time_ms > NO_TIME}
@@ -88,25 +88,25 @@ def _clocks(
     for task in sorted(tasks):
         parts = [part for part in own if part.partition == task]
         stands = clocks.get(task, NO_TIME)
-        moves = _moves(parts, stands, silence, arrived, now_ms)
+        moves = _moves(parts, stands, policy, arrived, now_ms)
         if moves is not None:
             silent.add(task)
             clocks[task] = max(stands, moves)
     if silent == tasks and tasks:  # a re-keyed step may have more tasks than there are partitions
         furthest = min(clocks[task] for task in tasks)
-        clocks |= {task: furthest for task in range(silence.tasks) if clocks.get(task, NO_TIME) < furthest}
+        clocks |= {task: furthest for task in range(policy.tasks) if clocks.get(task, NO_TIME) < furthest}
     return clocks
 
 
 def _moves(
-    parts: Sequence[Range], stands: int, silence: Silence, arrived: Mapping[TopicPartition, int], now_ms: int | None
+    parts: Sequence[Range], stands: int, policy: IdlePolicy, arrived: Mapping[TopicPartition, int], now_ms: int | None
 ) -> int | None:
     """Up to where the clock of a task with these partitions moves; None: they have not been silent for long enough."""
     reached = max(part.stream_time_ms for part in parts)
-    last = reached + silence.longest_ms + 1
+    last = reached + policy.longest_ms + 1
     if now_ms is None:
         return last
-    timeout = silence.timeout_ms or 0
+    timeout = policy.timeout_ms or 0
     quiet = now_ms - max(_last_of(part, arrived, now_ms) for part in parts if part.stream_time_ms > NO_TIME)
     if quiet < timeout:
         return None
@@ -116,4 +116,4 @@ def _moves(
 
 def _last_of(part: Range, arrived: Mapping[TopicPartition, int], now_ms: int) -> int:
     """When a partition's last records came; replayed records of its topic may have been of it."""
-    return max(arrived.get(part.at, now_ms), arrived.get((part.topic, ATTEMPTS), 0))
+    return max(arrived.get(part.at, now_ms), arrived.get((part.topic, REPLAYED), 0))

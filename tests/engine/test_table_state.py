@@ -14,9 +14,9 @@ from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.ledger import settle
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.plans import History, Plan
-from lakestreams.engine.state import past, snapshots
+from lakestreams.engine.state import retained, snapshots
 from lakestreams.engine.state.bronze import cut_below
-from lakestreams.engine.state.past import OfTables
+from lakestreams.engine.state.retained import TableState
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.maintenance.trimming import Trimming
 from lakestreams.operators import versions
@@ -69,15 +69,15 @@ def finished(
     return made
 
 
-def resumed(made: Laid, every: int = 1) -> OfTables:
+def resumed(made: Laid, every: int = 1) -> TableState:
     """As a driver that takes over."""
-    found = past.of(made.spark, made.ledger, made.topology, "", every)
-    assert isinstance(found, OfTables)
+    found = retained.of(made.spark, made.ledger, made.topology, "", every)
+    assert isinstance(found, TableState)
     found.resume(made.ledger.history(made.spark))
     return found
 
 
-def live(made: Laid, one: OfTables, name: str) -> dict[str, str]:
+def live(made: Laid, one: TableState, name: str) -> dict[str, str]:
     """The rows of a table as the next cycle has them."""
     last = made.ledger.plans(made.spark, 1, [each.topic for each in made.topology.sources])[-1]
     side = one.inputs(replace(last, cycle=last.cycle + 1, ranges=())).tables[name]
@@ -99,7 +99,7 @@ def known(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Laid
     made = finished(spark, tmp_path_factory.mktemp("known"), topology, {"views": [], "users": PROFILES}, batches=2)
     assert resumed(made).refresh() == [("users", 3)]
     same = resumed(made)
-    assert same.tail == [], "the snapshot is built on"
+    assert same.uncovered == [], "the snapshot is built on"
     assert live(made, same, "users") == KNOWN
     return made
 
@@ -117,7 +117,7 @@ def test_another_rule_holds_for_rows_that_are_in_a_snapshot(
     assert live(made, now, "users") == rows
     assert now.refresh() == [("users", 3)]
     again = resumed(made)
-    assert again.tail == [], "the new one is built on"
+    assert again.uncovered == [], "the new one is built on"
     assert live(made, again, "users") == rows
 
 
@@ -144,19 +144,19 @@ def test_a_quiet_table_does_not_hold_the_plans_of_a_busy_one(spark: SparkSession
     topics = {"views": [], "quiet": [("ann", "eu", 1)], "busy": busy}
     made = finished(spark, tmp_path, looked_up("quiet", "busy"), topics, batches=5)
     plans = made.ledger.plans(spark, 1, ["quiet", "busy"])
-    running = OfTables(spark, made.ledger, made.topology, every=2)
+    running = TableState(spark, made.ledger, made.topology, every=2)
     running.resume(History())
     stored, longest = [], 0
     for plan in plans:
         running.finished(plan)
         stored += running.refresh()
-        longest = max(longest, len(running.tail))
+        longest = max(longest, len(running.uncovered))
     assert stored == [("busy", 2), ("busy", 4)]
-    assert [plan.cycle for plan in running.tail] == [1, 5], "what the quiet one has not folded in, and the newest"
+    assert [plan.cycle for plan in running.uncovered] == [1, 5], "what the quiet one has not folded in, and the newest"
     assert longest == 2
 
     restarted = resumed(made, every=2)
-    assert restarted.tail == running.tail
+    assert restarted.uncovered == running.uncovered
     assert live(made, restarted, "quiet") == {"ann": "eu"}
     assert live(made, restarted, "busy") == {key: "eu" for key, _, _ in busy}
 
@@ -166,11 +166,11 @@ def test_a_snapshot_without_rows_says_what_it_is_as_of(spark: SparkSession, tmp_
     made = finished(spark, tmp_path, looked_up("users"), {"views": [], "users": deleted}, batches=2)
     running = resumed(made)
     assert running.refresh() == [("users", 0)]
-    assert running.tail == []
+    assert running.uncovered == []
     assert running.refresh() == [], "it is not due any more"
 
     (users,) = (one for one in made.topology.sources if one.name == "users")
     found = snapshots.find(spark, made.ledger, users, made.topology.expectations)
     assert (found.cycle, found.rows) == (2, 0)
-    assert resumed(made).tail == []
+    assert resumed(made).uncovered == []
     assert live(made, resumed(made), "users") == {}

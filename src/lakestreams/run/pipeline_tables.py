@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Opened:
+class PipelineTables:
     """What a pipeline has read and made.
 
     A method for a table that no run has written yet raises DeltaTableMissing.
@@ -91,8 +91,8 @@ class Opened:
             "flow_progress struct<data_quality: struct<expectations: array<struct<dataset: string, name: string, "
             "action: string, passed_records: bigint, failed_records: bigint>>>>"
         )
-        told = F.from_json("details", kind)["flow_progress"]["data_quality"]["expectations"]
-        flows = self.events().where("event_type = 'flow_progress'").select("cycle", "sequence", F.inline(told))
+        entries = F.from_json("details", kind)["flow_progress"]["data_quality"]["expectations"]
+        flows = self.events().where("event_type = 'flow_progress'").select("cycle", "sequence", F.inline(entries))
         return flows.orderBy("sequence", "dataset", "name").select(
             "cycle", "dataset", "name", "action",
             F.col("passed_records").alias("passed"), F.col("failed_records").alias("failed"),
@@ -135,7 +135,7 @@ class Opened:
         """What became of the records of a key, or of one record (`TOPIC-PARTITION@OFFSET`).
 
         Args:
-            key: as text (`42`), or a JSON object of its columns; one that only results have is told by what made them.
+            key: as text (`42`), or a JSON object of its columns; one that only results have is traced by what made them.
             at: the record.
 
         Returns:
@@ -144,12 +144,12 @@ class Opened:
         Raises:
             NoSuchRecord: if bronze holds none, and no output a row of the key.
         """
-        from lakestreams.verify import fate, why  # noqa: PLC0415 - needs pyspark
+        from lakestreams.verify import trace, why  # noqa: PLC0415 - needs pyspark
 
         self._ledger(NoSuchRecord)
-        place = fate.at(at) if at is not None else None
-        fates = why.why(self.spark, self.lake, self.topology, key=key, place=place)
-        rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.told) for f in fates]
+        place = trace.at(at) if at is not None else None
+        traces = why.why(self.spark, self.lake, self.topology, key=key, place=place)
+        rows = [(*f.identity, f.key, f.value, f.event_time_ms, f.cycle, f.sentences) for f in traces]
         columns = (
             "topic string, partition int, offset bigint, attempt int, key string, value string, "
             "event_time_ms bigint, cycle bigint, told array<string>"
@@ -187,7 +187,7 @@ def open_pipeline(
     catalog: str | None = None,
     schemas: str | None = None,
     sources: str | Path | None = None,
-) -> Opened:
+) -> PipelineTables:
     """A pipeline's tables, to look at.
 
     Args:
@@ -206,10 +206,10 @@ def open_pipeline(
 
     lake = LakeOptions(root, catalog, schemas)
     if isinstance(pipeline, Topology):
-        return Opened(open_session(), open_lake(lake), pipeline)
+        return PipelineTables(open_session(), open_lake(lake), pipeline)
     (loaded,) = load(FileOptions((_file(pipeline),), Path(sources) if sources else None), Secrets())
-    configuration = fingerprint.of(loaded.topology, loaded.text, loaded.meaning)
-    return Opened(open_session(), open_lake(lake), loaded.topology, configuration)
+    configuration = fingerprint.of(loaded.topology, loaded.text, loaded.semantics)
+    return PipelineTables(open_session(), open_lake(lake), loaded.topology, configuration)
 
 
 def _file(pipeline: str | Path) -> Path:

@@ -1,4 +1,4 @@
-"""The protocol of who works beside drivers: maintenance is `trim`, a replay is `request`.
+"""The protocol of who works at the same time as drivers: maintenance is `trim`, a replay is `request`.
 
 `maintenance.trimming` carries out `trim`, and `engine.replay.deciding` carries out `request`.
 """
@@ -14,7 +14,7 @@ from lakestreams.engine.protocol.commands import LEDGER, REPLAYS, Append, Delete
 
 
 def maintain(history: History, tables: tuple[Any, ...]) -> Steps[tuple[Turn, History]]:
-    """Becomes the only maintenance that may write, beside whichever driver there is.
+    """Becomes the only maintenance that may write, whichever driver runs.
 
     Args:
         history: what the ledger said before.
@@ -27,7 +27,7 @@ def maintain(history: History, tables: tuple[Any, ...]) -> Steps[tuple[Turn, His
 
 
 def trim(own: machines.Pipeline, ledger: Any = LEDGER) -> Steps[None]:
-    """Trims bronze beside a running driver: base, `trim` row, deletes, `trimmed` row; a crash is finished by the next one.
+    """Trims bronze while a driver runs: base, `trim` row, deletes, `trimmed` row; a crash is finished by the next one.
 
     Args:
         own: what is trimmed.
@@ -75,7 +75,7 @@ def based(own: machines.Pipeline, turn: Turn, history: History, target: int) -> 
         if base is None:
             return False
     for cycle in (yield Read("bronze", (decisions.cycle_of(base), target))):
-        base = yield from keeping.keep(turn, "base", cycle, own.meaning, base)
+        base = yield from keeping.keep(turn, "base", cycle, own.semantics, base)
         after = yield Read(LEDGER)  # a driver may have begun to build on the base before
         if not decisions.may_delete(cycle, decisions.cycle_of(after.state)):
             return False
@@ -88,12 +88,12 @@ def saved(turn: Turn, history: History) -> Steps[StoredState | None]:
     if last is None or not (yield Read("holds", last)):
         return None
     copy = replace(last, slot=decisions.free_slot("base", history.base), marked=True)
-    made: StoredState = yield Overwrite(copy, last, turn)
+    written: StoredState = yield Overwrite(copy, last, turn)
     after = yield Read(LEDGER)
     if after.state != last:
         return None  # its slot may have been overwritten while it was read
-    yield from keeping.say(turn, "base", made)
-    return made
+    yield from keeping.say(turn, "base", written)
+    return written
 
 
 def request() -> Steps[bool]:

@@ -78,11 +78,11 @@ class Place:
     def rows(self, sent: list[Sent], seq: int = SEQ) -> DataFrame:
         return bronze_rows.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW)
 
-    def telling(self, partitions: tuple[int, ...] | None = (0, 1, 2), seq: int = SEQ) -> batch_metrics.Telling:
-        return batch_metrics.Telling(self.ledger, self.source, partitions, self.rules, seq, NOW)
+    def metrics(self, partitions: tuple[int, ...] | None = (0, 1, 2), seq: int = SEQ) -> batch_metrics.AppendMetrics:
+        return batch_metrics.AppendMetrics(self.ledger, self.source, partitions, self.rules, seq, NOW)
 
-    def append(self, telling: batch_metrics.Telling, sent: list[Sent], seq: int = SEQ) -> bool:
-        rows = self.ledger.fence(self.spark, telling.of(self.rows(sent, seq)))
+    def append(self, metrics: batch_metrics.AppendMetrics, sent: list[Sent], seq: int = SEQ) -> bool:
+        rows = self.ledger.fence(self.spark, metrics.of(self.rows(sent, seq)))
         return self.bronze.append(rows, "p/bronze", seq)
 
     def read_back(self, seq: int = SEQ) -> object:
@@ -92,9 +92,9 @@ class Place:
 def test_what_an_append_tells_is_what_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, tmp_path)
     for seed in (1, 2):
-        telling = place.telling(seq=SEQ + seed)
-        assert place.append(telling, records(seed), SEQ + seed)
-        told = telling.tails()
+        metrics = place.metrics(seq=SEQ + seed)
+        assert place.append(metrics, records(seed), SEQ + seed)
+        told = metrics.appended()
         assert told == place.read_back(SEQ + seed)
         assert told is not None
         assert set(told) == {(SOURCE.topic, 0), (SOURCE.topic, 2)}
@@ -113,10 +113,10 @@ def test_an_append_that_is_skipped_tells_nothing(
 ) -> None:
     monkeypatch.setattr(write_metrics, "_PATIENCE_S", 1.0)
     place = Place(spark, tmp_path)
-    assert place.append(place.telling(), records(1))
-    again = place.telling(seq=SEQ)
+    assert place.append(place.metrics(), records(1))
+    again = place.metrics(seq=SEQ)
     assert place.append(again, records(2)), "skipped at the first attempt: Delta has its number"
-    assert again.tails() is None
+    assert again.appended() is None
     assert place.bronze.read(spark).count() == 60
 
 
@@ -124,18 +124,18 @@ def test_an_append_that_is_skipped_tells_nothing(
 def test_what_was_counted_twice_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
     """As by a stage that Spark has run again: an offset is there once."""
     place = Place(spark, tmp_path)
-    telling = place.telling()
+    metrics = place.metrics()
     rows = place.rows(records(1))
-    place.bronze.append(place.ledger.fence(spark, telling.of(rows.unionAll(rows))), "p/bronze", SEQ)
-    assert telling.tails() is None
+    place.bronze.append(place.ledger.fence(spark, metrics.of(rows.unionAll(rows))), "p/bronze", SEQ)
+    assert metrics.appended() is None
 
 
 @pytest.mark.slow
 def test_rows_of_a_partition_that_was_not_expected_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, tmp_path)
-    telling = place.telling(partitions=(0, 1))
-    place.append(telling, records(1))
-    assert telling.tails() is None
+    metrics = place.metrics(partitions=(0, 1))
+    place.append(metrics, records(1))
+    assert metrics.appended() is None
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_every_append_tells_what_its_records_weigh(
 ) -> None:
     """Of many partitions, or of many rows, it tells nothing else."""
     place = Place(spark, tmp_path)
-    telling = place.telling(partitions=partitions)
+    metrics = place.metrics(partitions=partitions)
     header = F.expr("if(offset % 2 = 0, array(named_struct('key', 'trace', 'value', X'0102')), null)")
     rows = place.rows(records(1)).withColumn("headers", header)
-    place.bronze.append(place.ledger.fence(spark, telling.of(rows)), "p/bronze", SEQ)
-    assert (telling.tails() is None) == (partitions != (0, 1, 2))
+    place.bronze.append(place.ledger.fence(spark, metrics.of(rows)), "p/bronze", SEQ)
+    assert (metrics.appended() is None) == (partitions != (0, 1, 2))
     kept = place.bronze.read(spark).select("key", "value", "headers").collect()
     parts = [
         [row["key"], row["value"], *(part for one in row["headers"] or () for part in (one["key"], one["value"]))]
         for row in kept
     ]
-    assert telling.weight() == batch_metrics.Weight(60, sum(len(part or "") for own in parts for part in own))
+    assert metrics.weight() == batch_metrics.Weight(60, sum(len(part or "") for own in parts for part in own))

@@ -2,7 +2,7 @@
 
 `OfTables`: where streams only look tables up, the past is the tables' rows. `OfNodes`: where windows, aggregations or
 tables made of tables remember something, it is what the nodes keep. Both are caches. Where bronze is trimmed, they are made
-anew from what it keeps of tables, and from the base (decision 0015).
+again from what it keeps of tables, and from the base (decision 0015).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Plan
-from lakestreams.engine.state.past_of_nodes import OfNodes
-from lakestreams.engine.state.past_of_tables import OfTables
+from lakestreams.engine.state.operator_state import OperatorState
+from lakestreams.engine.state.table_state import TableState
 from lakestreams.evaluate.inputs import Inputs, Results
 from lakestreams.topology.graph import only_looks_up
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakestreams.topology.topology import Topology
 
 
-class Past(Protocol):
+class RetainedState(Protocol):
     """What earlier cycles left behind."""
 
     def resume(self, history: History) -> None:
@@ -31,7 +31,7 @@ class Past(Protocol):
     def inputs(self, plan: Plan) -> Inputs:
         """What a cycle is evaluated over."""
 
-    def held(self, plan: Plan) -> int:
+    def rows_in_memory(self, plan: Plan) -> int:
         """About how many rows `inputs` keeps in memory; how they are read is decided when it is called."""
 
     def executed(self, plan: Plan, results: Results) -> None:
@@ -51,7 +51,7 @@ class Past(Protocol):
         """About how many rows `refresh` would work on."""
 
 
-def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str, every: int) -> Past:
+def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str, every: int) -> RetainedState:
     """The past as this topology needs it.
 
     Args:
@@ -60,8 +60,8 @@ def of(spark: SparkSession, ledger: Ledger, topology: Topology, fingerprint: str
         every: the most cycles that may lie behind what is stored.
     """
     if only_looks_up(topology.nodes):
-        return OfTables(spark, ledger, topology, every)
-    return OfNodes(spark, ledger, topology, fingerprint, every)
+        return TableState(spark, ledger, topology, every)
+    return OperatorState(spark, ledger, topology, fingerprint, every)
 
 
-__all__ = ["OfNodes", "OfTables", "Past", "of"]
+__all__ = ["OperatorState", "RetainedState", "TableState", "of"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestreams.engine.runtime.parallel import side_by_side
+from lakestreams.engine.runtime.parallel import in_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ def test_they_run_at_once_and_are_told_in_their_order(spark: SparkSession) -> No
         meeting.wait()
         return int(spark.range(number).count())
 
-    assert side_by_side(spark, [lambda: counted(3), lambda: counted(1), lambda: counted(2)]) == [3, 1, 2]
+    assert in_parallel(spark, [lambda: counted(3), lambda: counted(1), lambda: counted(2)]) == [3, 1, 2]
 
 
 def test_the_first_failure_comes_when_all_have_ended(spark: SparkSession) -> None:
@@ -35,13 +35,13 @@ def test_the_first_failure_comes_when_all_have_ended(spark: SparkSession) -> Non
         ended.append(1)
 
     with pytest.raises(ValueError, match="first"):
-        side_by_side(spark, [goes_on, lambda: fails("first"), lambda: fails("second"), goes_on])
+        in_parallel(spark, [goes_on, lambda: fails("first"), lambda: fails("second"), goes_on])
     assert ended == [1, 1]
 
 
 def test_one_alone_runs_where_it_is(spark: SparkSession) -> None:
-    assert side_by_side(spark, [threading.get_ident]) == [threading.get_ident()]
-    assert side_by_side(spark, []) == []
+    assert in_parallel(spark, [threading.get_ident]) == [threading.get_ident()]
+    assert in_parallel(spark, []) == []
 
 
 def test_they_end_with_what_has_begun_them(spark: SparkSession) -> None:
@@ -49,7 +49,7 @@ def test_they_end_with_what_has_begun_them(spark: SparkSession) -> None:
     context = spark.sparkContext
     context.setLocalProperty("spark.jobGroup.id", "the query")
     try:
-        found = side_by_side(spark, [lambda: context.getLocalProperty("spark.jobGroup.id")] * 2)
+        found = in_parallel(spark, [lambda: context.getLocalProperty("spark.jobGroup.id")] * 2)
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
     assert found == ["the query", "the query"]

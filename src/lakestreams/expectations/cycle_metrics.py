@@ -34,7 +34,7 @@ class Expected:
 
 
 @dataclass
-class NodeTally:
+class NodeCounts:
     """What is counted of one node; what was not counted is None.
 
     Attributes:
@@ -55,14 +55,14 @@ class NodeTally:
 
 
 @dataclass
-class Tally:
+class CycleMetrics:
     """What is counted of a cycle."""
 
-    nodes: dict[str, NodeTally] = field(default_factory=dict)
+    nodes: dict[str, NodeCounts] = field(default_factory=dict)
 
-    def of(self, node: str) -> NodeTally:
+    def of(self, node: str) -> NodeCounts:
         """A node's counts."""
-        return self.nodes.setdefault(node, NodeTally())
+        return self.nodes.setdefault(node, NodeCounts())
 
     def rows(self, node: str, counts: Mapping[str, int]) -> None:
         """Notes rows and their kinds: names `rows`, and `rows_<kind>` or `rows.<kind>`."""
@@ -70,10 +70,10 @@ class Tally:
             return
         own = self.of(node)
         own.rows = counts[ROWS]
-        told = {kind: counts.get(f"{ROWS}_{kind}", counts.get(f"{ROWS}.{kind}", 0)) for kind in KINDS}
-        own.kinds = {kind: count for kind, count in told.items() if count}
+        counted = {kind: counts.get(f"{ROWS}_{kind}", counts.get(f"{ROWS}.{kind}", 0)) for kind in KINDS}
+        own.kinds = {kind: count for kind, count in counted.items() if count}
 
-    def raced(self, node: str, counts: Mapping[str, int]) -> None:
+    def wait_outcomes(self, node: str, counts: Mapping[str, int]) -> None:
         """Notes what became of the records of a join that waits or amends; the results among them are its rows."""
         own = self.of(node)
         own.fates = {name: count for name, count in counts.items() if count}
@@ -103,7 +103,7 @@ class Tally:
                 self._carry(node, child)
 
     def _carry(self, node: Node, child: Node) -> None:
-        """What a node passed on is what the next one got, if that is told."""
+        """What a node passed on is what the next one got, if that is reported."""
         below = self.nodes.get(child.name)
         one_of_one = child.one_of_one and not child.upserts
         if below is None or below.rows is None or not one_of_one or self.of(node.name).rows is not None:
@@ -121,10 +121,10 @@ class Tally:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Tally:
+    def from_dict(cls, data: Mapping[str, Any]) -> CycleMetrics:
         """What `as_dict` gave."""
         nodes = {}
-        for name, one in told.items():
+        for name, one in data.items():
             expected = [Expected(**each) for each in one.get("expected", ())]
-            nodes[name] = NodeTally(**{**one, "expected": expected})
+            nodes[name] = NodeCounts(**{**one, "expected": expected})
         return cls(nodes)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Held:
+class CachedFrames:
     """Frames that are kept in memory while a cycle reads them in several places.
 
     A plan that reads a Delta table in ten places looks ten times for the files that it needs, which is most of what a
