@@ -53,7 +53,7 @@ def test_the_row_that_came_too_late_is_named(rows: list[Trace], kind: str, is_ke
         [f"met no row of devices: {told}, at {NOVEMBER}, later than this record"] if told.endswith("key") else []
     )
     if told.endswith("first"):
-        assert told in reading.told[0]
+        assert told in reading.sentences[0]
     else:
-        assert reading.told == sentences
-    assert not [one for row in rows for one in row.told]
+        assert reading.sentences == sentences
+    assert not [one for row in rows for one in row.sentences]
