@@ -169,6 +169,12 @@ SAME = {
         "{flat_map_values: {from: Orders, each: lines}}",
         lambda h: h.Orders.flat_map_values(lambda o: o.lines, name="x"),
     ),
+    "flat_map_values with columns of the record": (
+        "{flat_map_values: {from: Orders, each: lines, keep: {n: amount}}}",
+        lambda h: h.Orders.flat_map_values(
+            lambda o: F.transform(o.lines, lambda line: line.withField("n", o.amount)), name="x"
+        ),
+    ),
     "merge": ("{merge: {left: Orders, right: Payments}}", lambda h: h.Orders.merge(h.Payments, name="x")),
     "repartition": ("{repartition: {from: Orders, partitions: 4}}", lambda h: h.Orders.repartition(4, name="x")),
     "to_table": ("{to_table: {from: Orders}}", lambda h: h.Orders.to_table(name="x")),

@@ -20,7 +20,7 @@ from lakestreams.errors import InvalidOption, LakestreamsError, SchemaMissing
 from lakestreams.formats.writers import HEADERS, KEYS, RegistryFormat, SchemaName, told_to
 from lakestreams.infer.found import Side
 from lakestreams.infer.proposal import Proposal, propose
-from lakestreams.infer.registered import Schemas, heads_of
+from lakestreams.infer.registered import DEBEZIUM, Schemas, heads_of
 from lakestreams.kafka.options import KafkaOptions
 from lakestreams.kafka.sample import Record, newest
 from lakestreams.registry.client import Registered, Registry, Schema
@@ -87,7 +87,7 @@ class _Schemas:
 
 def _misfits(name: str, side: Side, raw: Sequence[bytes | None], records: Sequence[Record]) -> Iterator[Misfit]:
     """What the proposed format says of the sample; one whose schema is still to be pulled says nothing."""
-    if not side.format or (side.format in KEYS.values() and not side.columns):
+    if not side.format or (side.format in (*KEYS.values(), DEBEZIUM) and not side.columns):
         return
     try:
         how: Any = FormatSpec.model_validate(side.declared).build()
