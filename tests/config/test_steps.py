@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import Json, Long, StreamsBuilder, Text, agg
