@@ -82,6 +82,15 @@ class WritableFormat(Format, Protocol):
         ...
 
 
+@runtime_checkable
+class PackedFormat(Protocol):
+    """A format whose records may be compressed, so that a few bytes may become very many."""
+
+    def unpacked_bytes(self, raw: Any) -> Any:
+        """How many bytes each record of an Arrow array has when it is no longer compressed, as an array of NumPy."""
+        ...
+
+
 def is_column_name(name: str) -> bool:
     """Whether a name can be a column everywhere."""
     return _COLUMN_NAME.match(name) is not None
