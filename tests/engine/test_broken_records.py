@@ -220,7 +220,7 @@ def test_each_is_refused_or_read_right_and_good_rows_stay(
         for name, case in all_of.items():
             written = records[name][way == "mixed"]
             want = said_of(case, written, known)
-            rows = bench.bronze(name).orderBy("offset").select("v", "error.message").toArrow()
+            rows = bench.bronze(topics[name]).orderBy("offset").select("v", "error.message").toArrow()
             found = rows["message"].to_pylist()
             for place, (one, other_one) in enumerate(zip(found, want.errors.to_pylist(), strict=True)):
                 if one is None or no_guid not in one:
