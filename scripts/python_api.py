@@ -55,6 +55,7 @@ FORMATS: Final = (
     lakestreams.ConnectJson,
     lakestreams.DebeziumJson,
     lakestreams.DebeziumAvro,
+    lakestreams.MaxwellJson,
     lakestreams.EventTime,
 )
 LEFT_OUT: Final = {"name", "node", "add", "joins", "kafka_sinks", "outputs", "semantics", "sinks", "sources"}

@@ -9,8 +9,9 @@ from types import ModuleType
 import pytest
 from tests.config.pipeline_files import FULL_PIPELINE, FULL_SOURCES, PIPELINE, P, S, faults_of
 
-from lakestreams import ConnectJson, DebeziumJson, Json, RegistryJson, StreamsBuilder, Text
+from lakestreams import ConnectJson, DebeziumAvro, DebeziumJson, Json, MaxwellJson, RegistryJson, StreamsBuilder, Text
 from lakestreams.config import load_pipeline
+from lakestreams.config.formats import FormatSpec
 from lakestreams.errors import (
     ConfigInvalid,
     ConfigUnreadable,
@@ -384,7 +385,13 @@ def test_yaml_and_python_give_the_same_topology(load):
 
 @pytest.mark.parametrize(
     ("key", "made"),
-    [("json", Json), ("registry_json", RegistryJson), ("connect_json", ConnectJson), ("debezium_json", DebeziumJson)],
+    [
+        ("json", Json),
+        ("registry_json", RegistryJson),
+        ("connect_json", ConnectJson),
+        ("debezium_json", DebeziumJson),
+        ("maxwell_json", MaxwellJson),
+    ],
 )
 def test_fields_in_yaml_are_those_of_python(load, key, made):
     fields = "{page: the page, city: [address, post-code]}"
@@ -392,6 +399,12 @@ def test_fields_in_yaml_are_those_of_python(load, key, made):
     fields = {"page": "the page", "city": ("address", "post-code")}
     assert loaded.topology.sources[0].value == made("page string, city string", fields)
     assert 'page string from "the page", city string from ["address", "post-code"]' in loaded.topology.describe()
+
+
+def test_documents_behind_a_registry_are_declared_by_their_columns():
+    given = {"debezium_avro": "page string, city string", "fields": {"city": ["address", "city"]}}
+    made = DebeziumAvro("page string, city string", {"city": ["address", "city"]})
+    assert FormatSpec.model_validate(given).build() == made
 
 
 def test_the_minimal_pipeline_is_the_same_text(load):

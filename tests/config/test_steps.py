@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 from tests.docs.blocks import blocks, topology_of
 
 from lakestreams import Json, Long, StreamsBuilder, Text, agg
@@ -168,6 +169,12 @@ SAME = {
     "flat_map_values": (
         "{flat_map_values: {from: Orders, each: lines}}",
         lambda h: h.Orders.flat_map_values(lambda o: o.lines, name="x"),
+    ),
+    "flat_map_values with columns of the record": (
+        "{flat_map_values: {from: Orders, each: lines, keep: {n: amount}}}",
+        lambda h: h.Orders.flat_map_values(
+            lambda o: F.transform(o.lines, lambda line: line.withField("n", o.amount)), name="x"
+        ),
     ),
     "merge": ("{merge: {left: Orders, right: Payments}}", lambda h: h.Orders.merge(h.Payments, name="x")),
     "repartition": ("{repartition: {from: Orders, partitions: 4}}", lambda h: h.Orders.repartition(4, name="x")),

@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,12 +140,13 @@ def test_follow_the_tables_of_a_database(project: Project, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     page = "cdc.md"
 
-    def topics() -> None:
-        sources = tmp_path / "conf" / "sources.yml"
+    def topics(sources: Path) -> None:
         text = sources.read_text(encoding="utf-8")
         for topic in yaml.safe_load(text)["topics"].values():
             ran(f"lakestreams local topic {topic['topic']}", project.servers)
         sources.write_text(text.replace("localhost:9092", project.servers), encoding="utf-8")
 
-    walked = walk(page, project.servers, before={"lakestreams check conf/shop.yml": topics})
-    assert set(walked) == every_command(page)
+    conf = tmp_path / "conf"
+    files = {"shop.yml": conf / "sources.yml", "binlog/tables.yml": conf / "binlog" / "sources.yml"}
+    before = {f"lakestreams check conf/{name}": partial(topics, sources) for name, sources in files.items()}
+    assert set(walk(page, project.servers, before=before)) == every_command(page)

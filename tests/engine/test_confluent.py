@@ -93,22 +93,36 @@ def note(row: Any) -> dict[str, Any]:
 
 
 class Producers:
-    """Keys and values of one kind, one record in a prefix and the next one in headers."""
+    """Keys and values of one kind, one record in a prefix and the next one in headers.
 
-    def __init__(self, client: SchemaRegistryClient, kind: str) -> None:
+    Args:
+        client: of the registry.
+        kind: of the schemas.
+        ways: how the schemas are named, in turns.
+        newer: another schema of the values.
+    """
+
+    def __init__(
+        self,
+        client: SchemaRegistryClient,
+        kind: str,
+        ways: tuple[str, ...] = ("prefix", "id in header"),
+        newer: str | None = None,
+    ) -> None:
         schemas = {"AVRO": ('"string"', AVRO), "JSON": (KEYS, JSON), "PROTOBUF": (PROTO_KEY, PROTO)}[kind]
         messages = ("shop.Key", "shop.Order")
+        schemas = (schemas[0], newer or schemas[1])
         self._kind = kind
-        self._made = {
-            way: [
+        self._made = [
+            [
                 confluent.Producing(client, kind, schema, message, way)
                 for schema, message in zip(schemas, messages, strict=True)
             ]
-            for way in ("prefix", "id in header")
-        }
+            for way in ways
+        ]
 
     def __call__(self, topic: str, place: int, key: str, row: dict[str, Any]) -> tuple[Any, ...]:
-        own, value = self._made["id in header" if place % 2 else "prefix"]
+        own, value = self._made[place % len(self._made)]
         (raw_key, headers), (raw, more) = (
             own(topic, "key", keyed(self._kind, key)),
             value(topic, "value", given(self._kind, row)),

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakestreams import ConnectJson, DebeziumJson, Json, RegistryJson
+from lakestreams import ConnectJson, DebeziumJson, Json, MaxwellJson, RegistryJson
 from lakestreams.formats.blocks import Blocks
 from lakestreams.formats.decoding import Decoded
 from lakestreams.formats.json import Declared
@@ -95,6 +95,7 @@ FORMATS: tuple[Declared, ...] = (
     Json("at timestamp_ms, day date, x date_days, page string"),
     ConnectJson("ms bigint, page string, t timestamp_ntz"),
     DebeziumJson("ms bigint, page string"),
+    MaxwellJson("ms bigint, page string"),
     RegistryJson("ms timestamp_s, page string, x float"),
     Json("ms bigint, a array<int>, page string, lines array<struct<sku: string, n: int, price: decimal(10, 2)>>"),
     Json("a array<string>, lines array<map<string, string>>, f float, bin binary, dec decimal(12, 3)"),

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.formats.cases import told
 
-from lakestreams import ConnectJson, DebeziumJson, Json, RegistryJson
+from lakestreams import ConnectJson, DebeziumAvro, DebeziumJson, Json, MaxwellJson, RegistryJson
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.base import struct_type
 from lakestreams.testing.encode import encode
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX = b"\x00\x00\x00\x00\x07"
-FORMATS = {"json": Json, "registry": RegistryJson, "connect": ConnectJson, "debezium": DebeziumJson}
+FORMATS = {
+    "json": Json,
+    "registry": RegistryJson,
+    "connect": ConnectJson,
+    "debezium": DebeziumJson,
+    "maxwell": MaxwellJson,
+    "documents": DebeziumAvro,
+}
 
 # column to its field
 FLAT: dict[str, Any] = {
@@ -50,7 +57,13 @@ CASES = {"flat": FLAT, "deep": DEEP}
 
 
 def raw_of(kind: str, content: dict[str, Any]) -> bytes:
-    wrapped = {"connect": {"schema": None, "payload": content}, "debezium": {"op": "c", "after": content}}
+    wrapped = {
+        "connect": {"schema": None, "payload": content},
+        "debezium": {"op": "c", "after": content},
+        "maxwell": {"type": "insert", "data": content},
+    }
+    if kind == "documents":
+        return DebeziumAvro("a int").event.encoded({"after": json.dumps(content, ensure_ascii=False), "op": "c"})
     text = json.dumps(wrapped.get(kind, content), ensure_ascii=False).encode()
     return PREFIX + text if kind == "registry" else text
 
@@ -107,6 +120,9 @@ def test_fields_are_part_of_what_a_format_is() -> None:
     assert ConnectJson("c int", {"c": ["a", "b c"]}).describe() == 'connect_json(c int from ["a", "b c"])'
     assert RegistryJson("c int", {"c": "C"}).describe() == 'registry_json(c int from "C")'
     assert DebeziumJson("c int").describe() == "debezium_json(c int)"
+    assert MaxwellJson("c int", {"c": "C"}).describe() == 'maxwell_json(c int from "C")'
+    assert DebeziumAvro("c  INT", {"c": "C"}).describe() == 'debezium_avro of documents(c int from "C")'
+    assert DebeziumAvro("c int", {"c": "C"}) == DebeziumAvro("c int", {"c": ["C"]}) != DebeziumAvro("c int")
     assert hash(own) == hash(Json("id int, at bigint", {"at": "@timestamp"}))
 
 

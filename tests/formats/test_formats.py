@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.formats.cases import BAD, differences, read
 
-from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, RegistryJson, Text
+from lakestreams import ConnectJson, DebeziumJson, EventTime, Json, Long, MaxwellJson, RegistryJson, Text
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats import Field, Format
 from lakestreams.formats.base import struct_type
@@ -251,7 +251,7 @@ def test_a_schema_is_read_without_a_session() -> None:
     ids=repr,
 )  # fmt: skip
 def test_schemas_that_are_refused_where_they_are_written(ddl) -> None:
-    for form in (Json, RegistryJson, ConnectJson, DebeziumJson):
+    for form in (Json, RegistryJson, ConnectJson, DebeziumJson, MaxwellJson):
         with pytest.raises(InvalidFormat):
             form(ddl)
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.formats.cases import told
 
-from lakestreams import ConnectJson, DebeziumJson, Json, Long, RegistryJson, Text
+from lakestreams import ConnectJson, DebeziumJson, Json, Long, MaxwellJson, RegistryJson, Text
 from lakestreams.formats import WritableFormat
 from lakestreams.formats.base import struct_type
 
@@ -83,5 +83,6 @@ def test_what_is_written_is_read_again(spark: SparkSession, zone: str) -> None:
 
 
 def test_which_formats_can_be_written() -> None:
-    every = (Text("a"), Long("a"), Json("a int"), RegistryJson("a int"), ConnectJson("a int"), DebeziumJson("a int"))
-    assert [isinstance(one, WritableFormat) for one in every] == [True, True, True, False, False, False]
+    read_only = (RegistryJson("a int"), ConnectJson("a int"), DebeziumJson("a int"), MaxwellJson("a int"))
+    every = (Text("a"), Long("a"), Json("a int"), *read_only)
+    assert [isinstance(one, WritableFormat) for one in every] == [True] * 3 + [False] * 4

@@ -113,6 +113,11 @@ EVENTS: dict[str, tuple[Sequence[Any], str, str]] = {
         "debezium_json",
         "table",
     ),
+    "Maxwell": (
+        [{"table": "t", "type": kind, "data": {"id": 1, "name": "ann"}} for kind in ("insert", "update", "delete")],
+        "maxwell_json",
+        "table",
+    ),
     "with a tombstone": ([{"id": 1, "name": "ann"}, None, {"id": 2, "name": "bob"}], "json", "table"),
 }
 
@@ -124,6 +129,34 @@ def test_wrappers_and_changes(name: str) -> None:
     assert (found.value.format, found.kind, columns(found)) == (fmt, kind, {"id": "bigint", "name": "string"})
     raw = [None if one is None else json.dumps(one).encode() for one in values]
     assert read(declared(found).value, raw) == [None] * len(raw)
+
+
+def test_documents_of_mongodb_say_types_with_objects() -> None:
+    document = {
+        "_id": {"$oid": "65"},
+        "at": {"$date": AT},
+        "size": {"w": 1, "$x": 2},
+        "items": [{"n": {"$numberLong": "5"}}],
+    }
+    values = [{"after": json.dumps(document), "op": "c", "source": {}}] * 3
+    found = of(values)
+    assert found.value.declared == {
+        "debezium_json": "id string, at timestamp_ms, size struct<w: bigint>, items array<struct<n: map<string, string>>>",
+        "fields": {"id": ["_id", "$oid"], "at": ["at", "$date"]},
+    }
+    assert read(declared(found).value, [json.dumps(one).encode() for one in values]) == [None] * 3
+
+
+def test_rows_that_say_that_they_are_deleted_are_a_table() -> None:
+    found = of([{"id": 1, "__deleted": "false"}] * 3)
+    assert (found.kind, columns(found)) == ("table", {"id": "bigint", "deleted": "string"})
+    assert any("rows that deleted marks are deleted" in one for one in found.notes)
+
+
+def test_messages_of_canal_are_known() -> None:
+    found = of([{"data": [{"id": "1"}], "old": None, "isDdl": False, "type": "INSERT", "table": "t"}] * 3)
+    assert (found.value.format, found.kind) == ("json", "stream")
+    assert any("docs/cdc.md makes a table of them" in one for one in found.notes)
 
 
 KEYS: dict[str, tuple[Callable[[int], bytes | None], str]] = {

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from tests.formats.avro import events
 from tests.formats.avro.judge import framed
 from tests.formats.avro.judge import written as avro
 from tests.formats.protobuf.judge import written as protobuf
@@ -165,6 +166,42 @@ def test_schemas_that_headers_name(header: bytes) -> None:
     assert (found.value.declared["message"], columns(found)["id"]) == ("shop.Order", ("bigint", 1, "5"))
     found = proposed(b'{"id": 5}', Schema(json.dumps(JSON), "JSON"))
     assert (found.value.format, columns(found)["id"]) == ("json_schema", ("bigint", 1, "5"))
+
+
+def of_changes(schema: dict[str, Any], rows: Sequence[Any]) -> tuple[Proposal, list[bytes]]:
+    raw = [framed(events.event(schema, "c", one), 7) for one in rows] + [framed(events.event(schema, "d", None), 7)]
+    return of(raw, of_value(7, Schema(json.dumps(schema)))), raw
+
+
+def test_change_events_of_debezium_are_a_table_of_the_rows() -> None:
+    since = events.semantic("int", "io.debezium.time.Date")
+    schema = events.envelope(("id", "int"), ("name", ["null", "string"]), ("since", ["null", since]))
+    found, raw = of_changes(schema, [{"id": 1, "name": "Ada", "since": 19_783}, {"id": 2, "name": None, "since": None}])
+    assert (found.kind, found.value.declared) == ("table", {"debezium_avro": schema})
+    assert columns(found) == {
+        "id": ("int", 1, "1"),
+        "name": ("string", 0.5, "Ada"),
+        "since": ("date", 0.5, "2024-03-01"),
+    }
+    assert "value: Debezium's change events: the row in `after`" in found.notes
+    assert [one and one["id"] for one in read(found, raw)] == [1, 2, None]
+    asked = of([raw[-1]] * 3, of_value(7, Schema(json.dumps(schema), references=('"string"',))))
+    assert asked.value.declared == {"debezium_avro": "schemas/shop.orders-value.v4.avsc"}
+    assert (asked.kind, asked.value.columns) == ("table", ())
+
+
+def test_change_events_of_mongodb_are_declared_by_their_documents() -> None:
+    document = events.semantic("string", "io.debezium.data.Json")
+    schema = events.envelope(("id", "int"))
+    schema["fields"][:2] = [{"name": name, "type": ["null", document], "default": None} for name in ("before", "after")]
+    rows = [json.dumps({"sku": "B2", "stars": stars, "at": {"$date": AT}}) for stars in (5, None)]
+    found, raw = of_changes(schema, rows)
+    assert found.kind == "table"
+    fields = {"fields": {"at": ["at", "$date"]}}
+    assert found.value.declared == {"debezium_avro": "sku string, stars bigint, at timestamp_ms"} | fields
+    assert [one and (one["sku"], one["stars"]) for one in read(found, raw)] == [("B2", 5), ("B2", None), None]
+    empty, _ = of_changes(schema, [])
+    assert empty.value.declared == {"debezium_avro": "schemas/shop.orders-value.v4.avsc"}
 
 
 def test_json_schema_as_columns() -> None:

@@ -22,8 +22,8 @@ class Gate(ThreadingHTTPServer):
         is_gone: whether nobody answers any more.
     """
 
-    def __init__(self, behind: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, behind: str, handler: type[Passing] | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), handler or Passing)
         self.behind = behind
         self.asked: list[str] = []
         self.answered: list[str] = []
@@ -61,7 +61,9 @@ class Gate(ThreadingHTTPServer):
         return True
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Passing(BaseHTTPRequestHandler):
+    """Passes a question on."""
+
     server: Gate
 
     def do_GET(self) -> None:
@@ -73,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         if not self.server.passes(question):
             return
-        code, text = self._passed_on(path, body)
+        code, text = self.answered(path, body)
         if self.server.is_gone:
             return
         self.send_response(code)
@@ -84,9 +86,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_POST = do_GET  # noqa: N815 - the name is the library's
 
-    def _passed_on(self, path: str, body: bytes | None) -> tuple[int, bytes]:
+    def answered(self, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """The answer's code and text."""
+        return self.passed_on(self.command, path, body)
+
+    def passed_on(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """What the registry behind answers to a question."""
         headers = {name: self.headers[name] for name in ("Accept", "Content-Type") if name in self.headers}
-        asked = urllib.request.Request(self.server.behind + path, body, headers, method=self.command)
+        asked = urllib.request.Request(self.server.behind + path, body, headers, method=method)
         try:
             with urllib.request.urlopen(asked) as answer:
                 return answer.status, answer.read()

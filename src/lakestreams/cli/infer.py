@@ -19,7 +19,7 @@ from lakestreams.config.registry import AS_WRITTEN, load_registry
 from lakestreams.errors import InvalidOption, LakestreamsError, SchemaMissing
 from lakestreams.formats.writers import HEADERS, KEYS, RegistryFormat, SchemaName, with_known_schemas
 from lakestreams.infer.proposal import Proposal, propose
-from lakestreams.infer.registered import Schemas, heads_of
+from lakestreams.infer.registered import DEBEZIUM, Schemas, heads_of
 from lakestreams.infer.side import Side
 from lakestreams.kafka.options import KafkaOptions
 from lakestreams.kafka.sample import Record, newest
@@ -87,7 +87,7 @@ class _Schemas:
 
 def _misfits(name: str, side: Side, raw: Sequence[bytes | None], records: Sequence[Record]) -> Iterator[Misfit]:
     """What the proposed format says of the sample; one whose schema is still to be pulled says nothing."""
-    if not side.format or (side.format in KEYS.values() and not side.columns):
+    if not side.format or (side.format in (*KEYS.values(), DEBEZIUM) and not side.columns):
         return
     try:
         how: Any = FormatSpec.model_validate(side.declared).build()

@@ -20,6 +20,7 @@ from lakestreams.formats import (
     JsonScalar,
     JsonSchema,
     Long,
+    MaxwellJson,
     Protobuf,
     RegistryAvro,
     RegistryJson,
@@ -74,6 +75,9 @@ class FormatSpec(Model):
         default=None,
         description="Of a table's value: the row of a Debezium change event, with or without that wrapper.",
     )
+    maxwell_json: Sql | None = Field(
+        default=None, description="Of a table's value: the row of a change event of Maxwell."
+    )
     avro: SchemaText | None = Field(
         default=None,
         description="Avro by this schema, as JSON text, as YAML or as the path of an .avsc file, without anything before it.",
@@ -88,7 +92,7 @@ class FormatSpec(Model):
     )
     debezium_avro: SchemaText | None = Field(
         default=None,
-        description="Of a table's value: the row of a Debezium change event in Avro, after that prefix; by the schema of the topic's values or of the rows.",
+        description="Of a table's value: the row of a Debezium change event in Avro, after that prefix; by the schema of the topic's values or of the rows, or of MongoDB by the columns of the documents.",
     )
     json_schema: SchemaText | None = Field(
         default=None,
@@ -108,7 +112,7 @@ class FormatSpec(Model):
 
     fields: dict[Name, str | tuple[str, ...]] | None = Field(
         default=None,
-        description="For JSON: columns with the names of their fields, if they differ; a list of names leads into objects.",
+        description="For JSON, also the documents of debezium_avro: columns with the names of their fields, if they differ; a list of names leads into objects.",
     )
 
     column: Name | None = Field(
@@ -140,8 +144,8 @@ class FormatSpec(Model):
     @model_validator(mode="after")
     def _one(self) -> FormatSpec:
         exactly_one(self, tuple(_FORMATS), "a format")
-        if self.fields is not None and not any(getattr(self, name) is not None for name in _OF_JSON):
-            msg = f"fields: only {', '.join(_alias(name) for name in _OF_JSON)} have them"
+        if self.fields is not None and not any(getattr(self, name) is not None for name in _WITH_FIELDS):
+            msg = f"fields: only {', '.join(_alias(name) for name in _WITH_FIELDS)} have them"
             raise ValueError(msg)
         if self.column is not None and self.avro is None and self.registry_avro is None and self.glue_avro is None:
             msg = "column: only avro, registry_avro and glue_avro have one"
@@ -190,8 +194,10 @@ _OF_JSON: Final[dict[str, Callable[..., Format]]] = {
     "registry_json": RegistryJson,
     "connect_json": ConnectJson,
     "debezium_json": DebeziumJson,
+    "maxwell_json": MaxwellJson,
     "json_schema": JsonSchema,
 }
+_WITH_FIELDS: Final = (*_OF_JSON, "debezium_avro")
 _REGISTERED: Final = ("registry_avro", "json_schema", "registry_protobuf")
 _OPTIONS: Final = ("fields", "column", "versions", "message", "imports", "subject", "register_")
 _FORMATS: Final[dict[str, Callable[..., Format]]] = {

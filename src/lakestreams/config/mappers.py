@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakestreams.errors import LakestreamsError, TopologyInvalid, unfold
 from lakestreams.expressions.parse import Expression
+from lakestreams.spark import F
+from lakestreams.sql import quoted
 from lakestreams.topology import aggregators as agg
 from lakestreams.topology.mappers import ByName
 
@@ -51,6 +53,30 @@ class Computed:
     def __call__(self, fields: Fields) -> Column:
         """The column over the input."""
         return self.expression.column({self.side: fields})
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The array that an `each` becomes, with columns of the record in each of its elements.
+
+    Attributes:
+        each: the array.
+        keep: makes these columns; one that has the name of a member takes its place.
+    """
+
+    each: Computed
+    keep: ByName | Projection
+
+    def __call__(self, fields: Fields) -> Column:
+        """The array over the input."""
+        kept, array = self.keep(fields), self.each(fields)
+
+        def with_kept(element: Column) -> Column:
+            for name, column in kept.items():
+                element = element.withField(quoted(name), column)
+            return element
+
+        return F.transform(array, with_kept)
 
 
 @dataclass(frozen=True)
@@ -98,6 +124,8 @@ def expressions_of(function: object) -> Iterator[Expression]:
         yield from (one for _, one in function.columns)
     elif isinstance(function, Computed):
         yield function.expression
+    elif isinstance(function, Elements):
+        yield from (*expressions_of(function.each), *expressions_of(function.keep))
     elif isinstance(function, Pair):
         yield from (*expressions_of(function.key), *expressions_of(function.value))
     elif isinstance(function, Aggregation):

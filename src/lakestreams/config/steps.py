@@ -15,7 +15,7 @@ from lakestreams.config.expected import WithExpectations, declare_expectations
 from lakestreams.config.groups import declare_groups
 from lakestreams.config.joins import declare_join
 from lakestreams.config.load import Document
-from lakestreams.config.mappers import Pair
+from lakestreams.config.mappers import Elements, Pair
 from lakestreams.config.parts import Model, Select, exactly_one
 from lakestreams.config.scope import ANY, STREAM, TABLE, AnyHandle, Scope
 from lakestreams.config.verbs import (
@@ -140,7 +140,9 @@ def _map(spec: MapSpec, scope: Scope, name: str) -> Any:
 
 def _flat_map_values(spec: FlatMapValuesSpec, scope: Scope, name: str) -> Any:
     handle = scope.handle("from", spec.from_, STREAM)
-    mapper = scope.computed(spec.each, spec.from_, scope.at("each"))
+    mapper: Any = scope.computed(spec.each, spec.from_, scope.at("each"))
+    if spec.keep is not None:
+        mapper = Elements(mapper, scope.columns(spec.keep, spec.from_, scope.at("keep")))
     return handle.flat_map_values(mapper, name=name) if scope.sound else None
 
 

@@ -116,6 +116,10 @@ class FlatMapValuesSpec(FromSpec):
     each: Sql = Field(
         description="A SQL expression of type `array<struct<...>>`: one record per element, with its members as columns."
     )
+    keep: Columns | None = Field(
+        default=None,
+        description="Columns of the record that each element gets as well, in place of members of their names.",
+    )
 
 
 class MergeSpec(_TwoSides):

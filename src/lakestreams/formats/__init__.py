@@ -8,6 +8,7 @@ from lakestreams.formats.binary import Long, Text
 from lakestreams.formats.connect import ConnectJson, DebeziumJson
 from lakestreams.formats.json import Json, RegistryJson
 from lakestreams.formats.json_schema.formats import JsonSchema
+from lakestreams.formats.maxwell import MaxwellJson
 from lakestreams.formats.protobuf.formats import Protobuf, RegistryProtobuf
 from lakestreams.formats.scalars import Int, JsonScalar, Short, Uuid
 from lakestreams.formats.table import TableColumns
@@ -27,6 +28,7 @@ __all__ = [
     "JsonScalar",
     "JsonSchema",
     "Long",
+    "MaxwellJson",
     "Protobuf",
     "RegistryAvro",
     "RegistryJson",

@@ -36,7 +36,7 @@ class Field:
 
     def __post_init__(self) -> None:
         """Refuses names that cannot be a column everywhere."""
-        if not _COLUMN_NAME.match(self.name):
+        if not is_column_name(self.name):
             msg = f"column name {self.name!r} has characters that tables cannot carry"
             raise InvalidFormat(msg, hint="letters, digits and _ only, not starting with a digit")
 
@@ -80,6 +80,20 @@ class WritableFormat(Format, Protocol):
     def write(self, value: Column) -> Column:
         """The bytes of a struct of the format's fields, in their order; null for a null struct."""
         ...
+
+
+@runtime_checkable
+class PackedFormat(Protocol):
+    """A format whose records may be compressed, so that a few bytes may become very many."""
+
+    def unpacked_bytes(self, raw: Any) -> Any:
+        """How many bytes each record of an Arrow array has when it is no longer compressed, as an array of NumPy."""
+        ...
+
+
+def is_column_name(name: str) -> bool:
+    """Whether a name can be a column everywhere."""
+    return _COLUMN_NAME.match(name) is not None
 
 
 def struct_type(fields: tuple[Field, ...]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestreams.formats.base import Field, Format
+from lakestreams.formats.base import Field, Format, PackedFormat
 from lakestreams.formats.headers import heads_of
 from lakestreams.formats.kinds import Array, Kind, Map, Struct
 from lakestreams.formats.leaves import sizes
@@ -22,6 +22,8 @@ _TYPES = {
     "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
 }  # fmt: skip
 
+MOST_UNPACKED: Final = 64 << 20
+"""Bytes that records have when they are no longer compressed, of those that a worker reads together."""
 _PIECE_BYTES: Final = (
     8 << 20
 )  # of records that are looked at together; of JSON their quotes take eight times as much at most
@@ -117,10 +119,14 @@ def is_utf8(raw: bytes) -> bool:
 def pieces(raw: Any) -> Iterator[Any]:
     """Slices of so many records that what is noted of them takes little."""
     lengths = pc.fill_null(pc.binary_length(raw), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    number = np.maximum(np.cumsum(lengths) // _PIECE_BYTES, np.arange(len(raw)) // _PIECE_ROWS)
-    cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(raw)]
+    return sliced(raw, np.maximum(np.cumsum(lengths) // _PIECE_BYTES, np.arange(len(raw)) // _PIECE_ROWS))
+
+
+def sliced(whole: Any, number: Any) -> Iterator[Any]:
+    """Slices of an array or a batch: one of the rows that have the same number; at least one."""
+    cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(whole)]
     for start, end in itertools.pairwise(cuts):
-        yield raw.slice(start, end - start)
+        yield whole.slice(start, end - start)
 
 
 def behind_each_other(parts: Sequence[Decoded]) -> Decoded:
@@ -156,11 +162,21 @@ def behind_prefix(raw: Any, decode: Callable[[Any], Decoded], size: int, said: s
 
 def read_batches(key: Format, value: Format, batches: Iterable[Any]) -> Iterator[Any]:
     """Batches of records with what their formats make of them, `k`, `key_error`, `v` and `value_error`, in a worker."""
-    for batch in batches:
+    for batch in itertools.chain.from_iterable(_unpackable(key, value, one) for one in batches):
         keys, values = _side(key, batch, "key"), _side(value, batch, "value")
         columns = [*batch.columns, keys.values, keys.errors, values.values, values.errors]
         names = [*batch.schema.names, "k", "key_error", "v", "value_error"]
         yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _unpackable(key: Format, value: Format, batch: Any) -> Iterator[Any]:
+    """A batch in parts of which each, unpacked, fits a worker beside its bytes."""
+    packed = [
+        how.unpacked_bytes(batch.column(side))
+        for side, how in (("key", key), ("value", value))
+        if isinstance(how, PackedFormat)
+    ]
+    return sliced(batch, np.cumsum(sum(packed)) // MOST_UNPACKED) if packed else iter((batch,))
 
 
 def _side(how: Format, batch: Any, side: str) -> Decoded:
@@ -200,6 +216,7 @@ def number_column(fields: Sequence[Field], raw: Any, size: int, word: str) -> De
 
 
 __all__ = [
+    "MOST_UNPACKED",
     "Decoded",
     "arrow_type",
     "behind_each_other",
@@ -212,6 +229,7 @@ __all__ = [
     "pieces",
     "put_together",
     "read_batches",
+    "sliced",
     "struct_type",
     "structs",
     "text_column",

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from lakestreams.formats import maxwell
 from lakestreams.formats.jsontext import parsed
 from lakestreams.infer.seen import BARE, Seen, is_name, shown
 from lakestreams.infer.side import Column, Side
 
 _MOST: Final = 0.9  # of the records, so that some broken ones do not hide what all others are
 _OP, _AFTER, _PAYLOAD, _SCHEMA = "op", "after", "payload", "schema"
+_CANAL: Final = {"isDdl", "data", "old", "type"}
 _PLAIN: Final = re.compile(r"\W+", re.ASCII)
 
 
@@ -43,15 +45,31 @@ def _objects(objects: Sequence[Mapping[str, Any]]) -> Side:
     rows: Sequence[Mapping[str, Any]] = inner if is_most(len(wrapped), objects) and inner else objects
     events = [one for one in rows if _OP in one and (_AFTER in one or "before" in one)]
     if is_most(len(events), rows):
-        after = [_document(one.get(_AFTER)) for one in events]
-        present = [one for one in after if one is not None]
-        columns, notes = _columns(present, len(present))
+        columns, notes = columns_of_documents([one.get(_AFTER) for one in events])
         told = "Debezium's change events: the row in `after`"
         return Side("debezium_json", columns=columns, notes=(told, *notes), is_change=True)
+    of_maxwell = [one for one in rows if _is_of_maxwell(one)]
+    if is_most(len(of_maxwell), rows):
+        columns, notes = columns_of_documents([one[maxwell.DATA] for one in of_maxwell])
+        told = "Maxwell's change events: the row in `data`"
+        return Side("maxwell_json", columns=columns, notes=(told, *notes), is_change=True)
     columns, notes = _columns(rows, len(rows))
+    if is_most(sum(one.keys() >= _CANAL for one in rows), rows):
+        notes = (*notes, "Canal's messages, each of some rows: docs/cdc.md makes a table of them")
     if rows is inner:
         return Side("connect_json", columns=columns, notes=("Connect's wrapper: the payload", *notes))
     return Side("json", columns=columns, notes=notes)
+
+
+def _is_of_maxwell(one: Mapping[str, Any]) -> bool:
+    is_event = one.get(maxwell.TYPE) in (*maxwell.ROWS, maxwell.DELETE)
+    return is_event and isinstance(one.get(maxwell.DATA), dict) and "table" in one
+
+
+def columns_of_documents(rows: Iterable[Any]) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns of rows, which are objects or texts of objects, with notes."""
+    there = [one for one in map(_document, rows) if one is not None]
+    return _columns(there, len(there))
 
 
 def _document(after: Any) -> Mapping[str, Any] | None:
@@ -78,10 +96,13 @@ def _columns(rows: Iterable[Mapping[str, Any]], count: int) -> tuple[tuple[Colum
         while name.lower() in taken:
             name, place = f"{base}_{place}", place + 1
         taken.add(name.lower())
-        kind = seen.type(name, notes)
-        example = "" if seen.example is None else shown(seen.example)
-        found.append(Column(name, kind, seen.present / max(1, count), example, None if name == own else own))
+        inner = seen.typed_by
+        value = seen if inner is None else seen.members[inner]
+        kind = value.type(name, notes)
+        example = "" if value.example is None else shown(value.example)
+        where = (own, inner) if inner is not None else None if name == own else own
+        found.append(Column(name, kind, value.present / max(1, count), example, where))
     return tuple(found), tuple(notes)
 
 
-__all__ = ["is_most", "json_side"]
+__all__ = ["columns_of_documents", "is_most", "json_side"]

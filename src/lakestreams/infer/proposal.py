@@ -17,6 +17,7 @@ from lakestreams.kafka.sample import Record
 from lakestreams.visible import visible
 
 _TIMES: Final = ("timestamp", "timestamp_ms", "timestamp_us", "timestamp_s")
+_DELETED: Final = "__deleted"  # of Debezium's ExtractNewRecordState
 _SMALL_RECORDS_PER_KEY: Final = 1.5
 _WIDE: Final = 100
 
@@ -89,7 +90,10 @@ def propose(topic: str, records: Sequence[Record], schemas: Schemas | None = Non
     notes = [*(f"key: {one}" for one in key.notes), *(f"value: {one}" for one in value.notes)]
     deleted = sum(one.value is None for one in records)
     keys = [one.key for one in records if one.key is not None]
-    kind = "table" if deleted or value.is_change else "stream"
+    marked = next((one.name for one in value.columns if _DELETED in (one.name, one.field)), "")
+    kind = "table" if deleted or value.is_change or marked else "stream"
+    if marked:
+        notes.append(f"rows that {marked} marks are deleted: let a filter of the table take them out (docs/cdc.md)")
     if deleted:
         notes.append(f"{deleted} of {len(records)} values are null, which deletes a row: a table")
     elif kind == "stream" and keys and len(keys) >= _SMALL_RECORDS_PER_KEY * len(set(keys)):

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from lakestreams.errors import InvalidFormat, LakestreamsError
-from lakestreams.formats import JsonSchema, RegistryAvro, RegistryProtobuf
+from lakestreams.formats import DebeziumAvro, JsonSchema, RegistryAvro, RegistryProtobuf
 from lakestreams.formats.avro.columns import inner
+from lakestreams.formats.avro.debezium import rows_of
 from lakestreams.formats.avro.schema import Fixed, Primitive, Record
 from lakestreams.formats.base import Field
 from lakestreams.formats.headers import Heads, named
@@ -34,11 +35,13 @@ from lakestreams.formats.writers import (
     Written,
     with_known_schemas,
 )
-from lakestreams.infer.objects import is_most, json_side
+from lakestreams.infer.objects import columns_of_documents, is_most, json_side
 from lakestreams.infer.seen import Seen, shown
 from lakestreams.infer.side import Column, Side
 from lakestreams.registry.client import Registered, Schema
 
+_Format: TypeAlias = RegistryAvro | DebeziumAvro | RegistryProtobuf | JsonSchema
+DEBEZIUM: Final = "debezium_avro"
 _MOST_IDS: Final = 64
 # What numbers of these types count; they stay numbers (docs/formats.md).
 _UNITS: Final = {
@@ -139,7 +142,9 @@ def framed(both: Sequence[tuple[bytes, bytes | None]], name: str, schemas: Schem
             schema, Sample([one for one, _ in both], [head for _, head in both], all_named, written), name
         )
     except LakestreamsError as error:
-        return Side(KEYS[kind], file, notes=(*notes[:-1], f"its columns are not known: {error.message}"))
+        is_change = kind == AVRO and bool(rows_of(schema.text))
+        how = DEBEZIUM if is_change else KEYS[kind]
+        return Side(how, file, is_change=is_change, notes=(*notes[:-1], f"its columns are not known: {error.message}"))
     return replace(found, notes=(*notes, *found.notes), written=written)
 
 
@@ -167,6 +172,9 @@ def _declared(schema: Schema, sample: Sample, name: str) -> Side:
 def _avro(schema: Schema, sample: Sample, name: str) -> Side:
     if schema.references:
         raise InvalidFormat("it refers to other schemas; write it into a file with those types in it")
+    rows = rows_of(schema.text)
+    if rows:
+        return _changes(schema, sample, rows)
     how = RegistryAvro(schema.text, name)
     root, notes = inner(how.type), list[str]()
     columns = _columns(how, sample, notes)
@@ -176,6 +184,18 @@ def _avro(schema: Schema, sample: Sample, name: str) -> Side:
             notes.append(f"{one.name} is {own.logical.name}: {_UNITS[own.logical.name]}")
     said = json.loads(schema.text) if schema.text.lstrip()[:1] in ("{", "[", '"') else schema.text
     return Side(KEYS[AVRO], said, columns, tuple(notes), options={} if isinstance(root, Record) else {"column": name})
+
+
+def _changes(schema: Schema, sample: Sample, rows: Literal["records", "documents"]) -> Side:
+    """The row that a change event of Debezium leaves; MongoDB's is a text, whose columns the schema does not know."""
+    notes = ["Debezium's change events: the row in `after`"]
+    if rows == "records":
+        columns = _columns(DebeziumAvro(schema.text), sample, notes)
+        return Side(DEBEZIUM, json.loads(schema.text), columns, tuple(notes), is_change=True)
+    columns, more = columns_of_documents(one["after"] for one in _read(RegistryAvro(schema.text), sample))
+    if not columns:
+        raise InvalidFormat("it says of rows that they are texts, and no record of the sample has one")
+    return Side(DEBEZIUM, "", columns, (*notes, *more), is_change=True)
 
 
 def _protobuf(schema: Schema, sample: Sample) -> Side:
@@ -210,13 +230,18 @@ def _json(schema: Schema, sample: Sample) -> Side:
         return Side(KEYS[JSON], "", own.columns, (f"columns by its records: {error.message}", *own.notes))
 
 
-def _columns(how: RegistryAvro | RegistryProtobuf | JsonSchema, sample: Sample, notes: list[str]) -> tuple[Column, ...]:
+def _columns(how: _Format, sample: Sample, notes: list[str]) -> tuple[Column, ...]:
     """The columns of a format, with what they hold in the records that it reads."""
-    assert isinstance(how, RegistryFormat)  # noqa: S101 - all three are
+    rows = _read(how, sample)
+    return tuple(_column(one, [row[one.name] for row in rows], notes) for one in how.fields)
+
+
+def _read(how: _Format, sample: Sample) -> list[dict[str, Any]]:
+    """The records that a format reads."""
+    assert isinstance(how, RegistryFormat)  # noqa: S101 - all of them are
     told = with_known_schemas(how, sample.written, strict=False)
     found = told.decode(pa.array(sample.raw, pa.binary()), heads_of(sample.heads))
-    rows = [one for one in found.values.to_pylist(maps_as_pydicts="lossy") if one]
-    return tuple(_column(one, [row[one.name] for row in rows], notes) for one in how.fields)
+    return [one for one in found.values.to_pylist(maps_as_pydicts="lossy") if one]
 
 
 def heads_of(heads: Sequence[bytes | None]) -> Heads | None:
@@ -251,4 +276,4 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-__all__ = ["Schemas", "framed", "heads_of"]
+__all__ = ["DEBEZIUM", "Schemas", "framed", "heads_of"]

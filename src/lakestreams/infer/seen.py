@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakestreams.errors import InvalidFormat
+from lakestreams.formats.base import is_column_name
 from lakestreams.formats.jsontext import Number
 from lakestreams.formats.schema import parse_ddl
 from lakestreams.sql import quoted
@@ -87,6 +88,12 @@ class Seen:
     def present(self) -> int:
         """How many were not null."""
         return self.count - self.nulls
+
+    @property
+    def typed_by(self) -> str | None:
+        """The name inside of objects with which MongoDB says the type of a value, such as `$date`; None: they are none."""
+        names = list(self.members)
+        return names[0] if self._kinds == {"object"} and len(names) == 1 and names[0].startswith("$") else None
 
     def type(self, name: str, notes: list[str]) -> str:
         """The type of a column that holds these values.
@@ -175,7 +182,7 @@ class Seen:
 
 def is_name(name: str) -> bool:
     """Whether a table can have a column of this name."""
-    return bool(name) and not set(name) & set(" ,;{}()\n\t=`") and not name.lower().startswith("_ls_")
+    return is_column_name(name) and not name.lower().startswith("_ls_")
 
 
 def spelled(name: str) -> str:

@@ -27,7 +27,7 @@ class Column:
     type: str
     share: float
     example: str
-    field: str | None = None
+    field: str | tuple[str, ...] | None = None
     required: bool = False
 
     @property
@@ -64,7 +64,11 @@ class Side:
         if self.said or not self.columns:
             return {self.format: self.said, **self.options}
         ddl = ", ".join(one.declared for one in self.columns)
-        fields = {one.name: one.field for one in self.columns if one.field is not None}
+        fields = {
+            one.name: list(one.field) if isinstance(one.field, tuple) else one.field
+            for one in self.columns
+            if one.field is not None
+        }
         return {self.format: ddl} | ({"fields": fields} if fields else {})
 
 

@@ -14,10 +14,10 @@ from lakestreams.formats import (
     DebeziumAvro,
     DebeziumJson,
     Int,
-    Json,
     JsonScalar,
     JsonSchema,
     Long,
+    MaxwellJson,
     RegistryJson,
     Short,
     Text,
@@ -25,6 +25,7 @@ from lakestreams.formats import (
 )
 from lakestreams.formats.avro.formats import AvroFormat
 from lakestreams.formats.avro.glue import GlueAvro
+from lakestreams.formats.json import Declared
 from lakestreams.formats.protobuf.formats import ProtobufFormat
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def encode(value: Any, how: Format) -> bytes | None:
     Args:
         value: bytes as they are; None; text for `Text` and `Uuid`; an int for `Long`, `Int` and `Short`; either for `JsonScalar`; a dict for the formats of JSON, whose
             names and types are judged when it is read, as a topic's are; a column that is read from another field is
-            written there; for `Avro`, `RegistryAvro` and `GlueAvro` a dict of all columns, or the value of a schema that is no record, written by the declared schema; for `Protobuf` and `RegistryProtobuf` a dict of the fields that are set. For `DebeziumJson` and `DebeziumAvro` it is the row; its update
+            written there; for `Avro`, `RegistryAvro` and `GlueAvro` a dict of all columns, or the value of a schema that is no record, written by the declared schema; for `Protobuf` and `RegistryProtobuf` a dict of the fields that are set. For `DebeziumJson`, `DebeziumAvro` and `MaxwellJson` it is the row; its update
             is written (pass bytes for any other event).
 
     Raises:
@@ -58,7 +59,7 @@ def encode(value: Any, how: Format) -> bytes | None:
             return UUID(value).bytes
     if isinstance(how, JsonScalar) and type(value) in (int, str):
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
-    if isinstance(how, Json | RegistryJson | JsonSchema | ConnectJson | DebeziumJson) and isinstance(value, Mapping):
+    if isinstance(how, Declared) and isinstance(value, Mapping):
         text = json.dumps(_wrapped(how.places.put(value), how), ensure_ascii=False, default=str).encode("utf-8")
         return _REGISTRY_PREFIX + text if isinstance(how, RegistryJson | JsonSchema) else text
     if isinstance(how, AvroFormat | DebeziumAvro | GlueAvro):
@@ -76,4 +77,6 @@ def _wrapped(value: Mapping[str, Any], how: Format) -> Mapping[str, Any]:
         return {"schema": None, "payload": value}
     if isinstance(how, DebeziumJson):
         return {"before": None, "after": value, "op": "u"}
+    if isinstance(how, MaxwellJson):
+        return {"type": "update", "data": value}
     return value

@@ -6,17 +6,21 @@ import datetime as dt
 import json
 import random
 import string
+import sys
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.formats.avro.judge import framed, judged, read, written
+from tests.formats.cases import told
 
+from lakestreams import RegistryAvro
 from lakestreams.errors import InvalidFormat
 from lakestreams.formats.avro import encode
 from lakestreams.formats.avro.decode import Decoder, UnknownIds
 from lakestreams.formats.avro.schema import parse
+from lakestreams.formats.writers import AVRO, Written, with_known_schemas
 
 UTC = dt.timezone.utc  # noqa: UP017 - `dt.UTC` reads worse beside datetime
 PLAIN = ("boolean", "int", "long", "float", "double", "bytes", "string")
@@ -249,6 +253,45 @@ def test_long_arrays_and_a_bomb_of_nothing() -> None:
     assert error.startswith("n: 9223372036854775807 items")
 
 
+def nesting(levels: int) -> dict[str, Any]:
+    """A record with a field of lists in lists, which nobody reads."""
+    kind: Any = "int"
+    for _ in range(levels):
+        kind = {"type": "array", "items": kind}
+    return {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}, {"name": "z", "type": "int"}]}
+
+
+Z = {"type": "record", "name": "R", "fields": [{"name": "z", "type": "int"}]}
+TREE = {"type": "record", "name": "T", "fields": [{"name": "kids", "type": {"type": "array", "items": "T"}}]}
+
+
+def test_what_nests_deeply_is_passed_over_or_refused() -> None:
+    def reads(writer: Any, body: bytes) -> tuple[Any, str | None]:
+        texts = tuple(map(json.dumps, writer)) if isinstance(writer, list) else (json.dumps(writer),)
+        how = with_known_schemas(RegistryAvro(json.dumps(Z)), {1: Written(AVRO, texts)}, strict=True)
+        (found,) = told(how, [framed(body)])
+        return found
+
+    tree = {**Z, "fields": [{"name": "f", "type": TREE}, *Z["fields"]]}
+    for levels, writer in ((90, nesting(90)), (63, tree)):
+        assert reads(writer, b"\2" * levels + (b"" if writer is tree else b"\2") + b"\0" * (levels + (writer is tree)) + b"\2") == ({"z": 1}, None)  # fmt: skip
+    for levels in (65, 1_000, 100_000):
+        body = b"\2" * levels + b"\0" * (levels + 1) + b"\2"
+        assert reads(tree, body) == (None, "f: nests deeper than 128 levels")
+    for levels in (101, 300):
+        said = "schema 1 cannot be used: the Avro schema cannot be used: it nests deeper than 100 levels"
+        assert reads(nesting(levels), b"\2") == (None, said)
+    chain = [{"type": "record", "name": "N0", "fields": [{"name": "a", "type": "int"}]}]
+    chain += [{"type": "record", "name": f"N{one}", "fields": [{"name": "a", "type": f"N{one - 1}"}]} for one in range(1, 1_000)]  # fmt: skip
+    chain.append({**Z, "fields": [{"name": "f", "type": "N999"}, *Z["fields"]]})  # types of other subjects
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)  # as in a worker; some library raises it
+    try:
+        assert reads(chain, b"\2\2") == (None, "schema 1 cannot be used: its types nest too deeply")
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def test_values_that_are_no_records() -> None:
     assert read("long", {1: "int"}, [framed(b"\x0a"), None]) == [({"value": 5}, None), (None, None)]
     assert read(["null", "string"], {1: ["null", "string"]}, [framed(b"\x02\x02a"), framed(b"\x00")]) == [
@@ -299,6 +342,7 @@ def test_without_a_prefix_and_ids_that_nobody_knows() -> None:
         ('{"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}', "its default"),
         ('{"type": "fixed", "name": "F", "size": "4"}', "size"),
         ("5", "is no type"),
+        ('{"type": "record", "name": "R", "fields": 5}', "5 is no list of fields"),
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_schema(text: str, message: str) -> None:

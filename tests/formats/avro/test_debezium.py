@@ -16,6 +16,7 @@ from tests.formats.avro.judge import framed, written
 from lakestreams import DebeziumAvro, RegistryAvro
 from lakestreams.errors import InvalidFormat, InvalidOption
 from lakestreams.formats import Format, WritableFormat
+from lakestreams.formats.avro.debezium import rows_of
 from lakestreams.formats.writers import AVRO, RegistryFormat, UnknownIds, Written, with_known_schemas
 from lakestreams.testing.encode import encode
 
@@ -190,3 +191,65 @@ def test_values_and_words() -> None:
 def test_a_schema_that_is_none_of_change_events(schema: str, message: str) -> None:
     with pytest.raises(InvalidFormat, match=message):
         DebeziumAvro(schema)
+
+
+DOCUMENT = semantic("string", f"{DATA}.Json")
+SITE = {"type": "record", "name": "Envelope", "namespace": "shop.site.reviews", "fields": [
+    {"name": "before", "type": ["null", DOCUMENT], "default": None}, {"name": "after", "type": ["null", DOCUMENT], "default": None},
+    {"name": "updateDescription", "type": ["null", "string"], "default": None}, {"name": "op", "type": "string"},
+    {"name": "ts_ms", "type": ["null", "long"], "default": None},
+]}  # fmt: skip
+REVIEWS = DebeziumAvro("sku string, stars int, written timestamp_ms", fields={"written": ["written", "$date"]}).knowing(
+    {9: (json.dumps(SITE),)}, strict=True
+)
+GOOD = {"sku": "B2", "stars": 5, "written": SECOND}
+
+
+def document(op: str, after: Any) -> bytes:
+    text = after if isinstance(after, str | None) else json.dumps(after, ensure_ascii=False)
+    whole = {"before": None, "after": text, "updateDescription": None, "op": op, "ts_ms": 1}
+    return framed(written(SITE, whole), 9)
+
+
+@pytest.mark.parametrize("many", [1, 200])
+def test_documents_of_mongodb_are_read_from_their_texts(many: int) -> None:
+    row = {"_id": {"$oid": "65"}, "sku": "B2", "stars": 5, "written": {"$date": MICROS // 1000}}
+    events = [document("c", row), document("u", row), document("r", row), document("d", None), None, document("d", row)]
+    want = [(GOOD, None)] * 3 + [(None, None)] * 3
+    assert decoded(REVIEWS, *events * many) == want * many
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (document("u", None), "op u without after"),
+        (document("t", None), "op t (truncate) deletes rows that it does not name; a table cannot follow it"),
+        (document("c", "{"), "after: does not fit sku string, stars int, written timestamp_ms"),
+        (document("c", {"stars": "5"}), "after: does not fit sku string, stars int, written timestamp_ms"),
+        (document("c", "[1]"), "after: not a JSON object"),
+        (document("c", ""), "after: not a JSON object"),
+        (document("c", "null"), "after: not a JSON object"),
+        (document("x", "{"), "unknown op x"),
+        (document("c", {"sku": "B2"})[:-1], "ts_ms: the record ends within it"),
+        (framed(b"", 8), "schema 8: the registry has no Avro schema of this id"),
+    ],
+)
+def test_documents_that_are_none_are_refused_alone(raw: bytes, message: str) -> None:
+    how = REVIEWS.knowing({9: (json.dumps(SITE),), 8: None}, strict=True)
+    good = document("c", {"sku": "B2", "stars": 5, "written": {"$date": MICROS // 1000}})
+    assert decoded(how, good, raw, good) == [(GOOD, None), (None, message), (GOOD, None)]
+
+
+def test_documents_are_declared_by_their_columns() -> None:
+    one = DebeziumAvro("sku string, stars int")
+    assert isinstance(one, Format) and isinstance(one, RegistryFormat)  # noqa: PT018
+    assert decoded(one, encode({"sku": "ä", "stars": 5}, one)) == [({"sku": "ä", "stars": 5}, None)]
+    assert decoded(pickle.loads(pickle.dumps(REVIEWS)), document("d", None)) == [(None, None)]
+    with pytest.raises(InvalidFormat, match="after is no record that may be null") as told:
+        DebeziumAvro(json.dumps(SITE))
+    assert "declare the columns of the documents" in str(told.value.hint)
+    with pytest.raises(InvalidFormat, match="fields are of documents"):
+        DebeziumAvro(TEXT, fields={"name": "the name"})
+    assert (rows_of(TEXT), rows_of(json.dumps(SITE))) == ("records", "documents")
+    for other in (json.dumps(row(("op", "string"), ("after", "int"))), '"string"', "sku string", "{", "[1]"):
+        assert rows_of(other) == ""

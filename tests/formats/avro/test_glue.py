@@ -12,13 +12,14 @@ import uuid
 import zlib
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.formats.avro.judge import written
 from tests.formats.cases import told as decoded
 
-from lakestreams import GlueAvro
+from lakestreams import GlueAvro, Text
 from lakestreams.errors import InvalidFormat
-from lakestreams.formats import Format, WritableFormat
+from lakestreams.formats import Format, WritableFormat, decoding
 from lakestreams.formats.avro import glue
 from lakestreams.testing.encode import encode
 
@@ -84,6 +85,28 @@ def test_what_is_large_when_it_is_no_longer_compressed_is_refused(monkeypatch: p
     bomb = behind(b"\0" * 10_000_000, compression=5)
     assert len(bomb) < 20_000
     assert told([bomb]) == [(None, "more than 1000 bytes when it is no longer compressed")]
+
+
+def test_many_of_them_are_read_in_parts_that_fit_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    how = GlueAvro('"string"', "s", versions={ONE: '"string"'})  # type: ignore[arg-type]
+    long = "a" * 60_000
+    raw = [behind(written("string", long), ONE, compression=5) for _ in range(9)]
+    raw[3], raw[4], raw[5] = raw[3][:-5], b"\3\5", behind(written("string", "plain"), ONE)
+    sizes = how.unpacked_bytes(pa.array([*raw, None], pa.binary())).tolist()
+    assert sizes[:3] == [60_003] * 3
+    assert sizes[3] <= 60_003
+    assert sizes[4:6] == [2, len(raw[5])]
+    assert sizes[9] == 0
+    whole = told([*raw, None], how)
+    assert [value and len(value["s"]) for value, _ in whole] == [60_000] * 3 + [None, None, 5] + [60_000] * 3 + [None]
+    monkeypatch.setattr(decoding, "MOST_UNPACKED", 130_000)
+    assert told([*raw, None], how) == whole
+    batch = pa.record_batch({"key": pa.array([b"k"] * 10), "value": pa.array([*raw, None], pa.binary())})
+    parts = list(decoding.read_batches(Text("k"), how, [batch, batch.slice(0, 0)]))
+    assert [len(one) for one in parts] == [2, 4, 2, 2, 0]
+    together = pa.Table.from_batches(parts)
+    assert list(zip(together["v"].to_pylist(), together["value_error"].to_pylist(), strict=True)) == whole
+    assert [len(one) for one in decoding.read_batches(Text("k"), Text("v"), [batch])] == [10]
 
 
 def test_a_version_that_cannot_be_read_as_declared_harms_its_own_records() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.formats.protobuf.judge import kind, read, row
+from tests.formats.protobuf.judge import framed, is_same, kind, read, row
+from tests.formats.protobuf.test_records import STRICTER
 
-from lakestreams.formats import Protobuf
+from lakestreams.formats import Protobuf, RegistryProtobuf
 
 IN = "message In { int32 a = 1; } message Wide { int64 a = 1; string b = 2; } enum E { A = 0; B = 1; } enum F { C = 0; B2 = 1; D = 2; }"
 KEPT: Any = object()  # read as the library reads it
@@ -86,3 +87,50 @@ def test_a_change(place: int) -> None:
     assert (value, error) == (as_library, None)
     if wanted is not KEPT:
         assert value == wanted
+
+
+def _file(which: int) -> str:
+    """All messages of the writers, or of the readers, each pair with one name."""
+    messages = "".join(f"message M{place} {{ {change[which]} }}" for place, change in enumerate(CHANGES))
+    return f'syntax = "proto3"; import "google/protobuf/wrappers.proto"; {IN} {messages}'
+
+
+WRITERS, READERS = _file(1), _file(3)
+BEFORE = 2  # messages before the first of these
+
+
+def in_frame(place: int, raw: bytes, number: int) -> bytes:
+    """Behind a registry's prefix and the place of the message, which is below 64."""
+    index = 2 * (place + BEFORE)
+    where = bytes((2, index)) if index < 0x80 else bytes((2, index & 0x7F | 0x80, index >> 7))
+    return framed(where + raw, number)
+
+
+def test_there_are_forty_changes() -> None:
+    assert len(CHANGES) >= 40
+
+
+@pytest.mark.parametrize("place", range(len(CHANGES)), ids=[name for name, *_ in CHANGES])
+def test_both_schemas_in_one_batch_by_both(place: int) -> None:
+    """As topics are while producers and consumers change one after the other."""
+    _, _, values, _, wanted = CHANGES[place]
+    message, (writer, reader) = f"M{place}", (kind(text, f"M{place}") for text in (WRITERS, READERS))
+    old = writer(**values).SerializeToString(deterministic=True)
+    own = reader() if isinstance(wanted, str) else reader.FromString(old)
+    own.DiscardUnknownFields()
+    new = own.SerializeToString(deterministic=True)
+    batch = [in_frame(place, new, 2), in_frame(place, old, 1), None, in_frame(place, old, 1), in_frame(place, new, 2)]
+    for text, cls, mine, others in ((READERS, reader, new, old), (WRITERS, writer, old, new)):
+        how = RegistryProtobuf(text, message).knowing({1: (WRITERS,), 2: (READERS,)}, strict=True)
+        found = read(how, batch)
+        assert found[:2] == found[:2:-1]
+        assert found[2] == (None, None)
+        first, other = found[:2] if mine is new else found[1::-1]
+        assert first[1] is None
+        assert is_same(first[0], row(cls.FromString(mine)))
+        if other[1] is not None:
+            assert any(one in other[1] for one in STRICTER), other
+        else:
+            assert is_same(other[0], row(cls.FromString(others)))
+        if mine is new:
+            assert isinstance(wanted, str) == (other[1] is not None)

@@ -102,6 +102,8 @@ def _reader(name: SchemaName | None, written: Type | str | None, read: Type) -> 
         return reader_of(written, read)
     except Unresolvable as error:
         return str(error) if name is None else f"cannot be read as declared: {error}"
+    except RecursionError:  # types that name each other, without end or nearly so
+        return unusable("its types nest too deeply")
 
 
 __all__ = ["Decoder", "UnknownIds"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MARK, _PLAIN, _ZLIB = 3, 0, 5
 _HEADER: Final = 18  # the mark, how what follows is compressed, the sixteen bytes of a schema version
 _MOST_BYTES: Final = 64 << 20
+_CHUNK: Final = 1 << 20
 _HINT: Final = "versions: {SCHEMA VERSION ID: schema}; aws glue get-schema-version prints both"
 _IN_TESTS: Final = UUID(int=0)
 
@@ -69,8 +70,25 @@ class GlueAvro:
         return found
 
     def decode(self, raw: Any) -> Decoded:
-        """Takes off the headers, and reads the records of each version in parallel."""
-        from lakestreams.formats.decoding import put_together  # noqa: PLC0415 - declaring needs no Arrow
+        """Takes off the headers, and reads the records of each version in parallel.
+
+        Records that are many bytes when they are no longer compressed are read one part after the other.
+        """
+        import numpy as np  # noqa: PLC0415 - declaring needs no Arrow
+
+        from lakestreams.formats.decoding import MOST_UNPACKED, behind_each_other, sliced  # noqa: PLC0415 - as above
+
+        number = np.cumsum(self.unpacked_bytes(raw)) // MOST_UNPACKED
+        return behind_each_other([self._part(one) for one in sliced(raw, number)])
+
+    def unpacked_bytes(self, raw: Any) -> Any:
+        """How many bytes each record has when it is no longer compressed, as `PackedFormat` says it."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        return np.array([_unpacked_size(one) for one in raw.to_pylist()], np.int64)
+
+    def _part(self, raw: Any) -> Decoded:
+        from lakestreams.formats.decoding import put_together  # noqa: PLC0415 - as above
 
         behind: dict[bytes | None, tuple[list[int], list[bytes]]] = {}
         for place, one in enumerate(raw.to_pylist()):
@@ -123,6 +141,20 @@ def _refused(head: bytes, version: UUID | None) -> str:
     if len(head) < _HEADER or head[0] != _MARK:
         return "no header of AWS Glue (0x03, compression, sixteen bytes) before the record"
     return f"compression {head[1]} of AWS Glue's header is not known"
+
+
+def _unpacked_size(raw: bytes | None) -> int:
+    """The bytes of a record when it is no longer compressed; of one that has too many the most that are read."""
+    if raw is None or len(raw) < _HEADER or raw[:2] != bytes((_MARK, _ZLIB)):
+        return len(raw or b"")
+    unpacking, size, left = zlib.decompressobj(), 0, raw[_HEADER:]
+    try:
+        while left and size < _MOST_BYTES:
+            size += len(unpacking.decompress(left, _CHUNK))
+            left = unpacking.unconsumed_tail
+    except zlib.error:
+        return len(raw)
+    return min(size, _MOST_BYTES)
 
 
 def _unpacked(body: bytes) -> tuple[bytes | None, str | None]:

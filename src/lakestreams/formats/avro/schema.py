@@ -40,6 +40,7 @@ _CONNECT: Final[Mapping[str, str]] = {
     "org.apache.kafka.connect.data.Timestamp": "timestamp-millis",
 }
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_DEEPEST: Final = 100  # levels of a schema; each takes some of Python's own stack
 _MOST_DIGITS: Final = 38  # of a decimal column; the converter says 64 where the database says nothing
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NOTHING: Final = object()
@@ -180,8 +181,17 @@ class _Parser:
 
     def __init__(self, names: dict[str, Type]) -> None:
         self._names = names
+        self._depth = 0
 
     def type(self, schema: Any, namespace: str) -> Type:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise _wrong(f"it nests deeper than {_DEEPEST} levels")
+        found = self._type(schema, namespace)
+        self._depth -= 1
+        return found
+
+    def _type(self, schema: Any, namespace: str) -> Type:
         if isinstance(schema, str):
             return self._named(schema, namespace)
         if isinstance(schema, list):
@@ -249,7 +259,10 @@ class _Parser:
 
     def _members(self, schema: Mapping[str, Any], record: str, namespace: str) -> list[Member]:
         found: list[Member] = []
-        for one in _need(schema, "fields"):
+        fields = _need(schema, "fields")
+        if not isinstance(fields, list):
+            raise _wrong(f"record {record}: {_shown(fields)} is no list of fields")
+        for one in fields:
             if not isinstance(one, dict):
                 raise _wrong(f"record {record}: {_shown(one)} is no field")
             name = _text(_need(one, "name"))

@@ -13,14 +13,15 @@ from lakestreams.formats.avro.reader import Reader, Skips, branches
 from lakestreams.formats.avro.schema import Array, Enum, Fixed, Primitive, Record, Type, Union
 from lakestreams.formats.avro.values import Value
 
-_DEEPEST: Final = 64
+_DEEPEST: Final = 128  # levels of any kind; each takes some of Python's own stack
 
 
 class Skipped:
     """Passes over a value that nobody reads, whatever its type, also one that holds itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
         self.least = 0
+        self._path = path
         self._reader: Skips | None = None
 
     @classmethod
@@ -32,9 +33,9 @@ class Skipped:
             return Value(Primitive("int"), Primitive("int"), path)
         if id(written) in seen:
             return seen[id(written)]
-        own = seen[id(written)] = cls()
+        own = seen[id(written)] = cls(path)
         if isinstance(written, Record):
-            own._reader = _Each([cls.of(member.type, seen, path) for member in written.members], path)
+            own._reader = _Each([cls.of(member.type, seen, path) for member in written.members])
         elif isinstance(written, Union):
             own._reader = _Any([cls.of(branch, seen, path) for branch in written.branches], path)
         elif isinstance(written, Array):
@@ -52,24 +53,24 @@ class Skipped:
     def skip(self, cursor: Cursor, rows: Numbers) -> None:
         """Passes over the values."""
         assert self._reader is not None  # noqa: S101 - `of` has set it
-        self._reader.skip(cursor, rows)
+        cursor.depth += 1
+        if cursor.depth > _DEEPEST:
+            cursor.fail(rows, f"{self._path}: nests deeper than {_DEEPEST} levels")
+        else:
+            self._reader.skip(cursor, rows)
+        cursor.depth -= 1
 
 
 class _Each:
     """All fields of a record that nobody reads."""
 
-    def __init__(self, readers: Sequence[Skips], path: str) -> None:
-        self._readers, self._path = readers, path
+    def __init__(self, readers: Sequence[Skips]) -> None:
+        self._readers = readers
         self.least = sum(reader.least for reader in readers)
 
     def skip(self, cursor: Cursor, rows: Numbers) -> None:
-        cursor.depth += 1
-        if cursor.depth > _DEEPEST:
-            cursor.fail(rows, f"{self._path}: nests deeper than {_DEEPEST}")
-        else:
-            for reader in self._readers:
-                reader.skip(cursor, rows)
-        cursor.depth -= 1
+        for reader in self._readers:
+            reader.skip(cursor, rows)
 
 
 class _Any:
