@@ -87,16 +87,47 @@ class Executed:
     tally: Tally
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """A cycle's results, which nobody has read yet.
+
+    Attributes:
+        inputs: what it is evaluated over (see `past`).
+        tally: what is counted of its sources.
+        counts: counts what joins let pass.
+        repeated: whether a driver before may have published some of it: then Delta skips what is there already.
+    """
+
+    inputs: Inputs
+    results: Results
+    tally: Tally
+    counts: Passing
+    repeated: bool
+
+
+def evaluate(
+    ledger: Ledger, topology: Topology, plan: Plan, inputs: Inputs, expecting: Expecting, *, repeated: bool = False
+) -> Evaluated:
+    """A plan's results, as frames.
+
+    Raises:
+        ExpectationFailed: if something with the action `fail` is violated by the sources' records.
+    """
+    tally = expecting.of_sources(plan)
+    counts = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
+    results = walk.run(topology, replace(inputs, counted=counts))
+    return Evaluated(inputs, results, tally, counts, repeated)
+
+
 def execute(
     spark: SparkSession,
     ledger: Ledger,
     topology: Topology,
     plan: Plan,
-    inputs: Inputs,
+    evaluated: Evaluated,
     target: kafka_sink.Target,
     expecting: Expecting,
     *,
-    repeated: bool = False,
     before_topics: Callable[[], None] = lambda: None,
 ) -> Executed:
     """Publishes a plan's results and quarantine, each table in one commit, topics last.
@@ -104,20 +135,17 @@ def execute(
     Args:
         ledger: of the running epoch.
         topology: the pipeline, checked.
-        inputs: what it is evaluated over (see `past`).
+        evaluated: the plan's results.
         target: where topics are written.
         expecting: judges what is expected.
-        repeated: whether a driver before may have published some of it: then Delta skips what is there already.
         before_topics: called before anything is written to the first topic.
 
     Raises:
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
-    tally = expecting.of_sources(plan)
-    passing = Passing(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
-    results = walk.run(topology, replace(inputs, counted=passing))
-    publisher = _Publisher(spark, ledger, plan, results, inputs, tally, repeated=repeated)
+    results, tally = evaluated.results, evaluated.tally
+    publisher = _Publisher(spark, ledger, plan, results, evaluated.inputs, tally, repeated=evaluated.repeated)
     publisher.merged(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
     judged = {node.name: results.judged[node.name] for node in topology.nodes
@@ -144,7 +172,7 @@ def execute(
         before_topics()
     for topic in topics:  # whatever can be published exactly once is, before what a crash repeats
         publisher.topic(topic, target)
-    _count(topology, plan, passing, tally)
+    _count(topology, plan, evaluated.counts, tally)
     tally.complete(topology)
     return Executed(results, tally)
 

@@ -84,7 +84,7 @@ class OfTables:
         """Holds nothing any more."""
         self._held.release()
 
-    def abandoned(self) -> None:
+    def released(self) -> None:
         """Holds nothing any more."""
         self._held.release()
 
