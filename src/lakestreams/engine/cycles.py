@@ -155,10 +155,11 @@ class Cycles:
         evaluated = cycle.evaluate(
             run.ledger, run.topology, plan, replace(inputs, materialize=computed), self.expecting, repeated=repeated
         )
-        with run.tuning.rows(evaluated.results.rows(inputs) + self._merged(plan)):
+        with run.tuning.rows(evaluated.results.rows(inputs)):
             return cycle.execute(
                 run.spark, run.ledger, run.topology, plan, evaluated, run.endpoints.target, self.expecting,
                 before_topics=partial(self.topics.begin, plan),
+                merging=partial(run.tuning.rows, evaluated.results.rows(inputs) + self._merged(plan)),
             )  # fmt: skip
 
     def _merged(self, plan: Plan) -> int:

@@ -250,7 +250,10 @@ class Shapes(Sides):
         right = self._changes(node, "right", node.right, right)
         self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
         if self._few_beside_past(node):
-            left, right = fk_table_table.prune(left, right, self.since)
+            compute = {} if self.materialize is None else {"materialize": self.materialize}
+            left, right, rows = fk_table_table.prune(left, right, self.since, **compute)
+            if rows is not None:
+                self.pruned[node.name] = rows
         return fk_table_table.execute(
             left,
             right,

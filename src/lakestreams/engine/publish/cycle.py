@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -129,6 +131,7 @@ def execute(
     expecting: Expecting,
     *,
     before_topics: Callable[[], None] = lambda: None,
+    merging: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Executed:
     """Publishes a plan's results and quarantine, each table in one commit, topics last.
 
@@ -139,13 +142,14 @@ def execute(
         target: where topics are written.
         expecting: judges what is expected.
         before_topics: called before anything is written to the first topic.
+        merging: within it rows are merged into tables, which may have many.
 
     Raises:
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
     results, tally = evaluated.results, evaluated.tally
-    publisher = _Publisher(spark, ledger, plan, results, evaluated.inputs, tally, repeated=evaluated.repeated)
+    publisher = _Publisher(spark, ledger, plan, results, evaluated.inputs, tally, merging, repeated=evaluated.repeated)
     publisher.merged(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
     judged = {node.name: results.judged[node.name] for node in topology.nodes
@@ -216,6 +220,7 @@ class _Publisher:
     results: Results
     inputs: Inputs
     tally: Tally
+    merging: Callable[[], AbstractContextManager[None]]
     repeated: bool
     counting: list[DataFrame] = field(default_factory=list)
     _newest: dict[str, DataFrame] = field(default_factory=dict)
@@ -244,7 +249,8 @@ class _Publisher:
         key = sinks.merged_by(sink, self.results.records[sink.name])
         if sink.mode == "merge":
             count = self.tally.of(sink.name).rows or 0
-            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
+            with self.merging():
+                sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
         there = self.ledger.lake.output(sink.name)
