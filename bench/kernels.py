@@ -25,11 +25,13 @@ from bench.frames import MINUTE, PARTITIONS, Frames, many_changes, orders, payme
 from bench.measures import Case, Measure, measure
 from bench.other import Other
 from lakestreams.engine.runtime.tuning import ARROW
+from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.local.session import spark_session
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.homes import share_tasks
 from lakestreams.operators.records import KEY, ORDER
 from lakestreams.operators.stream_stream import frames as stream_stream
+from lakestreams.operators.stream_stream import pruning
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
@@ -80,12 +82,16 @@ class Windows:
         options = dict(self.options)
         if options.pop("asks", False):  # as jobs do before
             assert share_tasks(both_sides(self.left, self.right, self.join), PARTITIONS)
+        if past := options.pop("past", None):
+            clocks, compute = pruning.last_clocks(past), CachedFrames().extract
+            left, right, _ = pruning.prune((self.left, self.right), past, self.join, CYCLE, clocks, compute)
+            return stream_stream.execute(left, right, self.join, CYCLE, **options)
         return stream_stream.execute(self.left, self.right, self.join, CYCLE, **options)
 
     def by(self, other: Other) -> DataFrame:
         """The rows by another checkout's operators."""
-        small_input = {"small_input": True} if self.options.get("small_input") else {}
-        return other.windowed(self.left, self.right, self.join, CYCLE, **small_input)
+        few = {"few": True} if "past" in self.options else {}
+        return other.windowed(self.left, self.right, self.join, CYCLE, **few)
 
 
 def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
@@ -94,7 +100,7 @@ def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
     for case in cases:
         if isinstance(case.run, Windows):
             run, before = case.run, f"{case.name.split(', by ')[0].split(', one ')[0]}, {other.name}"
-            at = id(run.left), id(run.right), (replace(run.join, together=False), run.options.get("small_input"))
+            at = id(run.left), id(run.right), (replace(run.join, together=False), "past" in run.options)
             if at not in known:
                 known.add(at)
                 yield Case(before, case.records, partial(run.by, other))
@@ -129,7 +135,9 @@ def _past(frames: Frames, count: int) -> Iterator[Case]:
     for how in ("inner", "left"):
         join = _join_of(how, window)
         yield Case(f"batch alone, {how}", count, _join(*fresh, join))
-        yield Case(f"past 10 x, {how}", count, _join(left, right, join, small_input=True), f"batch alone, {how}")
+        whole = (side.where(F.col(ORDER)["cycle"] < CYCLE) for side in (left, right))
+        past = [side.persist() for side in stream_stream.retain(*whole, join)]
+        yield Case(f"past 10 x, {how}", count, _join(*fresh, join, past=past), f"batch alone, {how}")
         yield Case(f"past 10 x unfiltered, {how}", count, _join(left, right, join), f"batch alone, {how}")
 
 
@@ -164,10 +172,10 @@ def _tables(frames: Frames, count: int) -> Iterator[Case]:
     sides = holders, TableSide(named, renamed)
     touched = keys // 1000  # changes of the right; ten left rows name each
     yield Case("fk table-table, 1 % of the right changes", touched,
-               lambda: fk_table_table.execute(*fk_table_table.prune(*sides, CYCLE), "left", CYCLE))  # fmt: skip
+               lambda: fk_table_table.execute(*fk_table_table.prune(*sides, CYCLE)[:2], "left", CYCLE))  # fmt: skip
     yield Case("fk table-table, the same unpruned", touched,
                lambda: fk_table_table.execute(*sides, "left", CYCLE))  # fmt: skip
-    left_touched, right_touched = fk_table_table.prune(*sides, CYCLE)
+    left_touched, right_touched, _ = fk_table_table.prune(*sides, CYCLE)
     alone = TableSide(frames.kept("touched", left_touched.all()), None)
     yield Case("fk table-table, what it touches alone", touched,
                lambda: fk_table_table.execute(alone, right_touched, "left", CYCLE))  # fmt: skip

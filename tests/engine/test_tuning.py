@@ -55,6 +55,30 @@ def test_few_rows_and_many_in_between(spark: SparkSession, own: dict[str, str | 
         assert settings(spark) == own
 
 
+def test_few_are_looked_for_among_many(spark: SparkSession, own: dict[str, str | None]) -> None:
+    """With generated code, and else as few rows are; from few rows and from many, and back."""
+    code = {name for name in SETTINGS if name.startswith("spark.sql.codegen")}
+    tuning = Tuning(spark)
+
+    def looks() -> None:
+        with tuning.lookup():
+            found = settings(spark)
+            assert found[SHUFFLES] == SETTINGS[SHUFFLES]
+            assert {name: found[name] for name in code} == {name: own[name] for name in code}
+            assert found["spark.sql.adaptive.enabled"] == "false"
+
+    with tuning.small_input():
+        looks()
+        assert settings(spark) == SETTINGS
+        with tuning.rows(SMALL_INPUT + 1):
+            looks()
+            assert settings(spark) == own
+        with pytest.raises(ZeroDivisionError), tuning.lookup():
+            _ = 1 / 0
+        assert settings(spark) == SETTINGS
+    assert settings(spark) == own
+
+
 class Refusing:
     """A session of compute that takes one setting only."""
 

@@ -17,6 +17,8 @@ from lakestreams.engine.takeover import running, tables
 from lakestreams.operators.workers import coded_errors
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from lakestreams.engine.ingest.ingesting import Ingesting
     from lakestreams.engine.ledger.last_cycle import LastCycle
     from lakestreams.engine.ledger.plans import Plan
@@ -130,12 +132,8 @@ class Cycles:
         self.counts.add(plan)
         with run.reporter.timed("join"), self.topics.watched(plan, repeated=repeated), coded_errors():
             self.counts.require_share(run.settings.max_bad_share)
-            try:
-                executed = self._evaluated(plan, repeated=repeated)
-                self.retained.executed(plan, executed.results)
-            except BaseException:
-                self.retained.abandoned()
-                raise
+            executed = self._evaluated(plan, repeated=repeated)
+            self.retained.executed(plan, executed.results)
         self.last.executed(executed.cycle_metrics)
         self._warn_of(plan, executed)
         records = sum(part.records for part in plan.ranges)
@@ -148,10 +146,20 @@ class Cycles:
         run = self.run
         with run.tuning.rows(self.retained.rows_in_memory(plan)):
             inputs = self.retained.inputs(plan)
-        with run.tuning.rows(inputs.rows + self._merged(plan)):
+        extract = inputs.extract
+
+        def computed(rows: DataFrame) -> tuple[DataFrame, int | None]:
+            with run.tuning.lookup():
+                return extract(rows)
+
+        evaluated = cycle.evaluate(
+            run.ledger, run.topology, plan, replace(inputs, extract=computed), self.checker, repeated=repeated
+        )
+        with run.tuning.rows(evaluated.results.rows(inputs)):
             return cycle.execute(
-                run.spark, run.ledger, run.topology, plan, inputs, run.endpoints.target, self.checker,
-                repeated=repeated, before_topics=partial(self.topics.begin, plan),
+                run.spark, run.ledger, run.topology, plan, evaluated, run.endpoints.target, self.checker,
+                before_topics=partial(self.topics.begin, plan),
+                merging=partial(run.tuning.rows, evaluated.results.rows(inputs) + self._merged(plan)),
             )  # fmt: skip
 
     def _merged(self, plan: Plan) -> int:
@@ -208,12 +216,8 @@ class Cycles:
     def _refresh(self) -> None:
         """Stores of the past what is due."""
         with self.run.reporter.timed("snapshot"):
-            try:
-                with self.run.tuning.rows(self.retained.rows):
-                    stored = self.retained.refresh()
-            except BaseException:
-                self.retained.abandoned()
-                raise
+            with self.run.tuning.rows(self.retained.rows):
+                stored = self.retained.refresh()
             for name, rows in stored:
                 self.run.reporter.tell("snapshot", source=name, rows=rows)
 

@@ -80,6 +80,7 @@ class Driver:
         """One run: everything that is on the broker now, processed and finished."""
         self.start()
         self.round()
+        self._release()
         return self.summary
 
     def check(self) -> Checked:
@@ -122,6 +123,7 @@ class Driver:
             return  # the next driver goes on from what is written
         with self.setup.tuning.small_input():
             self._round.end()
+            self._release()
             if self.setup.settings.interval_ms is not None:
                 self._round.run.ledger.record_said(self.setup.spark, "ended")
 
@@ -130,12 +132,17 @@ class Driver:
         """Remembers that something has failed."""
         try:
             yield
-        except Fenced as error:
+        except BaseException as error:
             self._failed = True
-            raise self._named(error) from error
-        except BaseException:
-            self._failed = True
+            self._release()
+            if isinstance(error, Fenced):
+                raise self._named(error) from error
             raise
+
+    def _release(self) -> None:
+        """Keeps nothing in memory any more."""
+        if self._round is not None:
+            self._round.cycles.retained.released()
 
     def _named(self, error: Fenced) -> Fenced:
         """The error with the run that has taken the pipeline over, where the ledger can be asked."""

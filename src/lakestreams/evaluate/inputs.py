@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestreams.evaluate.scopes import Scopes
-from lakestreams.evaluate.sides import Counter, Rejected, uncounted
+from lakestreams.evaluate.sides import Counter, Extract, KeepPast, Rejected, uncounted
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 def _as_it_is(rows: DataFrame) -> DataFrame:
     return rows
+
+
+def _call(name: str, make: Callable[[], DataFrame]) -> DataFrame:  # noqa: ARG001 - as all that keep
+    return make()
+
+
+def _lazily(rows: DataFrame) -> tuple[DataFrame, int | None]:
+    return rows, None
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class Inputs:
         ticks: stream to what moves the clocks of its tasks although no record comes: columns `ts, o`.
         clock_ms: the least of all tasks' clocks after these cycles; None: not known.
         hold: keeps a frame that is read several times.
+        keep_past: keeps a small frame that is made of `retained` alone, by its name, as long as that is what is retained.
+        extract: computes few rows out of many, as suits many: the rows, and how many they are (None: not known).
         materialise: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
             where one follows the other, the plan grows by that factor with each. For few rows, which cost less than it.
         retained_rows: about how many rows are retained.
@@ -63,6 +73,8 @@ class Inputs:
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
     clock_ms: int | None = None
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
+    keep_past: KeepPast = _call
+    extract: Extract = _lazily
     materialise: Callable[[DataFrame], DataFrame] | None = None
     retained_rows: int = 0
     counted: Counter = uncounted
@@ -91,6 +103,7 @@ class Results:
         nodes: node to its rows, for those who look inside.
         judged: what is to be judged of steps and outputs, by the node's name.
         unfiltered: node to its rows before a rule dropped some of them, where one does.
+        pruned: node to how many rows it reads of what is retained, where these are known to be few.
     """
 
     outputs: dict[str, DataFrame] = field(default_factory=dict)
@@ -100,3 +113,11 @@ class Results:
     nodes: dict[str, DataFrame | TableSide] = field(default_factory=dict)
     judged: dict[str, Dataset] = field(default_factory=dict)
     unfiltered: dict[str, DataFrame] = field(default_factory=dict)
+    pruned: dict[str, int] = field(default_factory=dict)
+
+    def rows(self, inputs: Inputs) -> int:
+        """About how many rows they are computed from."""
+        if set(inputs.retained) <= set(self.pruned):
+            new = sum(inputs.changes.get(source, count) for source, count in inputs.counts.items())
+            return new + sum(self.pruned.values())
+        return inputs.rows

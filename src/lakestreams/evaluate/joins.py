@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -19,6 +20,7 @@ from lakestreams.operators.records import KEY, VALUE
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_stream import frames as stream_stream
+from lakestreams.operators.stream_stream import pruning
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.stream_table_as_of import grace
 from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
@@ -117,8 +119,7 @@ class Shapes(Sides):
         for side, rows in {node.left.name: left, node.right.name: right}.items():
             if not any(side == one.name for one in outer):
                 self._reject(node, "NULL_KEY", rows.where(F.col(KEY).isNull() & F.col(VALUE).isNotNull()))
-        mine = self._with_past(node, "left", self._clocked(node, node.left, left))
-        other = self._with_past(node, "right", self._clocked(node, node.right, right))
+        new = self._clocked(node, node.left, left), self._clocked(node, node.right, right)
         join = Windowed(
             node.how,
             *self._times(node),
@@ -133,16 +134,36 @@ class Shapes(Sides):
             ascending=self._ascending(node),
         )
         strict = node.rules == "strict"
+        prunes = strict and join.ascending and self._small_input(node)
+        mine, other = self._with_reached(node, join, *new) if prunes else self._with_pasts(node, *new)
         both = stream_stream.clocked(mine, other, join, self.since, self.hold) if strict or self.keeps else None
+        if self.keeps:
+            full = (*self._with_pasts(node, *new), None) if prunes else (mine, other, both)
+            kept = stream_stream.retain(*full[:2], join, full[2])
+            self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
+        shares = self._shares(node)
         if strict:
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
-        if self.keeps:
-            kept = stream_stream.retain(mine, other, join, both)
-            self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
-        small_input, shares = strict and join.ascending and self._small_input(node), self._shares(node)
-        if strict and shares > 1 and not small_input and both is not None and share_tasks(both, join.realm):
-            join = replace(join, together=True)
-        return stream_stream.execute(mine, other, join, self.since, small_input=small_input, shares=shares, both=both)
+            if shares > 1 and both is not None and share_tasks(both, join.realm):
+                join = replace(join, together=True)
+        return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
+
+    def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
+        return self._with_past(node, "left", left), self._with_past(node, "right", right)
+
+    def _with_reached(
+        self, node: WindowedJoin, join: Windowed, left: DataFrame, right: DataFrame
+    ) -> tuple[DataFrame, DataFrame]:
+        """New rows with what they reach of the past, which is computed now, and how far the clocks have come."""
+        retained = self.retained.get(node.name, {})
+        if set(retained) < {"left", "right"} or self.keep_past is None or self.extract is None:
+            return self._with_pasts(node, left, right)
+        past = retained["left"], retained["right"]
+        clocks = self.keep_past(f"{node.name} clocks", partial(pruning.last_clocks, past))
+        *sides, rows = pruning.prune((left, right), past, join, self.since, clocks, self.extract)
+        if rows is not None:
+            self.pruned[node.name] = rows
+        return sides[0], sides[1]
 
     def stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
         """A stream with a table, by one of three kernels."""
@@ -231,7 +252,10 @@ class Shapes(Sides):
         right = self._changes(node, "right", node.right, right)
         self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
         if self._small_input(node):
-            left, right = fk_table_table.prune(left, right, self.since)
+            compute = {} if self.extract is None else {"extract": self.extract}
+            left, right, rows = fk_table_table.prune(left, right, self.since, **compute)
+            if rows is not None:
+                self.pruned[node.name] = rows
         return fk_table_table.execute(
             left,
             right,

@@ -79,6 +79,12 @@ class Rejected:
     earlier: bool = False
 
 
+KeepPast = Callable[[str, Callable[[], "DataFrame"]], "DataFrame"]
+"""Takes the name of a frame and what makes it; gives the frame, which may have been made before."""
+
+Extract = Callable[["DataFrame"], "tuple[DataFrame, int | None]"]
+"""Takes a frame; gives it computed, and how many rows it has, or as it is, and None."""
+
 Counter = Callable[[str, "DataFrame", "Mapping[str, Column]"], "DataFrame"]
 """Takes a node, rows, and aggregates over them by name; gives the rows as they are."""
 
@@ -109,6 +115,8 @@ class Sides:
         retained_rows: about how many rows are retained, of all joins.
         counted: counts a node's rows on their way (see `inputs.Inputs`).
         hold: keeps a frame that is read several times.
+        keep_past, extract: see `inputs.Inputs`; without them nothing is pruned before it is read.
+        pruned: noted are nodes that read few rows of what is retained, and how many.
     """
 
     topology: Topology
@@ -129,6 +137,9 @@ class Sides:
     retained_rows: int = 0
     counted: Counter = uncounted
     hold: Callable[[DataFrame], DataFrame] | None = None
+    keep_past: KeepPast | None = None
+    extract: Extract | None = None
+    pruned: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def scope_keys(self) -> ScopeKeys:
@@ -235,7 +246,8 @@ class Sides:
 
     def _shares(self, node: Node) -> int:
         """How many Python workers a kernel's rows need, as far as they are counted."""
-        rows = sum(self.counts.get(source.name, 0) for source in sources_of(node)) + self.retained_rows
+        past = self.pruned.get(node.name, self.retained_rows)
+        rows = sum(self.counts.get(source.name, 0) for source in sources_of(node)) + past
         times = _MULTIPLIED if any(map(multiplies, node.parents)) else 1
         return max(1, ceil(rows * times / ROWS_OF_A_WORKER))
 

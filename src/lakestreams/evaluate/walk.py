@@ -130,7 +130,8 @@ class _Walk:
         given = (
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
             inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
-            inputs.fewer, inputs.retained_rows, inputs.counted, inputs.hold,
+            inputs.fewer, inputs.retained_rows, inputs.counted, inputs.hold, inputs.keep_past, inputs.extract,
+            self._results.pruned,
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._quiet = quiet_filters(topology.nodes)
@@ -258,6 +259,7 @@ class _Walk:
     def _outcomes(self, node: Join, rows: DataFrame) -> DataFrame:
         """What has become of the left side's records; notes what of it to keep."""
         past = self._inputs.retained.get(node.name, {}).get(_OUTCOMES)
+        self._results.pruned.pop(node.name, None)  # this is read whole
         topics = [source.topic for source in sources_of(node.left)]
         counted = outcomes.count(rows, topics, past, self._inputs.wanted)
         if self._inputs.keeps and node.name in self._results.kept:

@@ -170,7 +170,7 @@ def read_batches(key: Format, value: Format, batches: Iterable[Any]) -> Iterator
 
 
 def _unpackable(key: Format, value: Format, batch: Any) -> Iterator[Any]:
-    """A batch in parts of which each, unpacked, fits a worker beside its bytes."""
+    """A batch in parts, each of which fits a worker together with its unpacked bytes."""
     packed = [
         how.unpacked_bytes(batch.column(side))
         for side, how in (("key", key), ("value", value))

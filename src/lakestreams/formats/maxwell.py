@@ -45,11 +45,11 @@ class MaxwellJson(Declared):
         return f"maxwell_json({self.columns})"
 
 
-def _data(found: dict[str, Any]) -> Located:
-    return Located(found.get(DATA), found.get(TYPE), ROWS)
+def _data(event: dict[str, Any]) -> Located:
+    return Located(event.get(DATA), event.get(TYPE), ROWS)
 
 
-def _change(_found: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
+def _change(_event: dict[str, Any], shaped: dict[str, Any]) -> tuple[Row, str | None]:
     """The row after the change, None where it was deleted, or what is wrong with the event."""
     said, row = shaped[TYPE], shaped[DATA]
     if said is None:

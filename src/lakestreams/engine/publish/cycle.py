@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -87,37 +89,75 @@ class Executed:
     cycle_metrics: CycleMetrics
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """A cycle's results, which nobody has read yet.
+
+    Attributes:
+        inputs: what it is evaluated over (see `past`).
+        cycle_metrics: what is counted of its sources.
+        counts: counts what joins let pass.
+        repeated: whether a driver before may have published some of it: then Delta skips what is there already.
+    """
+
+    inputs: Inputs
+    results: Results
+    cycle_metrics: CycleMetrics
+    counts: NodeMetrics
+    repeated: bool
+
+
+def evaluate(
+    ledger: Ledger,
+    topology: Topology,
+    plan: Plan,
+    inputs: Inputs,
+    checker: ExpectationChecker,
+    *,
+    repeated: bool = False,
+) -> Evaluated:
+    """A plan's results, as frames.
+
+    Raises:
+        ExpectationFailed: if something with the action `fail` is violated by the sources' records.
+    """
+    cycle_metrics = checker.of_sources(plan)
+    counts = NodeMetrics(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
+    results = walk.run(topology, replace(inputs, counted=counts))
+    return Evaluated(inputs, results, cycle_metrics, counts, repeated)
+
+
 def execute(
     spark: SparkSession,
     ledger: Ledger,
     topology: Topology,
     plan: Plan,
-    inputs: Inputs,
+    evaluated: Evaluated,
     target: kafka_sink.Target,
     checker: ExpectationChecker,
     *,
-    repeated: bool = False,
     before_topics: Callable[[], None] = lambda: None,
+    merging: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Executed:
     """Publishes a plan's results and quarantine, each table in one commit, topics last.
 
     Args:
         ledger: of the running epoch.
         topology: the pipeline, checked.
-        inputs: what it is evaluated over (see `past`).
+        evaluated: the plan's results.
         target: where topics are written.
         checker: judges what is expected.
-        repeated: whether a driver before may have published some of it: then Delta skips what is there already.
         before_topics: called before anything is written to the first topic.
+        merging: within it rows are merged into tables, which may have many.
 
     Raises:
         ExpectationFailed: if something with the action `fail` is violated; nothing is published.
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
-    cycle_metrics = checker.of_sources(plan)
-    node_metrics = NodeMetrics(f"{ledger.pipeline} {ledger.epoch} {plan.cycle} passing", observes=not repeated)
-    results = walk.run(topology, replace(inputs, counted=node_metrics))
-    publisher = _Publisher(spark, ledger, plan, results, inputs, cycle_metrics, repeated=repeated)
+    results, cycle_metrics = evaluated.results, evaluated.cycle_metrics
+    publisher = _Publisher(
+        spark, ledger, plan, results, evaluated.inputs, cycle_metrics, merging, repeated=evaluated.repeated
+    )
     publisher.merged(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
     judged = {node.name: results.judged[node.name] for node in topology.nodes
@@ -144,7 +184,7 @@ def execute(
         before_topics()
     for topic in topics:  # whatever can be published exactly once is, before what a crash repeats
         publisher.topic(topic, target)
-    _count(topology, plan, node_metrics, cycle_metrics)
+    _count(topology, plan, evaluated.counts, cycle_metrics)
     cycle_metrics.complete(topology)
     return Executed(results, cycle_metrics)
 
@@ -188,6 +228,7 @@ class _Publisher:
     results: Results
     inputs: Inputs
     cycle_metrics: CycleMetrics
+    merging: Callable[[], AbstractContextManager[None]]
     repeated: bool
     counting: list[DataFrame] = field(default_factory=list)
     _newest: dict[str, DataFrame] = field(default_factory=dict)
@@ -216,7 +257,8 @@ class _Publisher:
         key = sinks.merged_by(sink, self.results.records[sink.name])
         if sink.mode == "merge":
             count = self.cycle_metrics.of(sink.name).rows or 0
-            sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
+            with self.merging():
+                sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
         output = self.ledger.lake.output(sink.name)

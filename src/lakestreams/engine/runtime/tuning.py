@@ -31,6 +31,11 @@ SETTINGS: Final[dict[str, str]] = {
 """One task a stage, of files and of Delta's log too; no plan that is changed on the way, no code that is compiled for a few
 rows."""
 
+_LOOKUP: Final = {
+    name: value for name, value in SETTINGS.items() if not name.startswith(("spark.sql.codegen", "spark.sql.files"))
+}
+"""Few rows are looked for among many: code is generated for these, and no stage is planned again on the way."""
+
 ZONE: Final = "spark.sql.session.timeZone"
 ARROW: Final[dict[str, str]] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
@@ -174,6 +179,20 @@ class Tuning:
             yield
         finally:
             self._small.change(SETTINGS)
+
+    @contextlib.contextmanager
+    def lookup(self) -> Iterator[None]:
+        """For few rows that are looked for among many."""
+        looking = _Changed(self._spark, self._refused)
+        was_small = bool(self._small)
+        self._small.restore()
+        try:
+            looking.change(_LOOKUP)
+            yield
+        finally:
+            looking.restore()
+            if was_small:
+                self._small.change(SETTINGS)
 
     def holds(self, record_bytes: int) -> None:
         """For records of so many bytes, 0: unknown: operators hold fewer of large ones at once."""

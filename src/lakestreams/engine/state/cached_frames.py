@@ -26,6 +26,12 @@ class CachedFrames:
             self._frames.append(rows)
         return rows
 
+    def extract(self, rows: DataFrame) -> tuple[DataFrame, int | None]:
+        """The frame, computed and kept, and how many rows it has; as it is and None where frames cannot be kept."""
+        before = len(self._frames)
+        rows = self(rows)
+        return rows, rows.count() if len(self._frames) > before else None
+
     def release(self) -> None:
         """Keeps them no longer."""
         while self._frames:

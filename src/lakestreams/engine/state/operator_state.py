@@ -5,8 +5,8 @@ The cycles since are evaluated again (decision 0012).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ledger.ledger import Ledger
@@ -20,7 +20,7 @@ from lakestreams.errors import BronzeTrimmed
 from lakestreams.evaluate.inputs import Inputs, Results
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakestreams.topology.topology import Topology
 
@@ -41,6 +41,9 @@ class OperatorState:
     since_stored: list[Plan] = field(default_factory=list)
     _again: int = 0  # records that were evaluated once more because they lie behind what is stored
     _cached: CachedFrames = field(default_factory=CachedFrames)
+    _retained: state.Frames | None = None  # what is stored, as frames
+    _of_past: dict[str, DataFrame] = field(default_factory=dict)  # small frames that are made of it
+    _cached_past: CachedFrames = field(default_factory=CachedFrames)  # both, from one cycle to the next
     _kept: tuple[int, state.Frames] | None = None  # a cycle, and what the nodes keep after it
 
     def resume(self, history: History) -> None:
@@ -94,8 +97,9 @@ class OperatorState:
         return self._since([*self.since_stored, plan], results_from=plan.cycle, keeps=self._due(plan))
 
     def rows_in_memory(self, plan: Plan) -> int:
-        """All that the cycle looks at."""
-        return self.rows + records_of(plan)
+        """All that the cycle looks at; what is stored is read once and kept."""
+        kept = self.stored.rows if self._retained and self.stored else 0
+        return self.rows - kept + records_of(plan)
 
     def executed(self, plan: Plan, results: Results) -> None:
         """Notes what the nodes keep now, if it is to be stored when the cycle is finished."""
@@ -104,10 +108,16 @@ class OperatorState:
         else:
             self._cached.release()
 
-    def abandoned(self) -> None:
+    def released(self) -> None:
         """Holds nothing any more: every plan that the session makes later would be compared with what is held."""
         self._kept = None
         self._cached.release()
+        self._release_past()
+
+    def _release_past(self) -> None:
+        self._retained = None
+        self._of_past.clear()
+        self._cached_past.release()
 
     def finished(self, plan: Plan) -> None:
         """Keeps the plan."""
@@ -135,6 +145,7 @@ class OperatorState:
         self.stored = commands.carry_out(steps, hands)
         self.since_stored, self._again, self._kept = [], 0, None
         self._cached.release()
+        self._release_past()
         return [("state", self.stored.rows)]
 
     @property
@@ -148,13 +159,32 @@ class OperatorState:
         return policy.nodes_due(len(self.since_stored) + 1, self._again, records_of(plan), rows, self.every)
 
     def _since(self, plans: Sequence[Plan], *, results_from: int, keeps: bool) -> Inputs:
-        retained = state.load(self.spark, self.ledger, self.stored) if self.stored else {}
         known = self.stored.rows if self.stored else 0
         self._cached.release()
-        if known <= _WORTH_HOLDING:
-            retained = {
-                node: {name: self._cached(rows) for name, rows in own.items()} for node, own in retained.items()
-            }
-        return over(
-            self.spark, self.ledger, self.topology, plans, retained, known, results_from, keeps=keeps, hold=self._cached
+        if self._retained is None:
+            self._retained = self._load(known)
+        inputs = over(
+            self.spark,
+            self.ledger,
+            self.topology,
+            plans,
+            self._retained,
+            known,
+            results_from,
+            keeps=keeps,
+            hold=self._cached,
         )
+        return replace(inputs, keep_past=self._keep_past, extract=self._cached.extract)
+
+    def _load(self, rows: int) -> state.Frames:
+        if self.stored is None:
+            return {}
+        retained = state.load(self.spark, self.ledger, self.stored)
+        if rows > _WORTH_HOLDING:
+            return retained
+        return {node: {name: self._cached_past(one) for name, one in own.items()} for node, own in retained.items()}
+
+    def _keep_past(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        if name not in self._of_past:
+            self._of_past[name] = self._cached_past(make())
+        return self._of_past[name]

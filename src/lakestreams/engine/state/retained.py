@@ -37,8 +37,8 @@ class RetainedState(Protocol):
     def executed(self, plan: Plan, results: Results) -> None:
         """Takes note of what a cycle has given; its inputs are needed no more."""
 
-    def abandoned(self) -> None:
-        """Takes note of a cycle that failed; its inputs are needed no more."""
+    def released(self) -> None:
+        """Takes note that no cycle follows, or that one has failed; nothing is kept in memory any more."""
 
     def finished(self, plan: Plan) -> None:
         """Takes note of a plan that is finished."""

@@ -86,7 +86,7 @@ class TableState:
         """Holds nothing any more."""
         self._cached.release()
 
-    def abandoned(self) -> None:
+    def released(self) -> None:
         """Holds nothing any more."""
         self._cached.release()
 

@@ -45,29 +45,55 @@ from lakestreams.operators.table_table.results import SEEN_TIME
 from lakestreams.operators.versions import TO, TableSide
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from lakestreams.topology.kinds import JoinKind, Overlap
 
 
-def prune(left: TableSide, right: TableSide, since: int) -> tuple[TableSide, TableSide]:
+def _lazily(rows: DataFrame) -> tuple[DataFrame, int | None]:
+    return rows, None
+
+
+def prune(
+    left: TableSide,
+    right: TableSide,
+    since: int,
+    extract: Callable[[DataFrame], tuple[DataFrame, int | None]] = _lazily,
+) -> tuple[TableSide, TableSide, int | None]:
     """Both sides, their states without what nothing new can reach.
 
     Of the left state stays what names a changed right key or has a changed left key; of the right state the changed
     keys and what left rows of changed keys name or named. Changes stay as they are: one may replace a row of the state.
     Worth it when the changes are few compared with the states: keys are broadcast, states filtered where they are read.
+
+    Args:
+        extract: computes few rows out of many: the rows, and how many they are (None: not known).
+
+    Returns:
+        Left, right, and how many rows of the states are left, if it is known.
     """
     left_keys, right_keys = versions.new_keys(left, since), versions.new_keys(right, since)
-    reached = left.state if left.state is None else _reached(left.state, left_keys, right_keys)
+    counts: list[int | None] = []
     named = [] if right_keys is None else [right_keys]
     if left.changes is not None:
         named.append(versions.wanted(left.changes, FOREIGN_KEY))
-    if left.state is not None and left_keys is not None:
-        named.append(versions.wanted(versions.among(left.state, KEY, left_keys), FOREIGN_KEY))
-    if right.state is None or not named:
-        return TableSide(reached, left.changes), right
-    keys = reduce(lambda some, more: some.union(more), named).distinct()
-    return TableSide(reached, left.changes), TableSide(versions.among(right.state, KEY, keys), right.changes)
+    if left.state is not None:
+        reached, count = extract(_reached(left.state, left_keys, right_keys))
+        counts.append(count)
+        left = TableSide(reached, left.changes)
+        if left_keys is not None:
+            named.append(versions.wanted(versions.among(reached, KEY, left_keys), FOREIGN_KEY))
+    if right.state is not None and named:
+        keys = reduce(lambda some, more: some.union(more), named).distinct()
+        found, count = extract(versions.among(right.state, KEY, keys))
+        counts.append(count)
+        right = TableSide(found, right.changes)
+    elif right.state is not None:
+        counts.append(None)
+    known = [count for count in counts if count is not None]
+    return left, right, sum(known) if len(known) == len(counts) else None
 
 
 def execute(

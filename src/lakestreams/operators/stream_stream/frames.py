@@ -59,7 +59,6 @@ from lakestreams.operators.windows import (
     by_arm,
     close,
     steps,
-    taking_part,
 )
 from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 
@@ -68,8 +67,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-_WANTED = "wanted"
-
 
 def execute(
     left: DataFrame,
@@ -77,7 +74,6 @@ def execute(
     join: Windowed,
     since: int,
     *,
-    small_input: bool = False,
     shares: int = 1,
     both: DataFrame | None = None,
 ) -> DataFrame:
@@ -88,8 +84,6 @@ def execute(
             among them, since they move the clock. `moves` where a row moves the clock further than to its own time;
             the clocks (`windows.CLOCKS`) where they are known.
         since: the first new cycle.
-        small_input: whether the new rows are few compared with the past: then their keys are broadcast, and the past is left where it
-            is but for these keys and those of the windows that close.
         shares: how many workers the rows need.
         both: what `clocked` has made of left and right.
 
@@ -98,11 +92,7 @@ def execute(
     """
     options = Options.of(join, since)
     _ = left.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys that cannot be compared
-    if small_input:
-        both = clocked(left, right, join, since) if both is None else both
-        given = _kernel_input(_known(_touched(both, join, since)), join)
-        found = in_workers(given, partial(worker.joined, options), _results(given.schema), F.lit(0))
-    elif shares > 1 and not join.together:
+    if shares > 1 and not join.together:
         both = clocked(left, right, join, since) if both is None else both
         found = _by_key(_known(both), join, options, shares)
     else:
@@ -229,21 +219,6 @@ def _reach(join: Windowed) -> Column:
 
 
 # --- what the kernel is given ----------------------------------------------------------------------------------------
-
-
-def _touched(both: DataFrame, join: Windowed, since: int) -> DataFrame:
-    """The new rows, and of the past what they touch: rows of their keys or of keys whose window may close, and clocks.
-
-    Hashes of the keys are broadcast, and the past is filtered where it lies. Two keys of one hash do no harm.
-    """
-    key, wanted = F.xxhash64(KEY), is_new(since)
-    if join.outer_sides and join.emit == "on_window_close":
-        open_before = F.coalesce(close(join) >= F.col(CARRIED), F.lit(True))
-        wanted |= F.col(ARM).isin(*join.outer_sides) & (close(join) < F.col(REACHED)) & open_before
-    keys = taking_part(both, join).where(wanted).select(key.alias(_WANTED)).distinct()
-    carries = F.coalesce(F.col(CLOCK) == F.col(CARRIED), F.lit(False))
-    marked = both.join(F.broadcast(keys), key == F.col(_WANTED), "left")
-    return marked.where(is_new(since) | carries | F.col(_WANTED).isNotNull())
 
 
 def _by_key(both: DataFrame, join: Windowed, options: Options, shares: int) -> DataFrame:
