@@ -80,12 +80,14 @@ def used_keys(model: type[BaseModel], data: Any, path: tuple[str, ...] = ()) -> 
 
 
 def test_every_key_is_in_an_example() -> None:
-    kafkas, formats = (
+    kafkas, formats, changes = (
         [block.text for block in blocks(ROOT / "docs" / page) if block.language == "yaml"]
-        for page in ("kafka-options.md", "formats.md")
+        for page in ("kafka-options.md", "formats.md", "cdc.md")
     )
-    shown = {key for text in (SOURCES, *kafkas, *formats) for key in used_keys(SourcesFile, yaml.safe_load(text))}
-    for text in (*PIPELINES, *formats):
+    shown = {
+        key for text in (SOURCES, *kafkas, *formats, *changes) for key in used_keys(SourcesFile, yaml.safe_load(text))
+    }
+    for text in (*PIPELINES, *formats, *changes):
         shown |= set(used_keys(PipelineFile, yaml.safe_load(text)))
     known = {info.alias or name for _, model in _TABLES for name, info in model.model_fields.items()}
     assert known - shown == set()
