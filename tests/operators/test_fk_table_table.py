@@ -174,7 +174,7 @@ def test_pruned_is_what_nothing_new_can_reach(spark: SparkSession) -> None:
     left = TableSide(frame(spark, "l", rows, extra=FK), frame(spark, "l", [("b", "5", 1, 9, "i")], extra=FK))
     named = [(name, name, 1, cycle) for cycle, name in enumerate("fghij")]
     right = TableSide(frame(spark, "r", named), frame(spark, "r", [("f", "z", 1, 10)]))
-    left, right, rows = table_table.prune(left, right, 9, lambda rows: (rows, rows.count()))
+    left, right, rows = table_table.prune(left, right, 9, lambda *frames: [(one, one.count()) for one in frames])
     assert rows == 5
     assert left.state is not None
     assert right.state is not None

@@ -13,7 +13,7 @@ from tests.reference.records import Record
 from tests.reference.stream_stream_kafka import KafkaJoin
 from tests.reference.windows import Windows
 
-from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE
+from lakestreams.operators.records import CONTRIBUTOR_TYPE, ORDER_TYPE, unextracted
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_stream import pruning
 from lakestreams.operators.windows import Windowed
@@ -98,7 +98,7 @@ def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
 def reached(new: list[DataFrame], past: tuple[DataFrame, ...], join: Windowed, cycle: int) -> Any:
     """New rows with what they reach of the past, and its clocks."""
     clocks = pruning.last_clocks(past)
-    return pruning.prune(new, past, join, cycle, clocks, lambda rows: (rows, None))[:2]
+    return pruning.prune(new, past, join, cycle, clocks, unextracted)[:2]
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------

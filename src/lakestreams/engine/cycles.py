@@ -148,9 +148,9 @@ class Cycles:
             inputs = self.retained.inputs(plan)
         extract = inputs.extract
 
-        def computed(rows: DataFrame) -> tuple[DataFrame, int | None]:
+        def computed(*frames: DataFrame) -> list[tuple[DataFrame, int | None]]:
             with run.tuning.lookup():
-                return extract(rows)
+                return extract(*frames)
 
         evaluated = cycle.evaluate(
             run.ledger, run.topology, plan, replace(inputs, extract=computed), self.checker, repeated=repeated

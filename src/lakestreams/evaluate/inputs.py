@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestreams.evaluate.scopes import Scopes
-from lakestreams.evaluate.sides import Counter, Extract, KeepPast, Rejected, uncounted
+from lakestreams.evaluate.sides import Counter, KeepPast, Rejected, call, uncounted
+from lakestreams.operators.records import Extract, unextracted
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 
 def _as_it_is(rows: DataFrame) -> DataFrame:
     return rows
-
-
-def _call(name: str, make: Callable[[], DataFrame]) -> DataFrame:  # noqa: ARG001 - as all that keep
-    return make()
-
-
-def _lazily(rows: DataFrame) -> tuple[DataFrame, int | None]:
-    return rows, None
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class Inputs:
         clock_ms: the least of all tasks' clocks after these cycles; None: not known.
         hold: keeps a frame that is read several times.
         keep_past: keeps a small frame that is made of `retained` alone, by its name, as long as that is what is retained.
-        extract: computes few rows out of many, as suits many: the rows, and how many they are (None: not known).
+        extract: computes few rows out of many (`records.Extract`).
         materialise: takes a frame out of its plan, by computing it. Each join and aggregate reads its input several times; so
             where one follows the other, the plan grows by that factor with each. For few rows, which cost less than it.
         retained_rows: about how many rows are retained.
@@ -73,8 +66,8 @@ class Inputs:
     ticks: Mapping[str, DataFrame] = field(default_factory=dict)
     clock_ms: int | None = None
     hold: Callable[[DataFrame], DataFrame] = _as_it_is
-    keep_past: KeepPast = _call
-    extract: Extract = _lazily
+    keep_past: KeepPast = call
+    extract: Extract = unextracted
     materialise: Callable[[DataFrame], DataFrame] | None = None
     retained_rows: int = 0
     counted: Counter = uncounted

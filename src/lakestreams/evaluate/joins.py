@@ -156,7 +156,7 @@ class Shapes(Sides):
     ) -> tuple[DataFrame, DataFrame]:
         """New rows with what they reach of the past, which is computed now, and how far the clocks have come."""
         retained = self.retained.get(node.name, {})
-        if set(retained) < {"left", "right"} or self.keep_past is None or self.extract is None:
+        if set(retained) < {"left", "right"}:
             return self._with_pasts(node, left, right)
         past = retained["left"], retained["right"]
         clocks = self.keep_past(f"{node.name} clocks", partial(pruning.last_clocks, past))
@@ -252,8 +252,7 @@ class Shapes(Sides):
         right = self._changes(node, "right", node.right, right)
         self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
         if self._small_input(node):
-            compute = {} if self.extract is None else {"extract": self.extract}
-            left, right, rows = fk_table_table.prune(left, right, self.since, **compute)
+            left, right, rows = fk_table_table.prune(left, right, self.since, self.extract)
             if rows is not None:
                 self.pruned[node.name] = rows
         return fk_table_table.execute(

@@ -31,8 +31,10 @@ from lakestreams.operators.records import (
     TASK,
     TIME,
     VALUE,
+    Extract,
     is_new,
     key_types_differ,
+    unextracted,
 )
 from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_table_as_of import store as versioned
@@ -82,8 +84,11 @@ class Rejected:
 KeepPast = Callable[[str, Callable[[], "DataFrame"]], "DataFrame"]
 """Takes the name of a frame and what makes it; gives the frame, which may have been made before."""
 
-Extract = Callable[["DataFrame"], "tuple[DataFrame, int | None]"]
-"""Takes a frame; gives it computed, and how many rows it has, or as it is, and None."""
+
+def call(name: str, make: Callable[[], DataFrame]) -> DataFrame:  # noqa: ARG001 - as all that keep
+    """The frame, made each time."""
+    return make()
+
 
 Counter = Callable[[str, "DataFrame", "Mapping[str, Column]"], "DataFrame"]
 """Takes a node, rows, and aggregates over them by name; gives the rows as they are."""
@@ -115,7 +120,7 @@ class Sides:
         retained_rows: about how many rows are retained, of all joins.
         counted: counts a node's rows on their way (see `inputs.Inputs`).
         hold: keeps a frame that is read several times.
-        keep_past, extract: see `inputs.Inputs`; without them nothing is pruned before it is read.
+        keep_past, extract: see `inputs.Inputs`.
         pruned: noted are nodes that read few rows of what is retained, and how many.
     """
 
@@ -137,8 +142,8 @@ class Sides:
     retained_rows: int = 0
     counted: Counter = uncounted
     hold: Callable[[DataFrame], DataFrame] | None = None
-    keep_past: KeepPast | None = None
-    extract: Extract | None = None
+    keep_past: KeepPast = call
+    extract: Extract = unextracted
     pruned: dict[str, int] = field(default_factory=dict)
 
     @cached_property

@@ -21,10 +21,10 @@ pieces give the same rows. Some frames carry more columns: `task` (where clocks 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -58,6 +58,15 @@ CONTRIBUTOR_TYPE = "struct<source: string, partition: int, offset: bigint, attem
 LINEAGE_TYPE = (
     f"struct<cycle: bigint, trigger: {TRIGGER_TYPE}, n: int, kind: string, contributors: array<{CONTRIBUTOR_TYPE}>>"
 )
+
+
+Extract: TypeAlias = "Callable[..., list[tuple[DataFrame, int | None]]]"
+"""Computes frames of few rows out of many, as suits many: each, and how many rows it has (None: not known)."""
+
+
+def unextracted(*frames: DataFrame) -> list[tuple[DataFrame, int | None]]:
+    """Leaves frames as they are, for whoever computes all at once."""
+    return [(rows, None) for rows in frames]
 
 
 def records(rows: DataFrame, source: str, side: Side, cycle: Column) -> DataFrame:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
+
+from lakestreams.engine.runtime.parallel import in_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,16 +23,24 @@ class CachedFrames:
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         """The frame, kept from its first use on."""
-        with contextlib.suppress(Exception):
-            rows = rows.persist()
-            self._frames.append(rows)
-        return rows
+        return self._kept(rows)[0]
 
-    def extract(self, rows: DataFrame) -> tuple[DataFrame, int | None]:
-        """The frame, computed and kept, and how many rows it has; as it is and None where frames cannot be kept."""
-        before = len(self._frames)
-        rows = self(rows)
-        return rows, rows.count() if len(self._frames) > before else None
+    def extract(self, *frames: DataFrame) -> list[tuple[DataFrame, int | None]]:
+        """Each frame, computed and kept, and how many rows it has; as it is and None where frames cannot be kept."""
+
+        def computed(rows: DataFrame) -> tuple[DataFrame, int | None]:
+            rows, is_kept = self._kept(rows)
+            return rows, rows.count() if is_kept else None
+
+        return in_parallel(frames[0].sparkSession, [partial(computed, rows) for rows in frames])
+
+    def _kept(self, rows: DataFrame) -> tuple[DataFrame, bool]:
+        try:
+            kept = rows.persist()
+        except Exception:  # noqa: BLE001 - each kind of compute refuses in its own way
+            return rows, False
+        self._frames.append(kept)
+        return kept, True
 
     def release(self) -> None:
         """Keeps them no longer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
 from lakestreams.evaluate.inputs import Inputs
 from lakestreams.expectations.rules import kept
@@ -54,23 +56,20 @@ def over(
         hold: keeps a frame that is read several times.
     """
     streams, tables, counts, changes, ticks = {}, {}, {}, {}, {}
-    for source in topology.sources:
-        known = () if source.kind == "stream" else before
-        taken = [plan for plan in (*known, *plans) if plan.of(source.topic)]
+    taken = {
+        source.name: [plan for plan in (*(() if source.kind == "stream" else before), *plans) if plan.of(source.topic)]
+        for source in topology.sources
+    }
+    frames = _in_order(spark, ledger, topology, {name: mine or plans[-1:] for name, mine in taken.items()}, hold)
+    for source, rows in zip(topology.sources, frames, strict=True):
         moved = [plan for plan in plans if source.kind == "stream" and plan.ticks_of(source.topic)]
         if moved:
             ticks[source.name] = _ticks(spark, source.topic, moved)
-        rows = readable(spark, ledger, topology, source, taken or plans[-1:])
-        cycle = row_cycle(source.topic, taken) if taken else F.lit(plans[-1].cycle)
-        count = sum(plan.records(source.topic) for plan in taken)
+        count = sum(plan.records(source.topic) for plan in taken[source.name])
         if source.kind == "stream":
-            streams[source.name] = hold(records(rows, source.topic, STREAM_SIDE, cycle))
-            counts[source.name] = count
+            streams[source.name], counts[source.name] = rows, count
         else:
-            table_rows = records(rows, source.topic, TABLE_SIDE, cycle)
-            tables[source.name] = TableSide(
-                None, hold(first_of_all(table_rows) if source.kind == "global_table" else table_rows)
-            )
+            tables[source.name] = TableSide(None, rows)
             counts[source.name], changes[source.name] = retained_rows + count, count
     return Inputs(
         streams,
@@ -89,6 +88,24 @@ def over(
         retained_rows=retained_rows,
         fewer=grown(plans),
     )
+
+
+def _in_order(
+    spark: SparkSession,
+    ledger: Ledger,
+    topology: Topology,
+    plans: Mapping[str, Sequence[Plan]],
+    hold: Callable[[DataFrame], DataFrame],
+) -> list[DataFrame]:
+    """The records of each source, by the plans that take them; planned in parallel, since each looks for its files."""
+
+    def read(source: Source) -> DataFrame:
+        mine, side = plans[source.name], STREAM_SIDE if source.kind == "stream" else TABLE_SIDE
+        rows = readable(spark, ledger, topology, source, mine)
+        rows = records(rows, source.topic, side, row_cycle(source.topic, mine))
+        return hold(first_of_all(rows) if source.kind == "global_table" else rows)
+
+    return in_parallel(spark, [partial(read, source) for source in topology.sources])
 
 
 def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:

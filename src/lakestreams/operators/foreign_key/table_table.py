@@ -38,29 +38,25 @@ from lakestreams.operators.records import (
     PLACE,
     TIME,
     VALUE,
+    Extract,
     is_new,
     renumber,
+    unextracted,
 )
 from lakestreams.operators.table_table.results import SEEN_TIME
 from lakestreams.operators.versions import TO, TableSide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
     from lakestreams.topology.kinds import JoinKind, Overlap
-
-
-def _lazily(rows: DataFrame) -> tuple[DataFrame, int | None]:
-    return rows, None
 
 
 def prune(
     left: TableSide,
     right: TableSide,
     since: int,
-    extract: Callable[[DataFrame], tuple[DataFrame, int | None]] = _lazily,
+    extract: Extract = unextracted,
 ) -> tuple[TableSide, TableSide, int | None]:
     """Both sides, their states without what nothing new can reach.
 
@@ -69,7 +65,7 @@ def prune(
     Worth it when the changes are few compared with the states: keys are broadcast, states filtered where they are read.
 
     Args:
-        extract: computes few rows out of many: the rows, and how many they are (None: not known).
+        extract: computes what is left of the states, before all else.
 
     Returns:
         Left, right, and how many rows of the states are left, if it is known.
@@ -80,14 +76,14 @@ def prune(
     if left.changes is not None:
         named.append(versions.wanted(left.changes, FOREIGN_KEY))
     if left.state is not None:
-        reached, count = extract(_reached(left.state, left_keys, right_keys))
+        ((reached, count),) = extract(_reached(left.state, left_keys, right_keys))
         counts.append(count)
         left = TableSide(reached, left.changes)
         if left_keys is not None:
             named.append(versions.wanted(versions.among(reached, KEY, left_keys), FOREIGN_KEY))
     if right.state is not None and named:
         keys = reduce(lambda some, more: some.union(more), named).distinct()
-        found, count = extract(versions.among(right.state, KEY, keys))
+        ((found, count),) = extract(versions.among(right.state, KEY, keys))
         counts.append(count)
         right = TableSide(found, right.changes)
     elif right.state is not None:

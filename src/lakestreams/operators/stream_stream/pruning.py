@@ -6,7 +6,7 @@ has come: then rows of other keys are not needed, unless their windows close now
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import TypeAlias
 
@@ -14,12 +14,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.clocks import CARRIED, REACHED
-from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, STREAM_SIDE, TASK, TICK, TIME, VALUE
+from lakestreams.operators.records import (
+    CONTRIBUTORS,
+    KEY,
+    KIND,
+    ORDER,
+    PLACE,
+    STREAM_SIDE,
+    TASK,
+    TICK,
+    TIME,
+    VALUE,
+    Extract,
+)
 from lakestreams.operators.windows import CLOCK, HORIZON, MOVES, Windowed, close
 
 _HASH, _LAST = "key_hash", "last_stream_time_ms"
 Pair: TypeAlias = Sequence[DataFrame]
-Extract: TypeAlias = "Callable[[DataFrame], tuple[DataFrame, int | None]]"
 
 
 def prune(
@@ -32,13 +43,13 @@ def prune(
         past: what is retained of them.
         since: the first new cycle.
         clocks: of the past, as `last_clocks` gives them.
-        extract: computes few rows out of many: the rows, and how many they are (None: not known).
+        extract: computes what is reached, before all else.
 
     Returns:
         Left, right, and how many rows of the past are among them, if it is known.
     """
-    hashes, _ = extract(key_hashes(new, past, clocks, join))
-    found = [extract(reached(side, hashes)) for side in past]
+    ((hashes, _),) = extract(key_hashes(new, past, clocks, join))
+    found = extract(*(reached(side, hashes) for side in past))
     left, right = (rows.unionByName(one, allowMissingColumns=True) for rows, (one, _) in zip(new, found, strict=True))
     left = left.unionByName(clock_rows(clocks, past[0], since), allowMissingColumns=True)
     counts = [count for _, count in found if count is not None]
