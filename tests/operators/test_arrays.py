@@ -145,7 +145,7 @@ VARIANTS = {
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("ways", [{}, {"shares": 2}, {"small_input": True}], ids=str)
+@pytest.mark.parametrize("ways", [{}, {"shares": 2}], ids=str)
 def test_variants_pass_through_a_worker_beside_a_missing_side(spark: SparkSession, ways: Any) -> None:
     """Spark's own reading of them into Arrow refuses such rows, so they are compared as texts."""
     columns = [f"{sql} as c{place}" for place, sql in enumerate(VARIANTS.values())]
