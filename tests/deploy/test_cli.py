@@ -175,7 +175,7 @@ def test_files_that_jobs_read_lie_where_the_jobs_look(deployed: Deployed) -> Non
         assert place(f"{paths['file_path']}/conf/{file.name}").read_bytes() == file.read_bytes()
     notebooks = {one.stem for one in (ROOT / "notebooks").glob("*.py")}
     assert {one.name for one in place(f"{paths['file_path']}/notebooks").iterdir()} == notebooks
-    assert not {"tests", "bench", "docs", "requirements"} & {one.name for one in place(paths["file_path"]).iterdir()}
+    assert not set(template.OWN.exclude) & {one.name for one in place(paths["file_path"]).iterdir()}
     (wheel,) = place(f"{paths['artifact_path']}/.internal").glob("*.whl")
     assert wheel.read_bytes() == (deployed.cli.root / "dist" / wheel.name).read_bytes()
 
