@@ -201,7 +201,7 @@ def test_what_a_broker_says_of_its_ends_shows_none(project, monkeypatch):
     (loaded,) = runner.load(FileOptions((project / "conf" / "joined.yml",)), Secrets())
     monkeypatch.setattr("lakestreams.kafka.cluster.connect", quotes)
     _, (note,) = status._ends(None, Lake(str(project)), loaded)
-    assert note.startswith("ends are unknown: refused with ***, ")
+    assert note.startswith(f"{IngestFailed.code}: ends are unknown, refused with ***, ")
 
 
 def test_each_command_knows_its_own_secrets_alone(project, monkeypatch):

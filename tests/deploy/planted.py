@@ -6,6 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakestreams.deploy.template import OWN
+
 ROOT = Path(__file__).parents[2]
 JOB, STREAM, MAIN, STORE = (
     "resources/enrichment.job.yml",
@@ -142,7 +144,7 @@ def plant(mistake: Mistake, folder: Path) -> Path:
         shutil.copytree(ROOT / name, folder / name)
     for name in ("databricks.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    for name in ("tests", "bench", "docs", "requirements", "src/lakestreams"):
+    for name in (*OWN.exclude, "src/lakestreams"):
         (folder / name).mkdir(parents=True)
         (folder / name / "errors.py").write_text("", encoding="utf-8")
     file = folder / mistake.file

@@ -55,7 +55,7 @@ VARIANTS = {
     "an instance pool that is looked up": Variant(STREAM, NODES, "            instance_pool_id: ${var.pool}\n", "variables: {pool: {lookup: {instance_pool: small}}}", unchecked=ELSEWHERE % "var.pool"),
     "a policy for everything": Variant(STREAM, "            spark_version: ${var.runtime}\n" + NODES, "            policy_id: p-1\n"),
     "retries of a continuous job": Variant(STREAM, "          python_wheel_task", "          max_retries: -1\n          python_wheel_task"),
-    "a job of one target": Variant(MAIN, "      jobs:\n        enrichment: &seen", "      jobs:\n        more: {name: more, tasks: [{task_key: a, notebook_task: {notebook_path: /Shared/a}}]}\n        enrichment: &seen"),
+    "a job of one target": Variant(MAIN, "      jobs:\n        maintenance: &seen", "      jobs:\n        more: {name: more, tasks: [{task_key: a, notebook_task: {notebook_path: /Shared/a}}]}\n        maintenance: &seen"),
     "a wheel of somebody else": Variant(JOB, "      environments:\n", "        - {task_key: own, environment_key: own, python_wheel_task: {package_name: own, entry_point: x}}\n      environments:\n        - {environment_key: own, spec: {environment_version: '4', dependencies: [own==1.0]}}\n", unchecked="what the wheel of own accepts"),
     "resources in Python": Variant(MAIN, "include:\n  - res", "python: {resources: ['resources:load_resources']}\n\ninclude:\n  - res", unchecked="resources that are declared in Python"),
     "a root in one's home": Variant(MAIN, "root_path: /Workspace/Users/${var.runner}/", "root_path: ~/"),

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
 from lakestreams.deploy import template
-from lakestreams.deploy.read import Bundle, load, targets
+from lakestreams.deploy.read import Bundle, load, read_yaml, targets
 
 CLI_VERSION, WHY_NOT = found()
 skipped = pytest.mark.skipif(not CLI_VERSION, reason=f"nothing is shown with the Databricks CLI: {WHY_NOT}")
@@ -175,7 +175,7 @@ def test_files_that_jobs_read_lie_where_the_jobs_look(deployed: Deployed) -> Non
         assert place(f"{paths['file_path']}/conf/{file.name}").read_bytes() == file.read_bytes()
     notebooks = {one.stem for one in (ROOT / "notebooks").glob("*.py")}
     assert {one.name for one in place(f"{paths['file_path']}/notebooks").iterdir()} == notebooks
-    assert not {"tests", "bench", "docs", "requirements"} & {one.name for one in place(paths["file_path"]).iterdir()}
+    assert not set(template.OWN.exclude) & {one.name for one in place(paths["file_path"]).iterdir()}
     (wheel,) = place(f"{paths['artifact_path']}/.internal").glob("*.whl")
     assert wheel.read_bytes() == (deployed.cli.root / "dist" / wheel.name).read_bytes()
 
@@ -295,6 +295,60 @@ def test_what_validate_says_of_a_planted_mistake(
     record_property(VALIDATE, "refused" if refused else "missed")
     assert refused == (name in REFUSED), f"look, and say in planted.py what it says now:\n{printed}"
     assert REFUSED.get(name, "") in printed
+
+
+# --- a new project ---------------------------------------------------------------------------------------------------
+
+
+@real
+@pytest.mark.parametrize(
+    ("jobs", "more"),
+    [(template.JOBS, {}), (("enrichment",), {"host": "", "cloud": "azure"}), (("correlation", "fk_join"), {"cloud": "gcp"})],
+    ids=["by default", "one job", "two jobs"],
+)  # fmt: skip
+def test_bundle_init_writes_what_lakestreams_init_writes(
+    jobs: tuple[str, ...], more: dict[str, str], host: str, tmp_path: Path
+) -> None:
+    """By default the address is that of the workspace that the CLI is signed in to."""
+    left_out = {f"include_{job}": "no" for job in template.JOBS if job not in jobs}
+    code, printed = initialised(tmp_path, host, {"project_name": "ours"} | left_out | more)
+    assert (code, "Error" in printed) == (0, False), printed
+    folder = tmp_path / "made" / "ours"
+    made = {one.relative_to(folder).as_posix(): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+    own = read_yaml(folder / "databricks.yml")["bundle"]["uuid"]
+    wanted = template.whole(template.Project("ours", **{"jobs": jobs, "host": host, "uuid": own} | more))  # type: ignore[arg-type]
+    assert made == {name: text.encode() for name, text in wanted.items()}
+    assert list((folder / "wheels").iterdir()) == []
+    for step in ("cd ours", *template.FIRST_STEPS):
+        assert step in printed
+
+
+@real
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({"include_enrichment": "no", "include_correlation": "no", "include_fk_join": "no"}, "a bundle without jobs"),
+        ({"project_name": "4 streams"}, "letters, digits, - and _, beginning with a letter"),
+        ({"host": "a.b"}, "without a path"),
+    ],
+)
+def test_bundle_init_refuses_what_lakestreams_init_refuses(
+    answers: dict[str, str], told: str, host: str, tmp_path: Path
+) -> None:
+    code, printed = initialised(tmp_path, host, answers)
+    assert (code, told in printed) == (1, True), printed
+    assert not (tmp_path / "made").exists()
+
+
+def initialised(folder: Path, host: str, answers: dict[str, str]) -> tuple[int, str]:
+    given = folder / "answers.json"
+    given.write_text(json.dumps(answers), encoding="utf-8")
+    cli = Cli(folder, folder / "home", host)
+    place = ["--config-file", str(given), "--output-dir", str(folder / "made")]
+    return cli.bundle("init", str(ROOT / "bundle-template"), *place)
+
+
+# --- what is written of it -------------------------------------------------------------------------------------------
 
 
 def test_the_page_says_how_many_validate_misses() -> None:

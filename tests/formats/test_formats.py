@@ -195,7 +195,7 @@ def test_json_is_one_complete_object(json_found: dict[str, tuple[Any, str | None
 def test_json_errors_say_what_is_wrong(json_found: dict[str, tuple[Any, str | None]]) -> None:
     assert json_found["invalid UTF-8"][1] == "not valid UTF-8"
     assert json_found["array root"][1] == "not a JSON object"
-    assert json_found["text for int"][1] == f"does not fit {SCHEMA}"
+    assert json_found["text for int"][1] == 'a: "1" is no int'
 
 
 def test_names_inside_a_struct_keep_their_capitals() -> None:
@@ -224,7 +224,8 @@ def test_registry_json() -> None:
     found = read(RegistryJson("a int"), {name: raw for name, (raw, _) in cases.items()})
     assert differences(found, {name: want for name, (_, want) in cases.items()}) == {}
     assert "no registry prefix" in str(found["bare"][1])
-    assert found["wrong type behind"][1] == "does not fit a int"
+    assert found["wrong type behind"][1] == 'a: "x" is no int'
+    assert found["broken behind"][1] == "does not fit a int"
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------------

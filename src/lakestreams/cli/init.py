@@ -11,7 +11,7 @@ from rich.text import Text
 from lakestreams.cli.options import NewBundle
 from lakestreams.cli.screen import Screen
 from lakestreams.deploy.pipelines import add
-from lakestreams.deploy.template import JOBS, Project, init
+from lakestreams.deploy.template import FIRST_STEPS, JOBS, Project, init
 from lakestreams.run import failure
 
 
@@ -43,8 +43,7 @@ def run(screen: Screen, folder: Path, wanted: NewBundle) -> int:
     screen.say(Text.assemble(("written", "bold green"), f"  {len(files)} files in {folder}"))
     if wheel is None:
         screen.say(f"  the jobs run wheels/{project.wheel_name}; put it there")
-    steps = [f"cd {folder}", "lakestreams test", "lakestreams check --target dev", "databricks bundle deploy -t dev"]
-    for step in steps:
+    for step in (f"cd {folder}", *FIRST_STEPS):
         screen.say(f"  {step}")
     screen.result({"ok": True, "folder": str(folder), "files": [file.relative_to(folder).as_posix() for file in files]})
     return failure.OK

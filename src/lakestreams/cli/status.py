@@ -161,7 +161,8 @@ def _ends(spark: SparkSession, lake: Lake, pipeline: Pipeline) -> tuple[Mapping[
             scratch = lake.checkpoints(pipeline.topology.name)
             view = cluster.connect(spark, pipeline.kafka.spark_options(), scratch).view(topics)
         except LakestreamsError as error:
-            notes.append(f"ends are unknown: {pipeline.kafka.redact(error.message)}")
+            told = f"{error.code}: ends are unknown, {error.message}. Fix: {error.hint}"
+            notes.append(pipeline.kafka.redact(told))
     return delta_source.with_tables(view, tables).ends, notes
 
 

@@ -1,7 +1,8 @@
 """The template of a bundle, and what `lakestreams init` makes of it.
 
 This repository's own databricks.yml, resources/, dashboards/ and conf/deployment.yml are the same template rendered with `OWN`; a
-test compares them, and `scripts/bundle_files.py` rewrites them. A template file is plain text with two marks:
+test compares them, and `scripts/bundle_files.py` rewrites them. `scripts/bundle_template.py` makes the template of
+`databricks bundle init` of the same files, in `bundle-template/`. A template file is plain text with two marks:
 `@{name}` is a value, which on a line of its own may have several lines; the lines from `@{if name}` to `@{end}` are kept
 if the name is one of the project's jobs, `built`, `dbx` or `clusters`. `${...}` is the bundle's own and stays.
 """
@@ -27,12 +28,18 @@ JOBS: Final = ("enrichment", "correlation", "fk_join")
 
 _PACKAGE: Final = Path(lakestreams.__file__).parent
 _TEMPLATE: Final = Path(__file__).with_name("template")
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
-_HOST: Final = re.compile(r"https?://[A-Za-z0-9.:-]+/?")
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
+NAME_HINT: Final = "letters, digits, - and _, beginning with a letter"
+HOST: Final = re.compile(r"https?://[A-Za-z0-9.:-]+")
+HOST_HINT: Final = "such as https://adb-1.azuredatabricks.net, without a path"
+FIRST_STEPS: Final = ("lakestreams test", "lakestreams check --target dev", "databricks bundle deploy -t dev")
+"""What comes after a new project, in its folder."""
+_PAGES: Final = {"README.md": "README.md", ".gitignore": "gitignore"}
+_PIPELINES: Final = ("conf", "tests/cases")
 _DASHBOARD: Final = "dashboards/quality.lvdash.json"
 _CLUSTERS: Final = {"aws": "i3.xlarge", "azure": "Standard_D4ds_v5", "gcp": "n2-highmem-4"}
 CLOUDS: Final = tuple(_CLUSTERS)
-_MARK: Final = re.compile(r"@\{(\w+)\}")
+MARK: Final = re.compile(r"@\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -67,9 +74,9 @@ class Project:
         Raises:
             InvalidName, InvalidOption
         """
-        if not _NAME.fullmatch(self.name):
+        if not NAME.fullmatch(self.name):
             msg = f"the bundle's name {self.name!r}"
-            raise InvalidName(msg, hint="letters, digits, - and _, beginning with a letter")
+            raise InvalidName(msg, hint=NAME_HINT)
         unknown = [job for job in self.jobs if job not in JOBS]
         if unknown or not self.jobs:
             msg = f"there is no job {', '.join(unknown)}" if unknown else "a bundle without jobs"
@@ -77,9 +84,9 @@ class Project:
         if self.cloud not in CLOUDS:
             msg = f"there is no cloud {self.cloud}"
             raise InvalidOption(msg, hint=f"one of {', '.join(CLOUDS)}")
-        if self.host and not _HOST.fullmatch(self.host):
+        if self.host and not HOST.fullmatch(self.host.removesuffix("/")):
             msg = f"the workspace's address {self.host!r}"
-            raise InvalidOption(msg, hint="such as https://adb-1.azuredatabricks.net, without a path")
+            raise InvalidOption(msg, hint=HOST_HINT)
 
     @property
     def wheel_name(self) -> str:
@@ -96,7 +103,7 @@ OWN: Final = Project(
     "lakestreams",
     title="lakestreams' jobs",
     build="uv build --wheel || python3 -m build --wheel",
-    exclude=("tests", "bench", "docs", "requirements"),
+    exclude=("tests", "bench", "docs", "requirements", "bundle-template"),
     dbx=True,
     uuid="6f0c1f5e-3c0b-4f0a-9d53-2a7a3b1c9e44",
 )
@@ -105,9 +112,36 @@ OWN: Final = Project(
 
 def render(project: Project) -> dict[str, str]:
     """The bundle's own files, path to text: databricks.yml, resources/, dashboards/; for dbx conf/deployment.yml."""
-    values = _values(project)
+    return {name: text for name, text in _filled(project).items() if name not in _PAGES}
+
+
+def whole(project: Project) -> dict[str, str]:
+    """Every text file of a user's own project: the bundle's, pipelines, topics, cases, notebooks and a README."""
+    fixed = unmarked(project)
+    pipelines = "\n".join(fixed[f"conf/{job}.yml"] for job in project.jobs)
+    return _filled(project) | fixed | {"conf/sources.yml": only_used(shipped("conf/sources.yml"), pipelines)}
+
+
+def marked(project: Project) -> dict[str, str]:
+    """The files of a project that have marks, path to text, before a mark is replaced."""
     names = ["databricks.yml", *(f"resources/{file}" for file in _resource_files(project)), _DASHBOARD]
-    texts = {name: rendered((_TEMPLATE / name).read_text(encoding="utf-8"), values, _kept(project)) for name in names}
+    files = {name: name for name in names} | _PAGES
+    return {name: (_TEMPLATE / file).read_text(encoding="utf-8") for name, file in files.items()}
+
+
+def unmarked(project: Project) -> dict[str, str]:
+    """The files of a user's project that are copied, path to text: pipelines, cases, JSON Schemas, notebooks."""
+    made = {f"{folder}/{job}.yml": shipped(f"{folder}/{job}.yml") for job in project.jobs for folder in _PIPELINES}
+    made |= {f"conf/schema/{name}.json": schema_text(name) for name in SCHEMAS}
+    for name in ("tutorial_joins", *(f"explore_{job}" for job in project.jobs)):
+        text = shipped(f"notebooks/{name}.py")
+        made[f"notebooks/{name}.py"] = text.replace(OWN.wheel, project.wheel)
+    return made
+
+
+def _filled(project: Project) -> dict[str, str]:
+    values, kept = values_of(project), kept_in(project)
+    texts = {name: rendered(text, values, kept) for name, text in marked(project).items()}
     if not project.dbx:
         return texts
     with tempfile.TemporaryDirectory() as folder:  # the jobs for dbx are those of the bundle, so it is read
@@ -118,30 +152,10 @@ def render(project: Project) -> dict[str, str]:
     return texts
 
 
-def whole(project: Project) -> dict[str, str]:
-    """Every text file of a user's own project: the bundle's, pipelines, topics, cases, notebooks and a README."""
-    values = _values(project)
-    pages = {"README.md": "README.md", ".gitignore": "gitignore"}
-    made = {
-        name: rendered((_TEMPLATE / file).read_text(encoding="utf-8"), values, _kept(project))
-        for name, file in pages.items()
-    }
-    for job in project.jobs:
-        made[f"conf/{job}.yml"] = shipped(f"conf/{job}.yml")
-        made[f"tests/cases/{job}.yml"] = shipped(f"tests/cases/{job}.yml")
-    made |= {f"conf/schema/{name}.json": schema_text(name) for name in SCHEMAS}
-    for name in ("tutorial_joins", *(f"explore_{job}" for job in project.jobs)):
-        text = shipped(f"notebooks/{name}.py")
-        made[f"notebooks/{name}.py"] = text.replace(OWN.wheel, project.wheel)
-    pipelines = "\n".join(made[f"conf/{job}.yml"] for job in project.jobs)
-    made["conf/sources.yml"] = only_used(shipped("conf/sources.yml"), pipelines)
-    return made | render(project)
-
-
 def job_text(pipeline: str) -> str:
     """The text of a job that runs one pipeline of a user's project: resources/<pipeline>.job.yml."""
     text = (_TEMPLATE / "resources" / "pipeline.job.yml").read_text(encoding="utf-8")
-    return rendered(text, _values(Project("any")) | {"pipeline": pipeline}, frozenset())
+    return rendered(text, values_of(Project("any")) | {"pipeline": pipeline}, frozenset())
 
 
 def init(folder: Path, project: Project, wheel: Path | None = None) -> list[Path]:
@@ -194,11 +208,12 @@ def rendered(text: str, values: Mapping[str, str], kept: frozenset[str]) -> str:
         elif line == "@{end}":
             keep = True
         elif keep:
-            lines.append(_MARK.sub(lambda mark: values[mark[1]], line))
+            lines.append(MARK.sub(lambda mark: values[mark[1]], line))
     return "\n".join(lines) + "\n"
 
 
-def _kept(project: Project) -> frozenset[str]:
+def kept_in(project: Project) -> frozenset[str]:
+    """The names whose `@{if name}` holds."""
     others = {
         "built": project.build,
         "dbx": project.dbx,
@@ -212,7 +227,8 @@ def _resource_files(project: Project) -> Iterator[str]:
     yield from ("quality.dashboard.yml", "storage.yml")
 
 
-def _values(project: Project) -> dict[str, str]:
+def values_of(project: Project) -> dict[str, str]:
+    """What stands for each `@{name}`."""
     pipelines = ",".join(f"${{workspace.file_path}}/conf/{job}.yml" for job in project.jobs)
     return {
         "name": project.name,
@@ -226,7 +242,6 @@ def _values(project: Project) -> dict[str, str]:
         "host": _host(project),
         "host_of_dev": _host(project, "    workspace:\n"),
         "node_type": _CLUSTERS[project.cloud],
-        "viewers": _viewers(project),
         "storing": _STORING,
         "reading": _READING,
         "grants": _GRANTS,
@@ -246,17 +261,6 @@ def _host(project: Project, before: str = "") -> str:
     return "\n".join(f"{line[:4]}# {line[4:]}" for line in known.splitlines())
 
 
-def _viewers(project: Project) -> str:
-    """Who sees each job: written once, referred to by the others."""
-    first, *others = (*project.jobs, "maintenance", "verify")
-    return "\n".join([_VIEWERS.format(job=first), *(f"        {job}: *seen" for job in others)])
-
-
-_VIEWERS: Final = """\
-        {job}: &seen
-          permissions:
-            - group_name: ${{var.viewers}}
-              level: CAN_VIEW"""
 _SCHEMAS: Final = ",".join(f"{room}=${{resources.schemas.{room}.name}}" for room in ("bronze", "silver", "control"))
 _STORING: Final = f"""\
               sources: ${{workspace.file_path}}/conf/sources.yml
@@ -312,12 +316,17 @@ _SERVERLESS: Final = """\
 
 def only_used(sources: str, pipelines: str) -> str:
     """The text of a sources' file with the topics that the pipelines name, and their comments."""
-    head, mark, body = sources.partition("\ntopics:\n")
+    head, topics = split_topics(sources)
     said = re.sub(r"(?m)^#.*$", "", pipelines)  # a comment names things, too
-    topics = re.findall(r"(?m)^(?:(?:  #.*)?\n)*  (\w+):\n(?:    .*\n)+", body)
-    blocks = [match[0] for match in re.finditer(r"(?m)^(?:(?:  #.*)?\n)*  \w+:\n(?:    .*\n)+", body)]
-    used = [text.strip("\n") for name, text in zip(topics, blocks, strict=True) if re.search(rf"\b{name}\b", said)]
-    return head + mark + "\n".join(used) + "\n"
+    used = [text for name, text in topics.items() if re.search(rf"\b{name}\b", said)]
+    return head + "".join(used)
+
+
+def split_topics(sources: str) -> tuple[str, dict[str, str]]:
+    """A sources' file: the text before its topics, and the text of each with its comments."""
+    head, mark, body = sources.partition("\ntopics:\n")
+    blocks = re.finditer(r"(?m)^(?:(?:  #.*)?\n)*  (\w+):\n(?:    .*\n)+", body)
+    return head + mark, {block[1]: block[0].strip("\n") + "\n" for block in blocks}
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from lakestreams.formats import leaves
-from lakestreams.formats.jsontext import in_quotes
+from lakestreams.formats.jsontext import compact, entries, in_quotes, values
 from lakestreams.formats.kinds import UNITS, Array, Kind, Leaf, Map, Member, Struct
 from lakestreams.formats.numbers import AsDouble, java_float_text, java_text
-from lakestreams.formats.shapes import Pairs, Read, is_text
+from lakestreams.formats.shapes import Pairs, Read, Unfit, is_text, shape_of
 
 _SHOWN: Final = 60  # characters of a value in a message
 _NOT_SHOWN: Final = re.compile("[^ -~]")
+_SORTS: Final = {Struct: "JSON object", Map: "JSON object", Array: "JSON array"}
 _INFINITE: Final = (float("inf"), -float("inf"))
 _SAID: Final = "is a number that was written otherwise; declare decimal(p, s) or double, or write it in quotes"
 
@@ -54,6 +55,23 @@ def misfit(member: Member, x: Any, path: str) -> str | None:
         said = leaves.described(kind) if isinstance(kind, Leaf) else kind.declared
         return f"{path}: {shown(_written(kind, x))} is no {said}"
     return None
+
+
+def unfit(kind: Kind, found: Any, path: str) -> str | None:
+    """What of a value of JSON is of another sort than its type, by the path of the first one."""
+    if found is None:
+        return None
+    if isinstance(kind, Struct) and isinstance(found, dict):
+        inside = (
+            (one.kind, value, f"{path}.{one.field}") for one in kind.members for value in values(found, one.field)
+        )
+    elif isinstance(kind, Array) and isinstance(found, list):
+        inside = ((kind.element, value, f"{path}[{place}]") for place, value in enumerate(found))
+    elif isinstance(kind, Map) and isinstance(found, dict):
+        inside = ((kind.value, value, f"{path}[{shown(in_quotes(name))}]") for name, value in entries(found))
+    else:
+        return _unfit(kind, found, path)
+    return next((said for one in inside if (said := unfit(*one)) is not None), None)
 
 
 def has_strings(kind: Kind) -> bool:
@@ -101,6 +119,15 @@ def as_json(kind: Kind, x: Any) -> str:
     if isinstance(x, float):
         return java_float_text(x) if kind.declared == "float" else java_text(x)
     return in_quotes(base64.b64encode(x).decode()) if isinstance(x, bytes) else str(x).lower()
+
+
+def _unfit(kind: Kind, found: Any, path: str) -> str | None:
+    try:
+        shape_of(kind)(found)
+    except Unfit:
+        said = leaves.described(kind) if isinstance(kind, Leaf) else _SORTS[type(kind)]
+        return f"{path}: {shown(compact(found))} is no {said}"
+    return None
 
 
 def _braces(entries: Iterable[tuple[str, str]]) -> str:
@@ -167,4 +194,4 @@ def _fits(of: Read) -> Read:
     return exact
 
 
-__all__ = ["Misfit", "as_json", "exact_of", "has_strings", "lost", "lost_number", "misfit", "shown"]
+__all__ = ["Misfit", "as_json", "exact_of", "has_strings", "lost", "lost_number", "misfit", "shown", "unfit"]

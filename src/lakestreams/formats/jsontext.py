@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any, Final
 
 DEEPEST: Final = 1_000
@@ -38,6 +39,18 @@ class Repeated(dict[str, Any]):
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
         self.pairs = pairs
+
+
+def entries(found: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    """Names and values of an object, as often as they come."""
+    return found.pairs if type(found) is Repeated else found.items()
+
+
+def values(found: dict[str, Any], name: str) -> list[Any]:
+    """The values of a name in an object, as often as it comes."""
+    if type(found) is Repeated:
+        return [one for own, one in found.pairs if own == name]
+    return [found[name]] if name in found else []
 
 
 def parsed(text: str) -> Any:
@@ -154,4 +167,4 @@ _LONG: Final = json.JSONDecoder(
     object_pairs_hook=_object_of_long,
 )
 
-__all__ = ["WHITE", "Number", "Repeated", "compact", "in_quotes", "parsed"]
+__all__ = ["WHITE", "Number", "Repeated", "compact", "entries", "in_quotes", "parsed", "values"]

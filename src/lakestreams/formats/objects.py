@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from lakestreams.formats.base import Field
-from lakestreams.formats.exact import Misfit, exact_of, has_strings, lost, lost_number, misfit
-from lakestreams.formats.jsontext import WHITE, Repeated, parsed
+from lakestreams.formats.exact import Misfit, exact_of, has_strings, lost, lost_number, misfit, unfit
+from lakestreams.formats.jsontext import WHITE, entries, parsed
 from lakestreams.formats.kinds import Leaf, Struct
 from lakestreams.formats.numbers import AsDouble
 from lakestreams.formats.places import Path, at
@@ -63,7 +63,7 @@ class Objects:
         paths: of each column the names that lead to it in the row.
         root: the whole object, as far as it is read.
         judge: from the object as it stands and in the shape of `root` to the row, or to what is wrong.
-        unfit: the message for an object that is broken or not of the shape.
+        broken: the message for a text that begins as an object and is none.
         unwrap: puts what a text of the object says in the text's place, and gives the text; None: there is none to open.
         locate: from the object, with anything in the place of its values, to where the row is for sure, if it is an object.
     """
@@ -74,12 +74,12 @@ class Objects:
         paths: Sequence[Path],
         root: Struct,
         judge: Judge,
-        unfit: str,
+        broken: str,
         locate: Locate,
         unwrap: Open = lambda _: None,
     ) -> None:
         self.fields, self.paths, self.locate, self._unwrap = fields, paths, locate, unwrap
-        self._shape, self._judge, self._unfit = shape_of(root), judge, unfit
+        self._root, self._shape, self._judge, self._unfit = root, shape_of(root), judge, broken
         kinds = [(field.name, field.member, path) for field, path in zip(fields, paths, strict=True)]
         self._strings = [(name, member.kind, path) for name, member, path in kinds if has_strings(member.kind)]
         exact = [(name, exact_of(member.kind), member) for name, member, _ in kinds]
@@ -95,8 +95,10 @@ class Objects:
             found = parsed(text)
             inner = self._unwrap(found)
             shaped = self._shape(found)
-        except (ValueError, Unfit):
+        except ValueError:
             return None, _broken(raw, text, self._unfit)
+        except Unfit:
+            return None, self._unfit_at(found)
         row, error = self._judge(found, shaped)
         if error is not None:
             return None, error
@@ -125,6 +127,11 @@ class Objects:
             return None, self._misfit(row)
         return values, None
 
+    def _unfit_at(self, found: Any) -> str:
+        """The message of the first field that is of another sort."""
+        said = unfit(self._root, found, "") if isinstance(found, dict) else _NO_OBJECT
+        return self._unfit if said is None else said.removeprefix(".")
+
     def _misfit(self, row: dict[str, Any]) -> str | None:
         """The message of the first column that does not fit."""
         pairs = zip(self.fields, self.paths, strict=True)
@@ -134,7 +141,7 @@ class Objects:
 
 def names(row: dict[str, Any]) -> list[str]:
     """The names in an object, as often as they come."""
-    return [name for name, _ in row.pairs] if isinstance(row, Repeated) else list(row)
+    return [name for name, _ in entries(row)]
 
 
 def framed(raw: bytes) -> bool:

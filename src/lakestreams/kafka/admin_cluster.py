@@ -149,7 +149,7 @@ class AdminCluster:
     def fault(self, error: KafkaException) -> LakestreamsError:
         """What an error of a client with these options means."""
         said = error.args[0]
-        text = scrubbed(str(said), self.conf)
+        text = scrubbed(said.str(), self.conf)
         if _refuses(said):
             return SignInFailed(f"Kafka at {self.bootstrap_servers} refuses the sign-in: {text}")
         return unreachable(self.bootstrap_servers, text)
