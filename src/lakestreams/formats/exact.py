@@ -57,20 +57,20 @@ def misfit(member: Member, x: Any, path: str) -> str | None:
     return None
 
 
-def unfit(kind: Kind, found: Any, path: str) -> str | None:
+def unfit(kind: Kind, json_value: Any, path: str) -> str | None:
     """What of a value of JSON is of another sort than its type, by the path of the first one."""
-    if found is None:
+    if json_value is None:
         return None
-    if isinstance(kind, Struct) and isinstance(found, dict):
+    if isinstance(kind, Struct) and isinstance(json_value, dict):
         inside = (
-            (one.kind, value, f"{path}.{one.field}") for one in kind.members for value in values(found, one.field)
+            (one.kind, value, f"{path}.{one.field}") for one in kind.members for value in values(json_value, one.field)
         )
-    elif isinstance(kind, Array) and isinstance(found, list):
-        inside = ((kind.element, value, f"{path}[{place}]") for place, value in enumerate(found))
-    elif isinstance(kind, Map) and isinstance(found, dict):
-        inside = ((kind.value, value, f"{path}[{shown(in_quotes(name))}]") for name, value in entries(found))
+    elif isinstance(kind, Array) and isinstance(json_value, list):
+        inside = ((kind.element, value, f"{path}[{place}]") for place, value in enumerate(json_value))
+    elif isinstance(kind, Map) and isinstance(json_value, dict):
+        inside = ((kind.value, value, f"{path}[{shown(in_quotes(name))}]") for name, value in entries(json_value))
     else:
-        return _unfit(kind, found, path)
+        return _unfit(kind, json_value, path)
     return next((said for one in inside if (said := unfit(*one)) is not None), None)
 
 
@@ -121,12 +121,12 @@ def as_json(kind: Kind, x: Any) -> str:
     return in_quotes(base64.b64encode(x).decode()) if isinstance(x, bytes) else str(x).lower()
 
 
-def _unfit(kind: Kind, found: Any, path: str) -> str | None:
+def _unfit(kind: Kind, json_value: Any, path: str) -> str | None:
     try:
-        shape_of(kind)(found)
+        shape_of(kind)(json_value)
     except Unfit:
         said = leaves.described(kind) if isinstance(kind, Leaf) else _SORTS[type(kind)]
-        return f"{path}: {shown(compact(found))} is no {said}"
+        return f"{path}: {shown(compact(json_value))} is no {said}"
     return None
 
 
@@ -148,13 +148,13 @@ def _struct(kind: Struct) -> Read | None:
         return None
 
     def exact(x: Any) -> dict[str, Any]:
-        found = {}
+        fields = {}
         for name, inner, required in members:
             one = x[name]
             if one is None and required:
                 raise Misfit
-            found[name] = one if one is None or inner is None else inner(one)
-        return found
+            fields[name] = one if one is None or inner is None else inner(one)
+        return fields
 
     return exact
 

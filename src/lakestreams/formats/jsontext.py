@@ -41,16 +41,16 @@ class Repeated(dict[str, Any]):
         self.pairs = pairs
 
 
-def entries(found: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+def entries(json_object: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     """Names and values of an object, as often as they come."""
-    return found.pairs if type(found) is Repeated else found.items()
+    return json_object.pairs if type(json_object) is Repeated else json_object.items()
 
 
-def values(found: dict[str, Any], name: str) -> list[Any]:
+def values(json_object: dict[str, Any], name: str) -> list[Any]:
     """The values of a name in an object, as often as it comes."""
-    if type(found) is Repeated:
-        return [one for own, one in found.pairs if own == name]
-    return [found[name]] if name in found else []
+    if type(json_object) is Repeated:
+        return [one for own, one in json_object.pairs if own == name]
+    return [json_object[name]] if name in json_object else []
 
 
 def parsed(text: str) -> Any:

@@ -127,9 +127,9 @@ class Objects:
             return None, self._misfit(row)
         return values, None
 
-    def _unfit_at(self, found: Any) -> str:
+    def _unfit_at(self, json_value: Any) -> str:
         """The message of the first field that is of another sort."""
-        said = unfit(self._root, found, "") if isinstance(found, dict) else _NO_OBJECT
+        said = unfit(self._root, json_value, "") if isinstance(json_value, dict) else _NO_OBJECT
         return self._unfit if said is None else said.removeprefix(".")
 
     def _misfit(self, row: dict[str, Any]) -> str | None:
