@@ -45,7 +45,7 @@ select at.cycle as cycle, {PLACE.format("at")} as trigger, kind, made_of, ts, ca
 """
 _BALANCE = """
 select cycle, trigger, kind, made_of, ts, place, sum(one) as balance from (
-    select *, 1 as one from {expected} union all select *, -1 as one from {given}
+    select *, 1 as one from {expected} union all select *, -1 as one from {results}
 ) group by cycle, trigger, kind, made_of, ts, place
 """
 
