@@ -149,6 +149,6 @@ def test_no_path_of_this_machine_and_no_host_in_the_scripts():
         *(ROOT / "requirements").iterdir(),
     ]:
         if file.is_file():
-            text = file.read_text().replace("https://registry:8081", "")  # an error's example
+            text = file.read_text().replace("https://registry:8081", "").replace("https://workspace", "")  # examples
             assert "://" not in text, file
             assert "--index" not in text, file

@@ -53,13 +53,13 @@ from judged where kind is not null
 """
 _LAST_ROWS = """
 select own, kind, made_of from (
-    select {own} as own, kind, {made_of} as made_of, row_number() over (partition by {own} order by {at} desc) as back
+    select {own} as own, kind, {contributors} as made_of, row_number() over (partition by {own} order by {at} desc) as back
     from {{frame}}
 ) where back = 1 and kind <> 'tombstone'
 """
 # Where another join reads it, what its lookups take as a row's time is compared as well.
 _SEEN = """
-select {at}.cycle as cycle, concat('looked up behind ', {trigger}) as trigger, kind, {made_of} as made_of, {seen} as ts,
+select {at}.cycle as cycle, concat('looked up behind ', {trigger}) as trigger, kind, {contributors} as made_of, {seen} as ts,
     null as place
 from {{rows}} where kind <> 'tombstone'
 """
