@@ -1,4 +1,4 @@
-"""Windows that hold many cycles of input are told; what a cycle brings is measured in `upkeep/test_maintain.py`."""
+"""Windows that hold many cycles of input are told; what a cycle brings is measured in `maintenance/test_maintain.py`."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_every_table_that_others_have_changed_is_refused_or_made_anew(
     judged(laid, tmp_path, expected, name, way)
 
 
-def test_upkeep_is_let_pass_a_restore_takes_a_change_back_and_one_that_is_meant_is_accepted(
+def test_maintenance_is_let_pass_a_restore_takes_a_change_back_and_one_that_is_meant_is_accepted(
     laid: Laid, tmp_path: Path
 ) -> None:
     lake = laid.copied(tmp_path / "lake")

@@ -13,6 +13,7 @@ from lakestreams.engine import settling
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.ingest import batches
 from lakestreams.engine.ledger.plans import Range
+from lakestreams.engine.publish import cycle
 from lakestreams.engine.runtime import tuning
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
@@ -203,16 +204,22 @@ def test_a_large_batch_behind_a_small_one_has_all_its_tasks(
     views, users = fresh_topics(broker, 1)
     bench = Bench(spark, broker, tmp_path, page_views(views, users))
     seen: list[str | None] = []
-    append = batches._Batch._append
+    evaluated: list[str | None] = []
+    append, evaluate = batches._Batch._append, cycle.evaluate
 
     def spying(self: batches._Batch, *given: Any) -> Any:
         seen.append(self._spark.conf.get(SHUFFLES))
         return append(self, *given)
 
+    def evaluating(*given: Any, **more: Any) -> Any:
+        evaluated.append(spark.conf.get(SHUFFLES))
+        return evaluate(*given, **more)
+
     monkeypatch.setattr(batches._Batch, "_append", spying)
+    monkeypatch.setattr(cycle, "evaluate", evaluating)
     for most in (SMALL_INPUT, 0, SMALL_INPUT):
         monkeypatch.setattr(tuning, "SMALL_INPUT", most)
         broker.produce(views, [("u", "/1", 1_000)])
         bench.run()
-    assert seen == ["1", own[SHUFFLES], "1"]
+    assert seen == evaluated == ["1", own[SHUFFLES], "1"]
     assert own[SHUFFLES] == "7"

@@ -152,9 +152,10 @@ class Cycles:
             with run.tuning.lookup():
                 return extract(*frames)
 
-        evaluated = cycle.evaluate(
-            run.ledger, run.topology, plan, replace(inputs, extract=computed), self.checker, repeated=repeated
-        )
+        with run.tuning.rows(inputs.rows):  # frames that are kept are planned here, and some are computed
+            evaluated = cycle.evaluate(
+                run.ledger, run.topology, plan, replace(inputs, extract=computed), self.checker, repeated=repeated
+            )
         with run.tuning.rows(evaluated.results.rows(inputs)):
             return cycle.execute(
                 run.spark, run.ledger, run.topology, plan, evaluated, run.endpoints.target, self.checker,

@@ -156,7 +156,7 @@ class Shapes(Sides):
     ) -> tuple[DataFrame, DataFrame]:
         """New rows with what they reach of the past, which is computed now, and how far the clocks have come."""
         retained = self.retained.get(node.name, {})
-        if set(retained) < {"left", "right"}:
+        if not retained.keys() >= {"left", "right"}:
             return self._with_pasts(node, left, right)
         past = retained["left"], retained["right"]
         clocks = self.keep_past(f"{node.name} clocks", partial(pruning.last_clocks, past))

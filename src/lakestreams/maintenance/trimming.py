@@ -5,7 +5,7 @@ remember of the records is stored first, as of the end of that cycle, exactly: t
 needs is lost, whatever caches are deleted.
 
 It runs at the same time as a driver. It takes no epoch: an order of its own keeps two maintenances apart. It trims up to what
-the driver builds on and no further, which the driver says in the ledger (`past_of_nodes`); up to where is said there before
+the driver builds on and no further, which the driver says in the ledger (`operator_state`); up to where is said there before
 anything is deleted, so a trim that was begun is finished by the next one.
 """
 
@@ -199,7 +199,7 @@ def up_to(last: Plan) -> Plan:
 
 
 class _Hands:
-    """The hands of `upkeep.trim`; what came of it."""
+    """The hands of `maintenance.trim`; what came of it."""
 
     def __init__(self, trimming: Trimming, ingested_before_ms: int) -> None:
         self._own, self._before_ms = trimming, ingested_before_ms

@@ -1,6 +1,6 @@
 """What nodes keep of the past: stored where nothing valid lies, said in the ledger, and found again (decisions 0012, 0015).
 
-Carried out by a driver (`engine.state.past_of_nodes`) and by maintenance (`maintenance.trimming`).
+Carried out by a driver (`engine.state.operator_state`) and by maintenance (`maintenance.trimming`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A driver's protocol from top to bottom: a run is `drive`. What nodes keep is in `keeping`, maintenance and replay in `upkeep`.
+"""A driver's protocol from top to bottom: a run is `drive`. What nodes keep is in `keeping`, maintenance and replay in `maintenance`.
 
 A machine is a generator: it yields commands and is sent their answers. The engine carries out with Spark `claim`, `take_over`
 (`engine.takeover.claiming`), `record` (`engine.ledger`), `recover`, `ingest_request` (`engine.ingest.ingesting`), `batch`

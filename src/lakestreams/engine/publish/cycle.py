@@ -94,7 +94,7 @@ class Evaluated:
     """A cycle's results, which nobody has read yet.
 
     Attributes:
-        inputs: what it is evaluated over (see `past`).
+        inputs: what it is evaluated over (see `state.retained`).
         cycle_metrics: what is counted of its sources.
         counts: counts what joins let pass.
         repeated: whether a driver before may have published some of it: then Delta skips what is there already.

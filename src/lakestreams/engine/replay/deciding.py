@@ -143,7 +143,7 @@ def _decide(spark: SparkSession, ledger: Ledger, selection: Selection, action: s
 def _append(
     spark: SparkSession, ledger: Ledger, topic: str, command: str, rows: Callable[[int, str], DataFrame]
 ) -> Request | None:
-    """Appends decisions under the next number that nobody else has; None if nothing is left to decide (`upkeep.request`).
+    """Appends decisions under the next number that nobody else has; None if nothing is left to decide (`maintenance.request`).
 
     The number is the commit's transaction: of two commands at once, one is skipped, and decides again over what the other
     one has left.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ class CachedFrames:
         return kept, True
 
     def release(self) -> None:
-        """Keeps them no longer."""
+        """Keeps them no longer; a session that is gone keeps nothing, and an error that ended it is the one to tell."""
         while self._frames:
-            self._frames.pop().unpersist()
+            with contextlib.suppress(Exception):
+                self._frames.pop().unpersist()

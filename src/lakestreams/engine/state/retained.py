@@ -1,6 +1,6 @@
 """What a cycle needs of the cycles before it, in one of two ways, whichever the topology needs.
 
-`OfTables`: where streams only look tables up, the past is the tables' rows. `OfNodes`: where windows, aggregations or
+`TableState`: where streams only look tables up, the past is the tables' rows. `OperatorState`: where windows, aggregations or
 tables made of tables remember something, it is what the nodes keep. Both are caches. Where bronze is trimmed, they are made
 again from what it keeps of tables, and from the base (decision 0015).
 """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Claiming:
-    """The hands of `machines.claim` and `machines.take_over`, and of the claim of `upkeep.trim`.
+    """The hands of `machines.claim` and `machines.take_over`, and of the claim of `maintenance.trim`.
 
     Attributes:
         ledger: of a run, under no epoch yet; that of the claimed epoch behind the claim.
