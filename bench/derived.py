@@ -12,8 +12,8 @@ from bench.measures import Case
 from lakestreams.operators.aggregate import changes, windowed
 from lakestreams.operators.aggregate import group_rows as group_members
 from lakestreams.operators.aggregate import kernel as aggregations
-from lakestreams.operators.aggregate.columns import Part
 from lakestreams.operators.aggregate.grouping import Grouping
+from lakestreams.operators.aggregate.part import Part
 from lakestreams.operators.records import KEY, ORDER, VALUE
 from lakestreams.operators.suppress import frames as suppress
 from lakestreams.operators.suppress.kernel import Hold

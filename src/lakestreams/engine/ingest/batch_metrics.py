@@ -1,8 +1,8 @@
 """What bronze holds of a batch: counts and bounds of each topic-partition, reported by the appends or read back.
 
-Reading back is always right. For few rows it is a query over tables that have just changed, and costs as much as appending
-them; so these are counted while they are appended. What an append does not tell, since Delta skipped it or it was tried
-again, is read back.
+Reading back is always right, and is a query over tables that have just changed. So the workers that make the rows count them
+(`tallies`), and the append reports that. What an append does not report, since Delta skipped it or it was tried again, is read
+back; so are many records that rules are judged of.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ingest.record_sizes import BYTES
+from lakestreams.engine.ingest.tallies import TALLY, totals
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import LATENESS_MS, AppendedRange, Range
+from lakestreams.engine.ledger.plans import AppendedRange, Range
 from lakestreams.engine.runtime.write_metrics import WriteMetrics
 from lakestreams.engine.state.bronze import late
 from lakestreams.expectations.rules import BEHIND, RecordRules
@@ -28,12 +27,13 @@ from lakestreams.kafka.noted import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+    from lakestreams.engine.ingest.tallies import Counts
     from lakestreams.expectations.rules import Judged
     from lakestreams.topology.endpoints import Source
 
-_RANGES, _ROWS, _BYTES = "told", "rows", "bytes"
+_TALLIES, _FAILED = "tallies", "failed"
 _MOST_PARTITIONS = 64
-"""Each is a dozen aggregates over every row: of more the batch is read back."""
+"""Each is an aggregate for every rule over every row: of more the batch is read back."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Weight:
 
 
 class AppendMetrics:
-    """Counts one topic's rows of a batch, and weighs them, while they are appended.
+    """What an append reports of one topic's rows of a batch: their counts, and what they weigh.
 
     Args:
         ledger: of the running epoch.
         source: whose rows.
-        partitions: those that may have any; None: rows are only weighed, as for many reading back is cheaper.
+        partitions: those that may have any; None: they are many, and what rules say of them is cheaper to read back.
         rules: what is judged of single records.
         ingest_time_ms: of its rows.
     """
@@ -66,76 +66,55 @@ class AppendMetrics:
     ) -> None:
         self._source, self._rules, self._seq, self._ingest_time_ms = source, rules, seq, ingest_time_ms
         self._judged = rules.of(source)
-        counts = {_ROWS: F.count(F.lit(1)), _BYTES: F.expr(f"sum({BYTES})")}
-        self._counted = partitions is not None and len(partitions) <= _MOST_PARTITIONS
-        if partitions is not None and self._counted:
-            counts[_RANGES] = F.to_json(F.array(*(F.expr(self._counts(one)) for one in partitions)))
+        counts = {_TALLIES: F.collect_list(TALLY)}
+        own = [] if partitions is None or len(partitions) > _MOST_PARTITIONS else partitions
+        if self._judged and own:
+            failed = ", ".join(self._failed(partition) for partition in own)
+            counts[_FAILED] = F.expr(f"to_json(map({failed}))")
+        self._counted = not self._judged or bool(own)
         self._metrics = WriteMetrics(f"{ledger.pipeline} {ledger.epoch} {seq} bronze {source.topic}", counts)
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """The rows, counted when they are appended: the columns of bronze."""
-        if not self._counted:
-            return self._metrics.of(rows)
-        flagged = rows.select("*", *_flags(self._source, self._rules, len(self._judged)))
-        return self._metrics.of(flagged).select(*rows.columns)
+        """Rows with their tally, counted when they are appended: the columns of bronze."""
+        bronze = [name for name in rows.columns if name != TALLY]
+        if self._judged and self._counted:
+            rows = rows.select("*", *_failures(self._source, self._rules, len(self._judged)))
+        return self._metrics.of(rows).select(*bronze)
 
     def appended(self) -> dict[TopicPartition, AppendedRange] | None:
         """What was counted, of the partitions that have rows; None if it is not known. To be asked after the append."""
-        found = self._values
-        if found is None or not self._counted:
+        if self._totals is None or not self._counted:
             return None
-        parts = [one for one in json.loads(found[_RANGES]) if one["records"]]
-        if sum(one["records"] for one in parts) != found[_ROWS]:
-            return None
-        if any(one["records"] > one["last"] - one["first"] + 1 for one in parts):
-            return None  # a stage that an executor took with it ran again, and counted twice
-        made = [_appended_range(one | {"topic": self._source.topic}, self._judged) for one in parts]
-        return {one.range.at: one for one in made}
+        failed = json.loads(self._values[_FAILED]) if self._judged and self._values is not None else {}
+        own = {"topic": self._source.topic, "seq": self._seq, "ingest_time_ms": self._ingest_time_ms}
+        found: dict[TopicPartition, AppendedRange] = {}
+        for partition, counts in self._totals.items():
+            if counts["records"] > counts["last"] - counts["first"] + 1:
+                return None  # an offset counted twice
+            if self._judged and str(partition) not in failed:
+                return None
+            one = _appended_range({**counts, **own, _FAILED: failed.get(str(partition), ())}, self._judged)
+            found[one.range.at] = one
+        return found
 
     def weight(self) -> Weight | None:
-        """What the rows weigh, about; None if it is not known. To be asked after the append."""
-        return None if self._values is None else Weight(self._values[_ROWS], self._values[_BYTES] or 0)
+        """What the rows weigh; None if it is not known. To be asked after the append."""
+        if self._totals is None:
+            return None
+        return Weight(*(sum(one[name] for one in self._totals.values()) for name in ("records", "bytes")))
 
     @cached_property
     def _values(self) -> dict[str, Any] | None:
         return self._metrics.values()
 
-    def _counts(self, partition: int) -> str:
-        """A struct of a partition's counts, as SQL: one call to the JVM instead of dozens."""
-        own = f"partition = {partition}"
+    @cached_property
+    def _totals(self) -> dict[int, Counts] | None:
+        return None if self._values is None else totals(self._values[_TALLIES] or ())
 
-        def most(what: str, value: str) -> str:
-            return f"{what}(if({own}, {value}, null))"
-
-        def count(*flags: str) -> str:
-            return f"count_if({' and '.join([own, *flags])})"
-
-        lateness = [
-            count(
-                "lag_ms is not null",
-                *([] if over is None else [f"lag_ms > {over}L"]),
-                *([] if up_to is None else [f"lag_ms <= {up_to}L"]),
-            )
-            for over, up_to in pairwise((None, *LATENESS_MS, None))
-        ]
-        fields = {
-            "partition": str(partition),
-            "first": most("min", "offset"),
-            "last": most("max", "offset"),
-            "records": count(),
-            "bad": count("bad"),
-            "null_keys": count("null_key"),
-            "null_values": count("null_value"),
-            "stream_time_ms": most("max", "stream_time_ms"),
-            "lag_ms": most("max", "lag_ms"),
-            "seq": f"{self._seq}L",
-            "ingest_time_ms": f"{self._ingest_time_ms}L",
-            "lateness": f"array({', '.join(lateness)})",
-        }
-        if self._judged:
-            fields["failed"] = f"array({', '.join(count(f'failed{place}') for place in range(len(self._judged)))})"
-        pairs = ", ".join(f"'{name}', {value}" for name, value in fields.items())
-        return f"named_struct({pairs})"
+    def _failed(self, partition: int) -> str:
+        """A partition, and how many of its rows violate each rule; as SQL: one call to the JVM instead of dozens."""
+        counts = (f"count_if(partition = {partition} and failed{place})" for place in range(len(self._judged)))
+        return f"{partition}, array({', '.join(counts)})"
 
 
 def read_back(
@@ -191,12 +170,19 @@ def read_back(
 def _flags(source: Source, rules: RecordRules, most: int) -> list[Column]:
     """What is counted of a bronze row; of what is judged one column each, and as many for every source."""
     readable = F.col("error").isNull()
-    judged = rules.of(source)
     return [
         F.when(readable, F.expr(BEHIND)).alias("lag_ms"),
         F.col("error").isNotNull().alias("bad"),
         (readable & F.col("k").isNull()).alias("null_key"),
         (readable & F.col("v").isNull()).alias("null_value"),
+        *_failures(source, rules, most),
+    ]
+
+
+def _failures(source: Source, rules: RecordRules, most: int) -> list[Column]:
+    """Whether a readable bronze row violates what is judged: `failed0`, `failed1` and so on, as many as `most`."""
+    readable, judged = F.col("error").isNull(), rules.of(source)
+    return [
         *((readable & rules.violated(source, one)).alias(f"failed{place}") for place, one in enumerate(judged)),
         *(F.lit(False).alias(f"failed{place}") for place in range(len(judged), most)),
     ]

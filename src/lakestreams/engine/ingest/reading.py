@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakestreams.engine.ingest.tallies import tallied
 from lakestreams.engine.ledger.plans import NO_TIME
 from lakestreams.formats.decoding import read_batches
 from lakestreams.formats.time import EventTime
@@ -69,7 +70,9 @@ class Reading:
             columns[at] = _null_unless_any(batch.column(at))
             yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, "event_time_ms"])
 
-    def judged(self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any]) -> Iterator[Any]:
+    def judged(
+        self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any], *, tally: bool = False
+    ) -> Iterator[Any]:
         """Bronze rows, of all batches of a task.
 
         Args:
@@ -77,10 +80,17 @@ class Reading:
             seq: the batch's sequence number.
             ingest_time_ms: one reading of the clock for the whole batch.
             batches: record batches with bronze's raw columns, each partition's in the order of offsets.
+            tally: count the rows, in the column `tallies.TALLY`.
 
         Raises:
             OutOfOrder: if they are not in that order.
         """
+        rows = self._judged(clocks, seq, ingest_time_ms, batches)
+        return tallied(rows) if tally else rows
+
+    def _judged(
+        self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any]
+    ) -> Iterator[Any]:
         running = _Clocks(clocks)
         for batch in self.typed(batches):
             errors = _errors(self, batch, ingest_time_ms + self.max_future_ms)

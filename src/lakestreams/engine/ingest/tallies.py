@@ -1,0 +1,122 @@
+"""Counts of the rows that a worker makes: one text for each task, beside its last row.
+
+So an append reports what bronze got without a look at every row by Spark, and without reading the batch back. The counts of
+tasks are added up where they arrive; a task that ran twice has counted the same, and counts once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakestreams.engine.ledger.plans import LATENESS_MS
+
+TALLY: Final = "_lakestreams_tally"
+"""The column behind a task's rows: null but in its last one."""
+Counts = dict[str, Any]
+_ADDED: Final = ("records", "bad", "null_keys", "null_values", "bytes")
+_GREATEST: Final = ("last", "stream_time_ms", "lag_ms")
+
+
+def tallied(batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches of a task with the column `TALLY`. One is held back, since only the last one has the counts.
+
+    Args:
+        batches: record batches with bronze's columns.
+    """
+    counts: dict[int, Counts] = {}
+    held = None
+    for batch in batches:
+        if not len(batch):
+            continue
+        if held is not None:
+            yield _with(held, None)
+        held = batch
+        for part in _counted(batch):
+            known = counts.get(part["partition"])
+            counts[part["partition"]] = part if known is None else added(known, part)
+    if held is not None:
+        yield _with(held, json.dumps(list(counts.values()), separators=(",", ":")))
+
+
+def totals(texts: Iterable[str]) -> dict[int, Counts]:
+    """The counts of each partition that has rows, from the texts of all tasks.
+
+    Returns:
+        Partition to `partition, first, last, records, bad, null_keys, null_values, bytes, stream_time_ms, lag_ms, lateness`.
+    """
+    found: dict[int, Counts] = {}
+    for part in itertools.chain.from_iterable(json.loads(text) for text in sorted(set(texts))):
+        known = found.get(part["partition"])
+        found[part["partition"]] = part if known is None else added(known, part)
+    return found
+
+
+def added(one: Counts, other: Counts) -> Counts:
+    """The counts of two pieces of a partition."""
+    return {
+        "partition": one["partition"],
+        "first": min(one["first"], other["first"]),
+        **{name: max(one[name], other[name]) for name in _GREATEST},
+        **{name: one[name] + other[name] for name in _ADDED},
+        "lateness": [mine + more for mine, more in zip(one["lateness"], other["lateness"], strict=True)],
+    }
+
+
+def _counted(batch: Any) -> Iterator[Counts]:
+    """The counts of each stretch of one partition's rows."""
+    partitions = batch.column("partition").to_numpy()
+    cuts = (np.flatnonzero(np.diff(partitions)) + 1).tolist()
+    for start, end in itertools.pairwise([0, *cuts, len(partitions)]):
+        yield {"partition": int(partitions[start]), **_of_partition(batch.slice(start, end - start))}
+
+
+def _of_partition(rows: Any) -> Counts:
+    offsets, stream_times = (rows.column(name).to_numpy() for name in ("offset", "stream_time_ms"))
+    bad = rows.column("error").is_valid()
+    counts: Counts = {
+        "first": int(offsets.min()),
+        "last": int(offsets.max()),
+        "records": len(rows),
+        "bytes": _bytes(rows),
+        "stream_time_ms": int(stream_times.max()),
+    }
+    counts["bad"] = pc.sum(bad).as_py() or 0
+    if counts["bad"]:
+        rows = rows.filter(pc.invert(bad))
+    # a readable record has a time
+    behind = rows.column("stream_time_ms").to_numpy() - rows.column("event_time_ms").to_numpy(zero_copy_only=False)
+    spread = np.bincount(np.searchsorted(LATENESS_MS, behind, side="left"), minlength=len(LATENESS_MS) + 1)
+    return {
+        **counts,
+        "null_keys": rows.column("k").null_count,
+        "null_values": rows.column("v").null_count,
+        "lag_ms": int(behind.max(initial=0)),
+        "lateness": spread.tolist(),
+    }
+
+
+def _bytes(rows: Any) -> int:
+    """What keys, values and headers weigh together."""
+    parts = [rows.column(name) for name in ("key", "value")]
+    headers = rows.column("headers")
+    if headers.null_count < len(headers):
+        parts += headers.flatten().flatten()
+    return sum(pc.sum(pc.binary_length(part)).as_py() or 0 for part in parts)
+
+
+def _with(batch: Any, text: str | None) -> Any:
+    if text is None:
+        told = pa.nulls(len(batch), pa.string())
+    else:
+        told = pa.concat_arrays([pa.nulls(len(batch) - 1, pa.string()), pa.array([text])])
+    return pa.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, TALLY])
+
+
+__all__ = ["TALLY", "tallied", "totals"]
