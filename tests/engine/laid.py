@@ -130,8 +130,10 @@ class Laid:
             rows = results.outputs[sink.name]
             sinks.create(spark, self.lake, sink, rows.schema, self.topology.name)
             key = sinks.merged_by(sink, results.records[sink.name])
-            newest = sinks.latest(rows, key) if sink.mode == "merge" else rows
-            sinks.publish(spark, ledger, sink, newest, key, plans[-1], decisions.of_output(sink.name, plans[-1]))
+            if sink.mode == "merge":
+                sinks.merge(spark, ledger, sink, sinks.latest(rows, key), key, plans[-1])
+            else:
+                sinks.append(spark, ledger, sink, rows, decisions.of_output(sink.name, plans[-1]))
         return self
 
     def differing(self, *, ask_second: bool = True) -> dict[str, tuple[str, ...]]:

@@ -319,11 +319,11 @@ def test_a_fault_of_a_kernel_is_found_by_the_second_opinion_alone(
 
 
 def _publishes(patch: pytest.MonkeyPatch, condition: str) -> None:
-    real = sinks.publish
-    patch.setattr(
-        sinks, "publish",
-        lambda spark, ledger, sink, rows, *more: real(spark, ledger, sink, rows.where(condition), *more),
-    )  # fmt: skip
+    def publishes_some(real: Callable[..., None]) -> Callable[..., None]:
+        return lambda spark, ledger, sink, rows, *more: real(spark, ledger, sink, rows.where(condition), *more)
+
+    for name in ("append", "merge"):
+        patch.setattr(sinks, name, publishes_some(getattr(sinks, name)))
 
 
 def _drops_a_partition(patch: pytest.MonkeyPatch) -> None:

@@ -232,14 +232,22 @@ class _Publisher:
     repeated: bool
     counting: list[DataFrame] = field(default_factory=list)
     _newest: dict[str, DataFrame] = field(default_factory=dict)
+    _loaded: set[str] = field(default_factory=set)
 
     def merged(self, topology: Topology) -> None:
-        """Prepares what merges write: one row a key, held because it is counted before it is merged."""
+        """Prepares what merged outputs get: one row a key, held because it is counted before it is merged.
+
+        What a first load appends is counted on its way, unless its partitions are looked at before.
+        """
         for sink in topology.sinks:
             if sink.mode == "merge" and causes(self.plan, sink):
                 key = sinks.merged_by(sink, self.results.records[sink.name])
-                newest = self.inputs.hold(sinks.latest(self.results.outputs[sink.name], key))
-                self._newest[sink.name] = newest
+                newest = self._newest[sink.name] = sinks.latest(self.results.outputs[sink.name], key)
+                if sinks.is_first_load(self.spark, self.ledger, sink, self.plan):
+                    self._loaded.add(sink.name)
+                    if not sink.partition_by:
+                        continue
+                newest = self._newest[sink.name] = self.inputs.hold(newest)
                 kind = F.col(LINEAGE)["kind"]
                 counts = [(name, column, F.lit(0)) for name, column in _kinds(kind).items()]
                 self.counting.append(judging.as_rows(sink.name + WRITTEN, newest, counts))
@@ -253,21 +261,22 @@ class _Publisher:
 
     def table(self, sink: DeltaSink, known: commands.Transaction) -> None:
         """Writes an output's rows in one commit."""
-        rows = self.results.outputs[sink.name]
+        rows = self._newest.get(sink.name, self.results.outputs[sink.name])
         key = sinks.merged_by(sink, self.results.records[sink.name])
-        if sink.mode == "merge":
-            count = self.cycle_metrics.of(sink.name).rows or 0
+        if sink.mode == "merge" and sink.name not in self._loaded:
             with self.merging():
-                sinks.publish(self.spark, self.ledger, sink, self._newest[sink.name], key, self.plan, known, count)
+                sinks.merge(self.spark, self.ledger, sink, rows, key, self.plan)
             return
         counts = _kinds(F.col(LINEAGE)["kind"])
         output = self.ledger.lake.output(sink.name)
 
         def afterwards() -> DataFrame:
+            if sink.name in self._loaded:
+                return rows  # of deletions the table says nothing
             return output.read(self.spark).where(F.col(LINEAGE)["cycle"] == self.plan.cycle)
 
         def write(counted: DataFrame) -> None:
-            sinks.publish(self.spark, self.ledger, sink, counted, key, self.plan, known)
+            sinks.append(self.spark, self.ledger, sink, counted, known)
 
         self.cycle_metrics.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 

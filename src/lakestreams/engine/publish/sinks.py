@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # A changed row is marked in the file that holds it, which is not rewritten: merging costs half (DESIGN section 9).
 _MERGED: Final = {"delta.enableDeletionVectors": "true"}
-MANY = 10_000  # rows whose merge costs more than a look at how many files a table has
+MANY = 10_000  # records whose rows cost more to merge than a look at how many files a table has
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}
 _MOST_INDEXED: Final = 32  # Delta's default
 _LATEST = "latest"
@@ -86,42 +86,51 @@ def laid_out_otherwise(spark: SparkSession, lake: Lake, sink: DeltaSink) -> str 
     return None
 
 
-def publish(
-    spark: SparkSession,
-    ledger: Ledger,
-    sink: DeltaSink,
-    rows: DataFrame,
-    key: Sequence[str],
-    plan: Plan,
-    known: Transaction,
-    count: int = 0,
-) -> None:
-    """Writes a cycle's rows to an output.
+def is_first_load(spark: SparkSession, ledger: Ledger, sink: DeltaSink, plan: Plan) -> bool:
+    """Whether a merged output is empty and a plan brings many records, whose rows are then appended.
 
-    A merge into an empty table replaces nothing: many rows are appended, for less than half of the CPU. A repetition
-    finds them there, and merges; an older driver's append is skipped or fails, as any other of its appends.
+    A merge into an empty table replaces nothing, and costs more than twice the CPU of an append. A repetition finds the rows
+    there, and merges; an older driver's append is skipped or fails, as any other of its appends.
+    """
+    many = sum(part.records for part in plan.ranges) >= MANY
+    return many and not ledger.lake.output(sink.name).size(spark)[0]
+
+
+def append(spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, known: Transaction) -> None:
+    """Appends a cycle's rows to an output, of a merged one without its deletions.
 
     Args:
         ledger: of the running epoch.
         rows: as its table has them; of a merged one a row a key (`latest`), deletions of the kind `tombstone`.
-        key: what says which row of a merged table it is (`merged_by`).
-        known: what Delta knows an append by.
-        count: how many rows of a merged one there are.
+        known: what Delta knows the append by.
 
     Raises:
         Fenced: if a newer driver runs the pipeline; nothing is written.
     """
-    table = ledger.lake.output(sink.name)
     ledger.failpoint("publish.before", sink.name)
     with translated(ledger.pipeline):
-        merges = sink.mode == "merge"
-        if merges and count >= MANY and not table.size(spark)[0]:
-            merges, rows = False, rows.where(f"NOT ({GONE})")
-        fenced = ledger.fence(spark, rows)
-        if merges:
-            table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
-        else:
-            table.append(fenced, *known.of(ledger.pipeline))
+        kept = rows.where(f"NOT ({GONE})") if sink.mode == "merge" else rows
+        ledger.lake.output(sink.name).append(ledger.fence(spark, kept), *known.of(ledger.pipeline))
+    ledger.failpoint("publish.after", sink.name)
+
+
+def merge(
+    spark: SparkSession, ledger: Ledger, sink: DeltaSink, rows: DataFrame, key: Sequence[str], plan: Plan
+) -> None:
+    """Merges a cycle's rows into an output.
+
+    Args:
+        ledger: of the running epoch.
+        rows: as its table has them, a row a key (`latest`), deletions of the kind `tombstone`.
+        key: what says which row of the table it is (`merged_by`).
+
+    Raises:
+        Fenced: if a newer driver runs the pipeline; nothing is written.
+    """
+    ledger.failpoint("publish.before", sink.name)
+    with translated(ledger.pipeline):
+        table, fenced = ledger.lake.output(sink.name), ledger.fence(spark, rows)
+        table.merge(spark, fenced, key, newer=CYCLE, gone=GONE, up_to=plan.cycle)
     ledger.failpoint("publish.after", sink.name)
 
 
