@@ -246,6 +246,7 @@ KNOWN = {
     "cli/target.py": {"', '.join(tables)"},  # a message
     "config/joins.py": {"spec.left"},  # a message
     "config/steps.py": {"' and '.join(inside)"},  # a message
+    "engine/ingest/batch_metrics.py": {"failed"},  # numbers of partitions and of rules
     "engine/ingest/delta_source.py": {"one.type", "source.delta"},  # written by the formats; a message
     "engine/ingest/table_reader.py": {"source_table.version"},  # a number
     "engine/ledger/fence.py": {"condition"},  # a statement of the fence or the ledger
