@@ -76,7 +76,7 @@ class Place:
         return self.ledger.lake.bronze("p", self.source.topic)
 
     def rows(self, sent: list[Sent], seq: int = SEQ) -> DataFrame:
-        return bronze_rows.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW, tally=True)
+        return bronze_rows.bronze_rows(batch(self.spark, sent), self.source, {}, seq, NOW, counted=True)
 
     def metrics(self, partitions: tuple[int, ...] | None = (0, 1, 2), seq: int = SEQ) -> batch_metrics.AppendMetrics:
         return batch_metrics.AppendMetrics(self.ledger, self.source, partitions, self.rules, seq, NOW)
@@ -130,7 +130,7 @@ def test_a_task_that_ran_twice_has_counted_the_same(spark: SparkSession, tmp_pat
     assert told is not None
     assert sum(one.range.records for one in told.values()) == 60
     text = '[{"partition":0,"first":0,"last":9,"records":%d,"bad":0,"null_keys":0,"null_values":0,"bytes":1,"stream_time_ms":5,"lag_ms":0,"lateness":[0,0,0,0,0,0,0,0]}]'
-    metrics.__dict__["_values"] = {"tallies": [text % 9, text % 8]}
+    metrics.__dict__["_values"] = {"row_counts": [text % 9, text % 8]}
     del metrics.__dict__["_totals"]
     assert metrics.appended() is None, "17 records between 0 and 9"
 
@@ -160,7 +160,7 @@ def test_every_append_tells_what_its_records_weigh(
     metrics = place.metrics(partitions=partitions)
     header = F.expr("if(offset % 2 = 0, array(named_struct('key', 'trace', 'value', X'0102')), null)")
     sent = batch(spark, records(1)).withColumn("headers", header)
-    rows = bronze_rows.bronze_rows(sent, place.source, {}, SEQ, NOW, tally=True)
+    rows = bronze_rows.bronze_rows(sent, place.source, {}, SEQ, NOW, counted=True)
     place.bronze.append(place.ledger.fence(spark, metrics.of(rows)), "p/bronze", SEQ)
     assert (metrics.appended() is None) == (partitions != (0, 1, 2))
     kept = place.bronze.read(spark).select("key", "value", "headers").collect()

@@ -1,7 +1,7 @@
 """What bronze holds of a batch: counts and bounds of each topic-partition, reported by the appends or read back.
 
 Reading back is always right, and is a query over tables that have just changed. So the workers that make the rows count them
-(`tallies`), and the append reports that. What an append does not report, since Delta skipped it or it was tried again, is read
+(`row_counts`), and the append reports that. What an append does not report, since Delta skipped it or it was tried again, is read
 back; so are many records that rules are judged of.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ingest.tallies import TALLY, totals
+from lakestreams.engine.ingest.row_counts import COUNTS, totals
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import AppendedRange, Range
 from lakestreams.engine.runtime.write_metrics import WriteMetrics
@@ -27,11 +27,11 @@ from lakestreams.kafka.noted import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-    from lakestreams.engine.ingest.tallies import Counts
+    from lakestreams.engine.ingest.row_counts import Counts
     from lakestreams.expectations.rules import Judged
     from lakestreams.topology.endpoints import Source
 
-_TALLIES, _FAILED = "tallies", "failed"
+_ROW_COUNTS, _FAILED = "row_counts", "failed"
 _MOST_PARTITIONS = 64
 """Each is an aggregate for every rule over every row: of more the batch is read back."""
 
@@ -66,7 +66,7 @@ class AppendMetrics:
     ) -> None:
         self._source, self._rules, self._seq, self._ingest_time_ms = source, rules, seq, ingest_time_ms
         self._judged = rules.of(source)
-        counts = {_TALLIES: F.collect_list(TALLY)}
+        counts = {_ROW_COUNTS: F.collect_list(COUNTS)}
         own = [] if partitions is None or len(partitions) > _MOST_PARTITIONS else partitions
         if self._judged and own:
             failed = ", ".join(self._failed(partition) for partition in own)
@@ -75,8 +75,8 @@ class AppendMetrics:
         self._metrics = WriteMetrics(f"{ledger.pipeline} {ledger.epoch} {seq} bronze {source.topic}", counts)
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """Rows with their tally, counted when they are appended: the columns of bronze."""
-        bronze = [name for name in rows.columns if name != TALLY]
+        """Rows with their counts, observed when they are appended: the columns of bronze."""
+        bronze = [name for name in rows.columns if name != COUNTS]
         if self._judged and self._counted:
             rows = rows.select("*", *_failures(self._source, self._rules, len(self._judged)))
         return self._metrics.of(rows).select(*bronze)
@@ -109,7 +109,7 @@ class AppendMetrics:
 
     @cached_property
     def _totals(self) -> dict[int, Counts] | None:
-        return None if self._values is None else totals(self._values[_TALLIES] or ())
+        return None if self._values is None else totals(self._values[_ROW_COUNTS] or ())
 
     def _failed(self, partition: int) -> str:
         """A partition, and how many of its rows violate each rule; as SQL: one call to the JVM instead of dozens."""

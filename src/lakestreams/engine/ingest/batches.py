@@ -166,7 +166,7 @@ class _Batch:
         small = 0 < sum(news.values()) <= SMALL_INPUT
 
         def written(reading: Source) -> Reported:
-            rows = bronze_rows(raw, reading, own, seq, now, placed, tally=True)
+            rows = bronze_rows(raw, reading, own, seq, now, placed, counted=True)
             metrics = batch_metrics.AppendMetrics(
                 writer.ledger, source, sorted(news) if small else None, writer.rules, seq, now
             )

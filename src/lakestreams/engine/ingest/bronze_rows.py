@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest.reading import Reading
-from lakestreams.engine.ingest.tallies import TALLY
+from lakestreams.engine.ingest.row_counts import COUNTS
 from lakestreams.engine.runtime.lake import OWNER, Lake, owned_by
 from lakestreams.engine.runtime.tuning import SMALL_INPUT
 from lakestreams.formats.base import struct_type
@@ -99,7 +99,7 @@ def bronze_rows(
     ingest_time_ms: int,
     placed: Placing = in_any_order,
     *,
-    tally: bool = False,
+    counted: bool = False,
 ) -> DataFrame:
     """Bronze rows of one topic's part of a batch.
 
@@ -110,10 +110,10 @@ def bronze_rows(
         seq: the batch's sequence number.
         ingest_time_ms: one reading of the clock for the whole batch; recorded, since `max_future` is judged by it.
         placed: brings them to the tasks that read them.
-        tally: count them on the way, for `AppendMetrics`.
+        counted: count them on the way, for `AppendMetrics`.
 
     Returns:
-        The columns of `bronze_schema`, and `tallies.TALLY` if they are counted. A record that cannot be read, has no usable time or lies too far in the future
+        The columns of `bronze_schema`, and `row_counts.COUNTS` if they are counted. A record that cannot be read, has no usable time or lies too far in the future
         has an `error`, and does not move `stream_time_ms`; null keys and values do move it.
     """
     raw = batch.select(
@@ -130,7 +130,7 @@ def bronze_rows(
     known = {partition: position.offset for partition, position in positions.items() if position.offset > 0}
     if known:
         raw = raw.where(F.col("offset") >= F.coalesce(_lookup(known), F.lit(0)))
-    return read_rows(raw, source, positions, seq, ingest_time_ms, placed, tally=tally)
+    return read_rows(raw, source, positions, seq, ingest_time_ms, placed, counted=counted)
 
 
 def read_rows(
@@ -141,17 +141,17 @@ def read_rows(
     ingest_time_ms: int,
     placed: Placing = in_any_order,
     *,
-    tally: bool = False,
+    counted: bool = False,
 ) -> DataFrame:
     """Bronze rows of raw records, in the order of their offsets: read by the source's formats, and judged.
 
     Args:
         raw: the raw columns of `bronze_schema`, up to `timestamp_type`.
-        source, positions, seq, ingest_time_ms, placed, tally: as for `bronze_rows`.
+        source, positions, seq, ingest_time_ms, placed, counted: as for `bronze_rows`.
     """
     clocks = {partition: position.stream_time_ms for partition, position in positions.items()}
-    judged = partial(Reading.of(source).judged, clocks, seq, ingest_time_ms, tally=tally)
-    columns = bronze_columns(source) + (f", {TALLY} string" if tally else "")
+    judged = partial(Reading.of(source).judged, clocks, seq, ingest_time_ms, counted=counted)
+    columns = bronze_columns(source) + (f", {COUNTS} string" if counted else "")
     return weighed(placed(raw)).mapInArrow(judged, columns)
 
 

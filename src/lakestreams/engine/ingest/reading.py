@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestreams.engine.ingest.tallies import tallied
+from lakestreams.engine.ingest.row_counts import with_counts
 from lakestreams.engine.ledger.plans import NO_TIME
 from lakestreams.formats.decoding import read_batches
 from lakestreams.formats.time import EventTime
@@ -71,7 +71,7 @@ class Reading:
             yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, "event_time_ms"])
 
     def judged(
-        self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any], *, tally: bool = False
+        self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any], *, counted: bool = False
     ) -> Iterator[Any]:
         """Bronze rows, of all batches of a task.
 
@@ -80,13 +80,13 @@ class Reading:
             seq: the batch's sequence number.
             ingest_time_ms: one reading of the clock for the whole batch.
             batches: record batches with bronze's raw columns, each partition's in the order of offsets.
-            tally: count the rows, in the column `tallies.TALLY`.
+            counted: count the rows, in the column `row_counts.COUNTS`.
 
         Raises:
             OutOfOrder: if they are not in that order.
         """
         rows = self._judged(clocks, seq, ingest_time_ms, batches)
-        return tallied(rows) if tally else rows
+        return with_counts(rows) if counted else rows
 
     def _judged(
         self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any]

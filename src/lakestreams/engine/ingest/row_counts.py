@@ -1,4 +1,4 @@
-"""Counts of the rows that a worker makes: one text for each task, beside its last row.
+"""Counts of the rows that a worker makes: one text for each task, next to its last row.
 
 So an append reports what bronze got without a look at every row by Spark, and without reading the batch back. The counts of
 tasks are added up where they arrive; a task that ran twice has counted the same, and counts once.
@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 
 from lakestreams.engine.ledger.plans import LATENESS_MS
 
-TALLY: Final = "_lakestreams_tally"
+COUNTS: Final = "_lakestreams_counts"
 """The column behind a task's rows: null but in its last one."""
 Counts = dict[str, Any]
 _ADDED: Final = ("records", "bad", "null_keys", "null_values", "bytes")
 _GREATEST: Final = ("last", "stream_time_ms", "lag_ms")
 
 
-def tallied(batches: Iterable[Any]) -> Iterator[Any]:
-    """The batches of a task with the column `TALLY`. One is held back, since only the last one has the counts.
+def with_counts(batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches of a task with the column `COUNTS`. One is held back, since only the last one has the counts.
 
     Args:
         batches: record batches with bronze's columns.
@@ -70,7 +70,7 @@ def added(one: Counts, other: Counts) -> Counts:
 
 
 def _counted(batch: Any) -> Iterator[Counts]:
-    """The counts of each stretch of one partition's rows."""
+    """The counts of each run of one partition's rows."""
     partitions = batch.column("partition").to_numpy()
     cuts = (np.flatnonzero(np.diff(partitions)) + 1).tolist()
     for start, end in itertools.pairwise([0, *cuts, len(partitions)]):
@@ -116,7 +116,7 @@ def _with(batch: Any, text: str | None) -> Any:
         told = pa.nulls(len(batch), pa.string())
     else:
         told = pa.concat_arrays([pa.nulls(len(batch) - 1, pa.string()), pa.array([text])])
-    return pa.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, TALLY])
+    return pa.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, COUNTS])
 
 
-__all__ = ["TALLY", "tallied", "totals"]
+__all__ = ["COUNTS", "totals", "with_counts"]
