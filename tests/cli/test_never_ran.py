@@ -88,6 +88,7 @@ def test_commands_and_jobs_say_that_it_has_never_run(root: str, capsys: pytest.C
         assert_said(capsys.readouterr().err, COMMANDS[name], root)
 
 
+@pytest.mark.slow
 def test_status_show_and_report_say_so_in_their_own_words(root: str, tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["status", FILE, "--root", root])
     said = " ".join(told.stdout.split())
@@ -130,6 +131,7 @@ def test_what_notebooks_open_says_that_it_has_never_run(root: str) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("small_input")
 def test_what_no_run_has_read_or_written_yet_is_said_as_such(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ def of_a_later_version(root: Path) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("small_input")
 def test_a_pipeline_goes_on_whatever_is_torn(running: Torn) -> None:
     chance = random.Random(6)
     for one in chance.sample(running.damages(), SAMPLE):

@@ -139,7 +139,7 @@ def _passed_by(job: str) -> list[str]:
 
 
 # Behind a write of each kind: of one topic of two, of the ledger, of an output, and of what is kept.
-BEHIND = ("bronze.after/first", "ingest.after", "plan.after", "publish.after", "finish.after", "state.after")
+BEHIND = ("bronze.after/first", "plan.after", "publish.after", "state.after")
 
 
 # One job fails behind each kind of write here; all of them at every step in `make soak`.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from lakestreams.local.broker import Broker
 
-pytestmark = [pytest.mark.broker]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("small_input")]
 
 
 def make(spark: SparkSession, broker: Broker, root: Path, partitions: Any = 1) -> Bench:
@@ -83,6 +83,7 @@ def test_a_missing_topic_and_a_broker_that_is_down(spark: SparkSession, broker: 
         Driver(spark, bench.topology, bench.lake, settings).run()
 
 
+@pytest.mark.soak  # test_recreated looks at a start, too
 def test_a_recreated_topic_is_not_new_data(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """With more records than before, offsets alone would not tell; the topic's id does."""
     bench = make(spark, broker, tmp_path)

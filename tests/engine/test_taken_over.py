@@ -125,8 +125,7 @@ def test_an_append_without_rows_is_not_taken_for_that_of_another_configuration(p
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        ("plan.after", f"publish.before/{FIRST}"),
-        ("plan.after", "taken.after"),
+        ("plan.after", "taken.after"),  # nothing is written between this point and the first output's
         pytest.param("plan.after", "taken.before", marks=pytest.mark.soak),
         pytest.param(f"publish.after/{FIRST}", f"publish.after/{FIRST}", marks=pytest.mark.soak),
         *(
