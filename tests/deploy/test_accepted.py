@@ -137,7 +137,6 @@ def test_what_the_cli_refuses_is_a_fault(pooled: Path, tmp_path: Path, monkeypat
     assert "databricks bundle validate: instance-pool named small does not exist" in told["faults"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", ["echo 'Error: cannot configure default credentials' >&2; exit 1", "echo no JSON"])
 def test_a_cli_that_cannot_look_is_no_fault(
     script: str, pooled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

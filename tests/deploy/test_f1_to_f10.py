@@ -125,7 +125,6 @@ def test_f2_each_target_has_its_own_workspace(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
 def test_f3_the_check_tells_the_truth_of_both_targets(team: Team) -> None:
     """F3: `check --target` refused 17 variants that the CLI accepts; `test_accepted` tries each of them."""
     assert len(VARIANTS) >= 17

@@ -154,6 +154,11 @@ def test_a_client_option_that_changes_nothing_here_is_no_reason(
     assert len(looked(root).requirements) == len(ALL)
 
 
+@pytest.fixture(autouse=True)
+def _broker_soon_given_up() -> None:
+    """Here it is waited for as users wait for it."""
+
+
 @pytest.mark.slow
 def test_a_broker_that_does_not_answer_takes_seconds_and_is_no_fault(bundle: Path) -> None:
     began = time.monotonic()
