@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TOPIC = "views"
 ENDS = [10, 20, 30]
-SAMPLE = 2  # of the damages that Spark itself is started on in the normal lane
+SAMPLE = 1  # of the damages of each kind that Spark itself is started on in the normal lane
 
 
 @pytest.fixture(scope="module")
