@@ -9,6 +9,7 @@ FAST = not broker and not crash and not soak and not slow and not connect
 # Two workers, a file at a time, the longest first (tests/durations.py): each has a Spark session and a broker of its own.
 TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES = src tests scripts $(wildcard bench docs)
+TYPED = $(filter-out tests docs,$(SOURCES))
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,11 +18,11 @@ demo:  ## the whole story on this machine: a real broker, real Spark, joins, pro
 	@$(START) && exec $$py -m lakestreams demo
 
 check:  ## the fast lane, under 5 minutes: lint, types, and the tests that need no broker
-	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy \
+	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy $(TYPED) \
 	&& LAKESTREAMS_TEST_MODE=fast $$py -m pytest -q -m "$(FAST)" $(TWO)
 
 test:  ## all that must hold for a change: lint, types, every test but the long ones
-	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy \
+	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy $(TYPED) \
 	&& $$py -m lakestreams.local.cds \
 	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak and not slow" \
 	&& $$py -m pytest -m "not soak" $(TWO)

@@ -131,13 +131,13 @@ def _past(frames: Frames, count: int) -> Iterator[Case]:
     cycle = F.when(F.col("at") >= spread * 10 // 11, F.lit(CYCLE)).otherwise(F.lit(0))
     left = frames.stream("past_orders", orders(frames.spark, keys, spread), cycle=cycle)
     right = frames.stream("past_payments", payments(frames.spark, keys, spread, MINUTE * 10), cycle=cycle)
-    fresh = [side.where(F.col(ORDER)["cycle"] == CYCLE) for side in (left, right)]
+    new = F.col(ORDER)["cycle"] == CYCLE
+    fresh_left, fresh_right = left.where(new), right.where(new)
     for how in ("inner", "left"):
         join = _join_of(how, window)
-        yield Case(f"batch alone, {how}", count, _join(*fresh, join))
-        whole = (side.where(F.col(ORDER)["cycle"] < CYCLE) for side in (left, right))
-        past = [side.persist() for side in stream_stream.retain(*whole, join)]
-        yield Case(f"past 10 x, {how}", count, _join(*fresh, join, past=past), f"batch alone, {how}")
+        yield Case(f"batch alone, {how}", count, _join(fresh_left, fresh_right, join))
+        past = [side.persist() for side in stream_stream.retain(left.where(~new), right.where(~new), join)]
+        yield Case(f"past 10 x, {how}", count, _join(fresh_left, fresh_right, join, past=past), f"batch alone, {how}")
         yield Case(f"past 10 x unfiltered, {how}", count, _join(left, right, join), f"batch alone, {how}")
 
 

@@ -58,7 +58,7 @@ def rate(records: int, runs: list[Run]) -> float:
 
 def lines(found: Runs) -> list[tuple[str, ...]]:
     """A line a contender."""
-    told = []
+    told: list[tuple[str, ...]] = []
     for name, (records, runs) in found.items():
         seconds = [one.seconds for one in warm(runs)]
         cpu = statistics.median(one.cpu for one in warm(runs)) / records * 1e6

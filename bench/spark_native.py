@@ -95,7 +95,7 @@ def copy(spark: SparkSession, topic: str, value: str, servers: str, root: Path, 
             last = rows.withColumn("place", F.row_number().over(order)).where("place = 1")
             parsed = _parsed(last, value, "key", F.col("value").isNull().alias("gone")).drop("time")
             merge = DeltaTable.forPath(rows.sparkSession, out).alias("t").merge(parsed.alias("s"), "t.key = s.key")
-            columns = {name: f"s.{name}" for name in parsed.columns if name != "gone"}
+            columns: dict[str, str | Column] = {name: f"s.{name}" for name in parsed.columns if name != "gone"}
             merge = merge.whenMatchedDelete("s.gone").whenMatchedUpdate(set=columns)
             merge.whenNotMatchedInsert("not s.gone", values=columns).execute()
 

@@ -14,6 +14,7 @@ from bench.data import customers, fk_orders, orders, payments, profiles, views
 from lakestreams import Json, StreamsBuilder, Text
 
 if TYPE_CHECKING:
+    from bench import kafka_streams
     from lakestreams import Topology
 
 Records = Iterable[tuple[Any, ...]]  # what Broker.produce takes
@@ -44,7 +45,7 @@ class Work:
             partition) and the value's columns. No engine of ours, no state, no order but that of a partition.
     """
 
-    name: str
+    name: kafka_streams.Work
     size: int
     topics: dict[str, tuple[str, Callable[[int], Records]]]
     value: str
@@ -111,7 +112,7 @@ def _foreign_key(join: bool) -> Topology:
     return builder.build()
 
 
-WORKS: Final = {
+WORKS: Final[dict[str, Work]] = {
     work.name: work
     for work in (
         Work(

@@ -46,6 +46,19 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="module")
+def small_input(spark: SparkSession) -> Iterator[None]:
+    """The session as a driver sets it for few rows, for a whole file: what the test itself reads is as little.
+
+    With the session's own settings half of such a test was code that Spark generates for a handful of rows. Files without it
+    show the engine beside these (`test_enrichment`, `test_fuzz`, `test_tuning`, the commands).
+    """
+    from lakestreams.testing.small import small
+
+    with small(spark):
+        yield
+
+
 SPARK_FILES = pytest.StashKey[set[Path]]()
 
 

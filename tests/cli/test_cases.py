@@ -174,6 +174,7 @@ def test_bad_files_are_told_before_spark_is_started(place, monkeypatch, argument
     assert json.loads(as_json.stdout)["ok"] is False
 
 
+@pytest.mark.slow
 def test_the_cases_of_further_pipelines_pass_and_watch_runs_them(spark, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))

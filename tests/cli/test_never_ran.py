@@ -20,6 +20,7 @@ from lakestreams.engine.ledger import fingerprint
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.errors import LakestreamsError
+from lakestreams.kafka import cluster
 from lakestreams.run.pipeline_tables import PipelineTables
 
 if TYPE_CHECKING:
@@ -88,7 +89,10 @@ def test_commands_and_jobs_say_that_it_has_never_run(root: str, capsys: pytest.C
         assert_said(capsys.readouterr().err, COMMANDS[name], root)
 
 
-def test_status_show_and_report_say_so_in_their_own_words(root: str, tmp_path: Path) -> None:
+def test_status_show_and_report_say_so_in_their_own_words(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "TIMEOUT_S", 0.2)  # of a broker that is not there
     told = CliRunner().invoke(app, ["status", FILE, "--root", root])
     said = " ".join(told.stdout.split())
     assert (told.exit_code, said.startswith("page_views has never run here")) == (
@@ -130,6 +134,7 @@ def test_what_notebooks_open_says_that_it_has_never_run(root: str) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("small_input")
 def test_what_no_run_has_read_or_written_yet_is_said_as_such(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Recorded and random cases through the real engine: one of each shape in `make test`, all in `make soak`."""
+"""Recorded and random cases through the real engine: one of each of a dozen shapes in `make test`, all in `make soak`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.conformance.cases import Case, Rules, load
 from tests.conformance.runner import run
 from tests.conformance.sample import pairs, sample, shape_of
 from tests.conformance.stream import ENDS_AT_ZERO, LATER_MS, Stream, takes
+from tests.sampling import chosen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from lakestreams.local.broker import Broker
 
 RECORDED, RANDOM = DEFAULT
-MOST = 2  # runs of a case in `make test`; each takes seconds
+MOST = 2  # runs of a case of a shape; each takes seconds
+SHAPES = 12  # in `make test`, by a seed: they share two pipelines
 OLD = "it compares the value before, which tables do not hold"
 ENDS = "its window would end before time 0, and ends there"
 STOPS = "it stops the run, which other cases share"
@@ -32,19 +34,26 @@ def cases_of(rules: Rules) -> list[Case]:
     return [case for case in cases if takes(case) and (rules == "kafka" or case.expected_strict is not None)]
 
 
-def chosen_cases() -> list[Case]:
-    """What `make test` runs."""
+def of_each_shape() -> list[Case]:
+    """One case of each shape. Kernels show every shape with every setting, too (`test_kernels`)."""
     (recorded, _), (random, _) = load([RECORDED]), load([RANDOM])
     return sample(recorded, random, "kafka", MOST)
+
+
+def run_through(cases: list[Case], broker: Broker, rules: Rules) -> None:
+    """Each case comes out of the engine as Kafka Streams has it."""
+    report = run(cases, Stream(broker), rules)
+    assert report.failed == {}, "\n".join(report.lines())
+    assert len(report.passed) == len(cases)
 
 
 # --- which cases -----------------------------------------------------------------------------------------------------
 
 
 def test_the_sample_has_every_shape_and_most_settings() -> None:
-    chosen, cases = chosen_cases(), cases_of("kafka")
-    assert sorted(map(shape_of, chosen)) == sorted({shape_of(case) for case in cases})
-    settings = {setting for case in chosen for _, setting in pairs(case, "kafka")}
+    of_each, cases = of_each_shape(), cases_of("kafka")
+    assert sorted(map(shape_of, of_each)) == sorted({shape_of(case) for case in cases})
+    settings = {setting for case in of_each for _, setting in pairs(case, "kafka")}
     engines = {"plain", "grace", "self-join", "eager", "chain", "left as of", "right as of", "cache"}
     assert engines <= settings
 
@@ -88,10 +97,7 @@ def test_of_cases_that_are_dated_later_only_those_that_are_left_out_give_somethi
 def test_a_sample_through_the_engine(spark: SparkSession, broker: Broker) -> None:
     """Under Kafka's rules; strict ones differ in kernels, which other tests look at."""
     del spark  # the executor takes the session that is there
-    chosen = chosen_cases()
-    report = run(chosen, Stream(broker), "kafka")
-    assert report.failed == {}, "\n".join(report.lines())
-    assert len(report.passed) == len(chosen)
+    run_through(chosen(of_each_shape(), SHAPES), broker, "kafka")
 
 
 @pytest.mark.broker
@@ -100,7 +106,4 @@ def test_a_sample_through_the_engine(spark: SparkSession, broker: Broker) -> Non
 @pytest.mark.parametrize("rules", ["kafka", "strict"])
 def test_every_case_through_the_engine(spark: SparkSession, broker: Broker, rules: Rules) -> None:
     del spark
-    chosen = cases_of(rules)
-    report = run(chosen, Stream(broker), rules)
-    assert report.failed == {}, "\n".join(report.lines())
-    assert len(report.passed) == len(chosen)
+    run_through(cases_of(rules), broker, rules)

@@ -11,9 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from lakestreams.deploy import topics
 from lakestreams.deploy.read import load
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _broker_soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each check of a bundle asks a broker that is not there: five seconds of waiting for nothing."""
+    monkeypatch.setattr(topics, "_TIMEOUT_S", 0.2)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.deploy.planted import JOB, MAIN, STREAM, Mistake, plant
+from tests.sampling import sampled
 from typer.testing import CliRunner
 
 from lakestreams.cli.app import app
@@ -137,7 +138,9 @@ def test_what_the_cli_refuses_is_a_fault(pooled: Path, tmp_path: Path, monkeypat
     assert "databricks bundle validate: instance-pool named small does not exist" in told["faults"]
 
 
-@pytest.mark.parametrize("script", ["echo 'Error: cannot configure default credentials' >&2; exit 1", "echo no JSON"])
+@pytest.mark.parametrize(
+    "script", sampled(["echo 'Error: cannot configure default credentials' >&2; exit 1", "echo no JSON"], 1)
+)
 def test_a_cli_that_cannot_look_is_no_fault(
     script: str, pooled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,8 @@ from lakestreams.cli.app import app
 from lakestreams.deploy.read import Bundle, User, load
 from lakestreams.deploy.rules import faults, unchecked
 
+pytestmark = pytest.mark.slow  # the files that are named above are in `make check`
+
 ROOT = Path(__file__).parents[2]
 ADA, GRACE, CI = User("ada@example.com"), User("grace@example.com"), User("11111111-2222-3333-4444-555555555555")
 SERVICE = "00000000-0000-0000-0000-000000000000"

@@ -72,6 +72,7 @@ def test_two_developers_deploy_dev_side_by_side_into_one_catalog(
     assert set(workspace.scopes) == {"lakestreams-dev-ada", "lakestreams-dev-grace_hopper"}
 
 
+@pytest.mark.slow
 def test_status_shows_only_the_jobs_of_its_target(
     workspace: Workspace, client: WorkspaceClient, shell_wheel: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_status_shows_only_the_jobs_of_its_target(
     assert names == {f"lakestreams-{key}" for key in made}, "of two bundles in a workspace jobs have different names"
 
 
+@pytest.mark.slow
 def test_ci_and_a_person_update_the_same_prod(workspace: Workspace, client: WorkspaceClient, shell_wheel: Path) -> None:
     by_ci, by_hand = resolved("prod", CI), resolved("prod", GRACE)
     assert by_ci.config["workspace"] == by_hand.config["workspace"]

@@ -154,6 +154,12 @@ def test_a_client_option_that_changes_nothing_here_is_no_reason(
     assert len(looked(root).requirements) == len(ALL)
 
 
+@pytest.fixture(autouse=True)
+def _broker_soon_given_up() -> None:
+    """Here it is waited for as users wait for it."""
+
+
+@pytest.mark.slow
 def test_a_broker_that_does_not_answer_takes_seconds_and_is_no_fault(bundle: Path) -> None:
     began = time.monotonic()
     found = looked(bundle, kafka_bootstrap="127.0.0.1:9")
@@ -177,6 +183,7 @@ def asked(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return check
 
 
+@pytest.mark.slow
 def test_the_command_tells_what_kafka_lacks(asked: Any, there: dict[str, dict[str, int]]) -> None:
     there["kafka:9092"]["Payments"] = 4
     del there["kafka:9092"]["Customers"]

@@ -40,6 +40,7 @@ def lakestreams(folder: Path, *arguments: str, **more: str) -> subprocess.Comple
     return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_help_init_and_the_check_of_a_target_need_no_spark(tmp_path: Path, shell_wheel: Path) -> None:
     done = lakestreams(tmp_path, "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -162,6 +162,7 @@ def of_credential(told: dict[str, Any]) -> dict[str, str]:
     return {what: fix for what, fix in lacking(told).items() if "credential" in what}
 
 
+@pytest.mark.slow
 def test_a_service_credential_is_made_and_granted_as_the_check_says(
     signing_in: Path, workspace: Workspace, client: WorkspaceClient
 ) -> None:
@@ -293,6 +294,7 @@ def test_variables_of_the_environment_count_as_they_do_for_the_cli(
     assert runner.invoke(app, ["check", "-t", "dev", "--bundle", str(bundle), "--var", "catalog"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_busy_workspace_is_waited_for(
     workspace: Workspace, client: WorkspaceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +345,7 @@ def test_status_tells_what_is_deployed_and_how_it_last_ran(
     assert "what is not deployed: databricks bundle deploy -t dev" in shown
 
 
+@pytest.mark.slow
 def test_a_dashboard_is_made_published_and_found(bundle: Path, workspace: Workspace, client: WorkspaceClient) -> None:
     def told() -> dict[str, Any]:
         done = runner.invoke(app, ["status", "-t", "dev", "--bundle", str(bundle), "--json"])

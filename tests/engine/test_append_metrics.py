@@ -89,6 +89,7 @@ class Place:
         return batch_metrics.read_back(self.spark, self.ledger, [self.source], seq - 1, self.rules)
 
 
+@pytest.mark.slow
 def test_what_an_append_tells_is_what_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, tmp_path)
     for seed in (1, 2):
@@ -108,6 +109,7 @@ def test_what_an_append_tells_is_what_is_read_back(spark: SparkSession, tmp_path
         assert sum(part.records for part in parts) == 60
 
 
+@pytest.mark.slow
 def test_an_append_that_is_skipped_tells_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,10 +150,8 @@ def test_rows_of_a_partition_that_was_not_expected_are_read_back(spark: SparkSes
     assert metrics.appended() == place.read_back(SEQ + 1)
 
 
-@pytest.mark.parametrize(
-    "partitions",
-    [(0, 1, 2), pytest.param(tuple(range(65)), marks=pytest.mark.slow), pytest.param(None, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [(0, 1, 2), tuple(range(65)), None])
 def test_every_append_tells_what_its_records_weigh(
     spark: SparkSession, tmp_path: Path, partitions: tuple[int, ...] | None
 ) -> None:

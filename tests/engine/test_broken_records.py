@@ -1,7 +1,7 @@
 """Seventy broken records and more of each registry's format through a run: each is refused with its reason, or read right.
 
-The run never fails, its good rows are those of a run without the broken records, and what it says of each record is what the
-format says of it alone. The tests of the formats judge that by other libraries.
+The run never fails, and what it makes of each record is what the format makes of it alone: so its good rows are those of a run
+without the broken ones, which `make soak` compares. The tests of the formats judge that by other libraries.
 """
 
 from __future__ import annotations
@@ -182,9 +182,13 @@ def _small(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(6, 9))])
+# What comes of each record is compared with its format alone; that a run without the broken ones gives the same, in `make soak`.
+@pytest.mark.parametrize(
+    ("seed", "ways"),
+    [(5, ("mixed",)), *(pytest.param(seed, ("mixed", "good"), marks=pytest.mark.soak) for seed in range(6, 9))],
+)
 def test_each_is_refused_or_read_right_and_good_rows_stay(
-    spark: SparkSession, broker: Broker, registry: LocalRegistry, tmp_path: Path, seed: int
+    spark: SparkSession, broker: Broker, registry: LocalRegistry, tmp_path: Path, seed: int, ways: tuple[str, ...]
 ) -> None:
     by = random.Random(seed)
     options = RegistryOptions(registry.url, {"max.retries": "0"})
@@ -193,7 +197,7 @@ def test_each_is_refused_or_read_right_and_good_rows_stay(
     known: dict[Any, Written | None] = {ids[name]: Written(case.schema[1], (case.schema[0],)) for name, case in all_of.items()}  # fmt: skip
     no_guid = "this registry does not look schemas up by GUID"
     benches, records = {}, {name: ([], []) for name in all_of}  # type: dict[str, WithRegistry], dict[str, tuple[list[Record], list[Record]]]
-    for way in ("mixed", "good"):
+    for way in ways:
         builder = StreamsBuilder(f"broken_{way}")
         topics = {name: f"broken-{way}-{name}-{seed}" for name in all_of}
         for topic in topics.values():
@@ -233,9 +237,10 @@ def test_each_is_refused_or_read_right_and_good_rows_stay(
                 }
                 assert len(refused) >= 70, (name, len(refused))
     for name in all_of:
-        mixed, plain = (
+        rows = [
             {repr(row) for row in bench.silver(f"silver.{way}_{name}").where("k like 'g%'").drop("_lineage").collect()}
             for way, bench in benches.items()
-        )
-        assert mixed == plain, name
+        ]
+        assert rows[0], name
+        assert all(one == rows[0] for one in rows), name
     assert_sound(benches["mixed"])

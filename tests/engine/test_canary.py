@@ -160,11 +160,10 @@ RIGHTS = (
     Run("right-to-read", f"LS307(?s:.*){BEACON}-unread", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-unread"),)),
     Run("right-to-write", "LS305(?s:.*)TopicAuthorizationException", change=((f"{BEACON}-enriched:", f"{BEACON}-unwritten:"),)),
 )  # fmt: skip
+IN_DOUBT = Run("in-doubt", "failpoint kafka.after", environment={"LAKESTREAMS_FAILPOINT": "kafka.after:1:raise"})
 DATA = (
     Run("unknown-topic", f"topic {BEACON}-nowhere does not exist", change=((f"topic: {BEACON}-views", f"topic: {BEACON}-nowhere"),)),
-    Run("expectation", "LS402", change=(("kind: stream", "kind: stream\n    expect_or_fail: {long: seconds > 1000}"),)),
-    Run("in-doubt", "failpoint kafka.after", environment={"LAKESTREAMS_FAILPOINT": "kafka.after:1:raise"}),
-    Run("other-configuration", "LS504", change=(("kind: stream", "kind: stream\n    expect_or_drop: {long: seconds > 1}"),), lake="in-doubt"),
+    IN_DOUBT,
 )  # fmt: skip
 KILLED = Run("killed", "", None, lake="success", environment={"LAKESTREAMS_FAILPOINT": "epoch.after:1:kill"})
 RUNS = (*SUCCESSES, *FILES, *CONNECTIONS, *RIGHTS, *DATA, KILLED)
@@ -184,6 +183,9 @@ LONGER = (
         ("page string, seconds int", "page int, seconds int"), (f"{BEACON}-views", f"{BEACON}-many"))),
     Run("unreadable-records-are-kept", "3 of them unreadable", 0, change=(("page string, seconds int", "page int, seconds int"),)),
     command("quarantine", "quarantine show {pipeline} --root {root}", f"{BEACON}-page", lake="unreadable-records-are-kept"),
+    Run("expectation", "LS402", change=(("kind: stream", "kind: stream\n    expect_or_fail: {long: seconds > 1000}"),)),
+    IN_DOUBT,
+    Run("other-configuration", "LS504", change=(("kind: stream", "kind: stream\n    expect_or_drop: {long: seconds > 1}"),), lake="in-doubt"),
     Run("crash", "LS000", environment={"LAKESTREAMS_FAILPOINT": "publish.after:1:raise"}),
     Run("after-the-crash", "1 cycles", 0, lake="crash"),
     Run("killed", "epoch 1", None, environment={"LAKESTREAMS_FAILPOINT": "ingest.after:1:kill"}),

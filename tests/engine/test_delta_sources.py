@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from lakestreams.local.broker import Broker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_input")]
 
 FEED = "delta.enableChangeDataFeed"
 SOURCES = """

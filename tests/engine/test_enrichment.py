@@ -106,6 +106,7 @@ def test_a_restart_finishes_what_was_planned(bench: Bench, monkeypatch: pytest.M
     assert_sound(bench)
 
 
+@pytest.mark.soak  # so do those of the next cycles in test_exactly_once
 def test_later_views_meet_the_profile_of_an_earlier_run(bench: Bench) -> None:
     views, users = topics(bench)
     bench.broker.produce(users, PROFILES)
@@ -181,6 +182,7 @@ def test_a_profile_is_found_across_runs_snapshots_and_their_loss(bench: Bench) -
     assert {row[2] for row in bench.enriched()[4:]} == {"x"}
 
 
+@pytest.mark.soak  # test_cuts and test_settle have idle partitions
 def test_partitions_without_a_record_hold_nothing_back(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 6)
     bench = Bench(spark, broker, tmp_path, page_views(views, users))

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from lakestreams.local.broker import Broker
 
 
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("small_input")]
+
+
 def told(bench: Bench) -> list[int]:
     """The cycles that the log tells of."""
     rows = event_log.table(Ledger(bench.lake, bench.topology.name)).read(bench.spark)
     return [row["cycle"] for row in rows.where(F.col("event_type") == "cycle_progress").orderBy("cycle").collect()]
 
 
-@pytest.mark.broker
 def test_what_a_driver_has_left_out_is_told_although_nothing_new_comes(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,7 +44,6 @@ def test_what_a_driver_has_left_out_is_told_although_nothing_new_comes(
     assert_sound(bench)
 
 
-@pytest.mark.broker
 @pytest.mark.soak
 def test_rounds_write_now_and_then_and_the_last_of_them_all(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

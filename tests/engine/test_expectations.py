@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakestreams.local.broker import Broker
 
-pytestmark = [pytest.mark.broker]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("small_input")]
 
 SILVER = "silver.order_payments"
 

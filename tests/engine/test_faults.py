@@ -30,6 +30,7 @@ from lakestreams.errors import (
     TopologyInvalid,
     unfold,
 )
+from lakestreams.kafka import cluster
 from lakestreams.kafka.cluster import connect
 from lakestreams.kafka.probe_cluster import ProbeCluster
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from lakestreams.local.broker import Broker
 
-pytestmark = [pytest.mark.broker]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("small_input")]
 
 
 def make(spark: SparkSession, broker: Broker, root: Path, partitions: Any = 1) -> Bench:
@@ -71,7 +72,9 @@ def test_all_faults_come_at_once(spark: SparkSession, broker: Broker, tmp_path: 
     assert "did you mean 'page'" in str(refused.value)
 
 
-def test_a_missing_topic_and_a_broker_that_is_down(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+def test_a_missing_topic_and_a_broker_that_is_down(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench = Bench(spark, broker, tmp_path, page_views("NoSuchTopic", fresh_topics(broker)[1]))
     with pytest.raises(TopicMissing, match="NoSuchTopic"):
         bench.run()
@@ -79,10 +82,12 @@ def test_a_missing_topic_and_a_broker_that_is_down(spark: SparkSession, broker: 
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     settings = replace(bench.settings(), kafka={"kafka.bootstrap.servers": f"127.0.0.1:{port}"})
+    monkeypatch.setattr(cluster, "TIMEOUT_S", 1.0)
     with pytest.raises(BrokerUnreachable, match=str(port)):
         Driver(spark, bench.topology, bench.lake, settings).run()
 
 
+@pytest.mark.soak  # test_recreated looks at a start, too
 def test_a_recreated_topic_is_not_new_data(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """With more records than before, offsets alone would not tell; the topic's id does."""
     bench = make(spark, broker, tmp_path)

@@ -56,6 +56,7 @@ def record(value: dict[str, Any], number: int) -> bytes:
     return framed(json.dumps(value).encode(), number)
 
 
+@pytest.mark.soak  # test_confluent takes each format both ways, test_broken_records what is refused of each
 def test_from_broker_and_registry_into_delta_and_back_to_a_topic(
     spark: SparkSession, broker: Broker, registry: LocalRegistry, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Whatever an older driver still has on its way lands before a newer one reads, or not at all."""
+"""Whatever an older driver still has on its way lands before a newer one reads, or not at all; and no guard of that is idle."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.engine.guards import MUTANTS, SAMPLE_OF_MUTANTS, assert_found_wrong, empty_append
 from tests.engine.harness import facts
 from tests.engine.late import (
     POINTS,
@@ -29,10 +30,8 @@ pytestmark = pytest.mark.crash
 
 EARLY = ("epoch.before", "epoch.after")  # the fence is not raised: what lands then is the older driver's right
 EVERY = [(one, how, point) for one, how, point in product(STATEMENTS, ("in flight", "paused"), POINTS)]
-# Of bronze, of an output and of the ledger in the normal lane; each of them in `make soak`.
-SAMPLE = [
-    (one, "paused" if place == 1 else "in flight", POINTS[3 + 4 * place]) for place, one in enumerate(STATEMENTS[1::3])
-]
+# Of an output and of the ledger in the normal lane; each of them in `make soak`. Of bronze there is one in `test_two_drivers`.
+SAMPLE = [(STATEMENTS[4], "paused", POINTS[7]), (STATEMENTS[7], "in flight", POINTS[11])]
 
 
 @pytest.fixture(scope="module")
@@ -74,5 +73,32 @@ def test_statements_whose_answers_are_lost_are_made_once(shop: Shop, monkeypatch
     assert {one.table for one in STATEMENTS} <= set(made)
     assert_told_once(bench)
     found = facts(bench)
+    for table, rows in shop.expected.items():
+        assert found[table] == rows, table
+
+
+# --- with one guard removed ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mutant", SAMPLE_OF_MUTANTS)
+def test_a_protocol_without_one_of_its_guards_is_found_wrong(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str
+) -> None:
+    assert_found_wrong(shop, monkeypatch, mutant)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one not in SAMPLE_OF_MUTANTS])
+def test_a_protocol_without_any_other_of_its_guards_is_found_wrong(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str
+) -> None:
+    assert_found_wrong(shop, monkeypatch, mutant)
+
+
+def test_the_story_of_an_empty_append_is_right_where_no_guard_is_removed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the other mutants are the tests above."""
+    found = empty_append(shop, monkeypatch, "whole-empty-append")
     for table, rows in shop.expected.items():
         assert found[table] == rows, table

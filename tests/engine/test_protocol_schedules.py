@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 import pytest
+from tests.engine.guards import empty_append
 from tests.engine.harness import facts
 from tests.engine.late import BEFORE, PIPELINE, SOURCES, STATEMENTS, LakeBench, Shop, land, under_way
-from tests.engine.test_protocol_mutants import empty_append
 from tests.protocol.mutants import MUTANTS
 
 from lakestreams.engine.driver import Driver

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakestreams.engine.runtime.settings import RunSettings
     from lakestreams.local.broker import Broker
 
-pytestmark = [pytest.mark.broker]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("small_input")]
 
 PASSWORD = 'canary-8Xq of "signing" in\\'
 
@@ -200,7 +200,7 @@ def test_a_topic_made_anew_while_a_round_reads_it_gives_no_result(
     "failpoint",
     [
         "bronze.after",
-        "plan.before",
+        pytest.param("plan.before", marks=pytest.mark.soak),
         pytest.param("ingest.before", marks=pytest.mark.soak),  # by then the batch may be planned: decision 0024
         pytest.param("ingest.after", marks=pytest.mark.soak),
     ],

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakestreams.local.broker import Broker
 
-pytestmark = [pytest.mark.broker]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("small_input")]
 
 
 def make(spark: SparkSession, broker: Broker, root: Path) -> Bench:

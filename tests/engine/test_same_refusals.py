@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakestreams.formats import Format
     from lakestreams.local.broker import Broker
 
-pytestmark = [pytest.mark.broker]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("small_input")]
 
 REGISTRY = b"\x00\x00\x00\x00\x07"
 OBJECTS = (

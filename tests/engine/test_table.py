@@ -88,6 +88,7 @@ def test_a_place_that_cannot_be_written_to(spark: SparkSession, tmp_path: Path) 
             Lake(str(locked)).output("silver.out").create(spark, schema(spark, "id bigint"))
 
 
+@pytest.mark.slow
 def test_an_append_counts_once_for_each_application_and_version(spark: SparkSession, tmp_path: Path) -> None:
     table = Lake(str(tmp_path)).output("silver.out")
     table.create(spark, schema(spark, "id bigint"))
@@ -111,9 +112,8 @@ def test_a_fence_that_holds_lets_the_rows_through(spark: SparkSession, tmp_path:
     assert sorted(row["id"] for row in table.read(spark).collect()) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "empty", [pytest.param(False, id="rows", marks=pytest.mark.slow), pytest.param(True, id="known to be empty")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("empty", [pytest.param(False, id="rows"), pytest.param(True, id="known to be empty")])
 def test_a_fence_that_fails_records_no_transaction(spark: SparkSession, tmp_path: Path, empty: bool) -> None:
     """An append without rows must fail too: recorded, its transaction would make the rightful one a repetition."""
     table = Lake(str(tmp_path)).output("silver.out")
@@ -133,6 +133,7 @@ def test_a_fence_over_no_row_at_all_fails(spark: SparkSession) -> None:
         fenced.collect()
 
 
+@pytest.mark.slow
 def test_two_drivers_at_once_go_no_further_than_one(spark: SparkSession, tmp_path: Path) -> None:
     """Of two equal epochs, and of two plans of a cycle, Delta takes one and skips the other: its driver must stop there."""
     plan = Plan(1, "f", (Range("t", 0, 0, 1),), {}, 1, 1)

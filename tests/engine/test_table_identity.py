@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakestreams import Topology
     from lakestreams.engine.runtime.table import Table
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_input")]
 
 SOURCES = """
 topics:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import ZERO, Bench, assert_sound, facts, fresh_topics, page_views
 from tests.engine.late import Statement, under_way
+from tests.sampling import sampled
 
 from lakestreams import StreamsBuilder, Text
 from lakestreams.engine.driver import Driver
@@ -253,7 +254,7 @@ def test_an_older_driver_writes_no_row_of_its_own_behind_a_takeover(claimed: Cla
     assert claimed.kinds() == ["base", "epoch", "epoch", "state", "taken", "trim"]
 
 
-@pytest.mark.parametrize("kind", OF_THEIR_OWN)
+@pytest.mark.parametrize("kind", sampled(OF_THEIR_OWN, 1, others=pytest.mark.soak))
 def test_a_takeover_while_such_a_row_is_being_written_stops_it(
     claimed: Claimed, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,7 @@ ROWS = """select * from values
  as views(page, user, region, ms, n, price, amount, ok, day, at, tags, attrs, address, js)"""
 
 
+@pytest.mark.slow
 def test_spark_gets_what_the_text_says(spark):
     """Type and value of the text itself and of what was written anew, for every honest expression, in one job."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention

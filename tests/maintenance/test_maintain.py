@@ -243,8 +243,9 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
         if what not in whole:
             assert rows == expected[what], what
     assert_ledger_sound(bench)
-    verdict = verify(spark, bench.lake, bench.topology)
-    assert {one.what: one.examples for one in verdict.findings if one.differs} == {}
+    if again:  # else nothing was written since the last look
+        verdict = verify(spark, bench.lake, bench.topology)
+        assert {one.what: one.examples for one in verdict.findings if one.differs} == {}
 
     if name == "correlation":  # what it remembers is of its configuration; how fast it runs is not part of that
         bench.run(config_text="another pace", semantics="")
@@ -327,11 +328,12 @@ PRICES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topology", "kept"),
     [
         # the last of each key up to cycle 2, and what a later cycle has
-        pytest.param(page_views("Orders", "Prices"), {9, 10}, marks=pytest.mark.slow),
+        (page_views("Orders", "Prices"), {9, 10}),
         # beside that, what lies in the last second, and of each key what was valid when it began
         (versioned(), {1, 6, 7, 8, 9, 10}),
     ],

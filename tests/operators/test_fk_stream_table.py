@@ -121,6 +121,7 @@ def test_a_row_that_keeps_changing_costs_its_results_only(spark: SparkSession) -
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "multi_row", "cost"),
     [

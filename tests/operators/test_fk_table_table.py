@@ -169,6 +169,7 @@ def test_contributors_are_those_that_are_in_the_row_and_the_deleting_record_of_a
 # --- state -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pruned_is_what_nothing_new_can_reach(spark: SparkSession) -> None:
     rows = [("a", "1", 1, 1, "f"), ("b", "2", 1, 2, "g"), ("c", "3", 1, 3, "h"), ("d", "4", 1, 4, None)]
     left = TableSide(frame(spark, "l", rows, extra=FK), frame(spark, "l", [("b", "5", 1, 9, "i")], extra=FK))
@@ -227,6 +228,7 @@ def sides(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return left, plans.stored(frame(spark, "r", [("f", "1", 1, 2)]), root / "right")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "options", "cost"),
     [

@@ -47,7 +47,7 @@ def texts() -> list[Any]:
     [
         ("string", texts()[:-1]),
         pytest.param("binary", [bytearray(one.encode()) for one in texts()[:-1]], marks=pytest.mark.slow),
-        ("bigint", [0, 1, -1, 2**63 - 1, -(2**63), 1234567890123]),
+        pytest.param("bigint", [0, 1, -1, 2**63 - 1, -(2**63), 1234567890123], marks=pytest.mark.slow),
         pytest.param("int", [0, 1, -1, 2**31 - 1, -(2**31)], marks=pytest.mark.slow),
     ],
 )
@@ -62,6 +62,7 @@ def test_homes_are_those_of_the_same_in_sql(spark: SparkSession, kind: str, valu
         assert not share_tasks(materialise, count)
 
 
+@pytest.mark.slow
 def test_keys_of_librdkafkas_producers_are_at_home_too(spark: SparkSession) -> None:
     keys = [*texts()[:-1], "foobar"]
     rows = spark.createDataFrame(

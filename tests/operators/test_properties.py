@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 SEED, EXAMPLES = 20261121, 24
-PARTS = 4
+PARTS = 8
 KEYS = ("a", "ab", "b", "é")
 
 
@@ -86,7 +86,7 @@ def drawn(count: int, seed: object) -> Sequence[History]:
 @pytest.mark.parametrize("place", [0, *(pytest.param(one, marks=pytest.mark.soak) for one in range(1, PARTS))])
 @pytest.mark.parametrize("shape", ["of_windows", "of_lookups", "of_races", "of_tables"])
 def test_every_setting(spark: SparkSession, shape: str, place: int) -> None:
-    """A quarter of the settings each time; its cost is the plans, not the histories."""
+    """An eighth of the settings each time; its cost is the plans, not the histories."""
     settings = getattr(Settings(SEED, composite=True), shape)()[place::PARTS]
     examples = drawn(EXAMPLES, SEED)
     runs = run(spark, [(one, examples) for one in settings], steps=2, seed=SEED)

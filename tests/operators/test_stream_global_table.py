@@ -62,6 +62,7 @@ def test_a_joiner_can_have_the_mapped_key(spark: SparkSession) -> None:
     assert stream_global.execute(points, table, "left", 7).collect()[0].mapped.looked_up == "b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [False, True])
 @pytest.mark.parametrize("how", HOWS)
 def test_the_points_are_never_sorted(spark: SparkSession, tmp_path: Any, how: Any, changed: bool) -> None:

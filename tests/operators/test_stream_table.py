@@ -289,6 +289,7 @@ def test_a_row_that_a_filter_has_taken_away_is_not_there(spark: SparkSession, ho
     assert all(len(row["_lineage"].contributors) == 1 for row in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 def test_filtering_the_table_by_the_points_changes_nothing(bench: Bench, cases: list[Case], how: str) -> None:
     table = TableSide(bench.versions(cases, (0,), live_only=True), bench.versions(cases, (1, 2)))

@@ -82,6 +82,7 @@ def histories() -> list[History]:
     return found
 
 
+@pytest.mark.slow
 def test_one_batch(frames: Frames, histories: list[History]) -> None:
     history = per_task(histories, lambda one: one.history_ms)
     compare(found_in([versioned.latest_only(frames.read(histories, "right"), history)]), histories)

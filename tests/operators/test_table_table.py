@@ -72,15 +72,8 @@ def joined_values(rows: DataFrame) -> DataFrame:
     ).select(*RECORD_COLUMNS, "old", "seen_ts")
 
 
-@pytest.mark.parametrize(
-    ("how", "multi_row"),
-    [
-        pytest.param("inner", False, marks=pytest.mark.slow),
-        pytest.param("left", False, marks=pytest.mark.slow),
-        pytest.param("outer", False, marks=pytest.mark.slow),
-        ("outer", True),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "multi_row"), [("inner", False), ("left", False), ("outer", False), ("outer", True)])
 def test_chains_that_come_back_to_the_right_table(spark: SparkSession, how: Any, multi_row: bool) -> None:
     """Each join hears the right table by itself: repeated and out-of-date results, in Kafka's order."""
     chains = recorded.cases_of("table-table", how, chains=True)
@@ -107,6 +100,7 @@ def self_join(spark: SparkSession, how: Any, **options: Any) -> list[tuple[Any, 
     return results(table_table.execute(changes(people), changes(same), how, 0, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", ["left_first", "right_first"])
 @pytest.mark.parametrize("multi_row", [False, True])
 def test_a_self_join_says_each_row_twice_and_sees_the_record_on_both_sides(

@@ -163,6 +163,7 @@ def test_numbers_show_where_one_points(browser, tmp_path):
     assert browser.value(f"{strip}.textContent").startswith("cycle 8, 08:40:37: settle 0.3 s")
 
 
+@pytest.mark.slow
 def test_texts_of_a_chart_do_not_overlap(browser, tmp_path):
     """Labels of axes, with hundreds of cycles as with few."""
     overlaps = """

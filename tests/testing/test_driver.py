@@ -138,6 +138,7 @@ def test_several_readings_are_one_reading(topology_test_driver):
     assert cut.refused() == whole.refused() == [Refused(7, "Views_left_join_Clicks", "LATE")]
 
 
+@pytest.mark.slow
 def test_a_table_follows_what_debezium_tells_of_a_row(topology_test_driver):
     """The snapshot's read, an update, the delete and its tombstone, with orders between them."""
     builder = StreamsBuilder("named_orders")
@@ -339,12 +340,13 @@ def counted_per_minute():
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "minutes",
     [
         pytest.param([9], id="at once"),
         pytest.param([2, 9], id="in two", marks=pytest.mark.soak),
-        pytest.param([1, 3, 5, 7, 9], id="bit by bit", marks=pytest.mark.slow),
+        pytest.param([1, 3, 5, 7, 9], id="bit by bit"),
     ],
 )
 def test_what_a_join_holds_is_not_late_behind_it_however_time_goes_on(topology_test_driver, minutes):

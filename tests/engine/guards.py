@@ -1,4 +1,4 @@
-"""The protocol with one of its guards removed: each loses or doubles something, or stops the newer driver.
+"""The protocol with one of its guards removed: each loses or doubles something, or stops the newer driver (`test_late_statements`).
 
 `pytest -s` prints which story shows which mutant. Outputs and quarantine have two guards that stand for each other as long as the
 configuration stays (a number and a fence); what one of them alone is for is shown in `test_taken_over`.
@@ -7,7 +7,7 @@ configuration stays (a number and a fence); what one of them alone is for is sho
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,24 +21,15 @@ from lakestreams.engine.protocol import decisions
 from lakestreams.engine.protocol.commands import Transaction
 from lakestreams.engine.runtime.table import Table
 from lakestreams.errors import LakestreamsError
-from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-pytestmark = pytest.mark.crash
 
 Facts = dict[str, list[tuple[Any, ...]]]
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 CUSTOMERS, ORDERS = STATEMENTS[0], STATEMENTS[1]
 LEDGER: Final = "_lakestreams.ledger"
-
-
-@pytest.fixture(scope="module")
-def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    with small(spark):
-        yield Shop.opened(spark, tmp_path_factory.mktemp("shop"))
 
 
 # --- guards that are removed -----------------------------------------------------------------------------------------
@@ -144,10 +135,11 @@ MUTANTS: Final[dict[str, tuple[Patch, Story]]] = {
         for name in (ORDERS.table, LEDGER, "silver.named", "_lakestreams.quarantine", "_lakestreams.events")
     },
 }  # fmt: skip
-SAMPLE: Final = ("bronze is not numbered by epoch", "bronze is not sealed")
+SAMPLE_OF_MUTANTS: Final = ("bronze is not numbered by epoch", "bronze is not sealed")
 
 
-def _dies(shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+def assert_found_wrong(shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+    """The story of a mutant shows it."""
     patch, story = MUTANTS[mutant]
     shown = str(story) if isinstance(story, Landing) else str(story.__doc__)
     name = f"mutant-{list(MUTANTS).index(mutant)}"
@@ -164,28 +156,3 @@ def _dies(shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
     wrong = [table for table, rows in shop.expected.items() if found[table] != rows]
     print(f"{mutant}: killed by: {shown}: {', '.join(wrong)}")  # noqa: T201 - which story shows it
     assert wrong, f"{mutant}: nothing has shown it"
-
-
-@pytest.mark.parametrize("mutant", SAMPLE)
-def test_a_protocol_without_one_of_its_guards_is_found_wrong(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str
-) -> None:
-    _dies(shop, monkeypatch, mutant)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one not in SAMPLE])
-def test_a_protocol_without_any_other_of_its_guards_is_found_wrong(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str
-) -> None:
-    _dies(shop, monkeypatch, mutant)
-
-
-# the other one without a mutant is in test_late_statements
-@pytest.mark.parametrize("story", [empty_append], ids=lambda one: one.__name__)
-def test_the_stories_are_right_where_no_guard_is_removed(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, story: Story
-) -> None:
-    found = story(shop, monkeypatch, f"whole-{story.__name__}")
-    for table, rows in shop.expected.items():
-        assert found[table] == rows, table
