@@ -10,12 +10,13 @@ that bronze lacks.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lakestreams.engine.ingest.checkpoint import read_starts
 from lakestreams.engine.protocol import decisions
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.ledger.plans import BronzeState
     from lakestreams.kafka.noted import TopicPartition
+
+_OLD_READERS: Final = "spark.sql.sources.useV1SourceList"
 
 Part: TypeAlias = "Callable[[str], DataFrame]"
 """A topic to its records in a batch, as Spark's Kafka source gives them."""
@@ -70,7 +73,19 @@ class OwnScans:
         options, starts = self._options, read_starts(Path(checkpoint), batch_id)
         if options is None or not starts or not ends:
             return None
+        _read_as_queries(spark)
         return partial(_scan, spark, options, starts, before, ends)
+
+
+def _read_as_queries(spark: SparkSession) -> None:
+    """Lets the batch's own session read Kafka as streaming queries do, where compute takes the setting.
+
+    By default a batch is read by an older reader, which makes objects of each record.
+    """
+    with contextlib.suppress(Exception):
+        old = spark.conf.get(_OLD_READERS, None)
+        if old is not None:
+            spark.conf.set(_OLD_READERS, ",".join(one for one in old.split(",") if one.strip().lower() != "kafka"))
 
 
 def _scan(
