@@ -26,6 +26,7 @@ from lakestreams.engine.ingest.bronze_rows import as_read, bronze_rows, placing
 from lakestreams.engine.ingest.checkpoint import read_offsets
 from lakestreams.engine.ingest.hand_over import HandOver
 from lakestreams.engine.ingest.idempotent_append import append_once
+from lakestreams.engine.ingest.own_scans import OwnScans, Part
 from lakestreams.engine.ingest.writer_schemas import WriterSchemas
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import AppendedRange, BronzeState, Ingest
@@ -61,6 +62,7 @@ class BatchWriter:
         batch_size: how many offsets the batches have; None: as many as they have, for ever.
         handed: what the driver gets from here, and waits for.
         schemas: the writers' schemas of records.
+        scans: reads the topics of a batch of many records, each by itself.
     """
 
     ledger: Ledger
@@ -72,6 +74,7 @@ class BatchWriter:
     batch_size: BatchSize | None = None
     handed: HandOver = field(default_factory=HandOver, compare=False)
     schemas: WriterSchemas = field(default_factory=WriterSchemas)
+    scans: OwnScans = field(default_factory=OwnScans, compare=False)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Appends one batch to bronze and closes it in the ledger.
@@ -89,7 +92,8 @@ class BatchWriter:
         touched = [source for source in self.sources if not ends or decisions.news_of(source.topic, before, ends)]
         if not touched:
             return
-        one = _Batch(self, batch, touched, before, ends, time.time_ns() // 1_000_000)
+        scans = self.scans.of_batch(spark, self.checkpoint, batch_id, before, ends)
+        one = _Batch(self, batch, scans, touched, before, ends, time.time_ns() // 1_000_000)
         commands.carry_out(machines.batch(self.ledger.turn, before, tuple(one.sources), ends), one)
         if one.following is not None:  # whoever goes on from the checkpoint gets this batch once more, and drops it
             raise Resized(one.following)
@@ -110,6 +114,7 @@ class _Batch:
     Args:
         writer: what is the same for all batches of a query.
         rows: the batch, as Spark's source gives it.
+        scans: what reads one topic's part of it; None: nothing does.
         touched: the sources that may have rows of it.
         before: where bronze stood.
         ends: where it ends, as far as that is known.
@@ -123,6 +128,7 @@ class _Batch:
         self,
         writer: BatchWriter,
         rows: DataFrame,
+        scans: Part | None,
         touched: Sequence[Source],
         before: BronzeState,
         ends: Mapping[TopicPartition, int],
@@ -133,6 +139,7 @@ class _Batch:
         # a task a partition costs more than a few records; in one, too, each partition's stay in order
         self._small = 0 < _news(ends, before) <= SMALL_INPUT
         self._rows = rows.coalesce(1) if self._small else rows
+        self._scans = None if self._small or len(touched) < 2 else scans
         self._writer, self._before, self._ends = writer, before, ends
         self._spark, self._ingest_time_ms = rows.sparkSession, ingest_time_ms
         self._reported: list[Reported] = []
@@ -148,21 +155,30 @@ class _Batch:
             case commands.Wait():
                 writer.handed.pending.settled()
             case commands.Together(appends):
-                with kept_in_memory(self._rows, worth_it=len(appends) > 1) as held:
-                    self._reported = in_parallel(self._spark, [partial(self._append, held, one) for one in appends])
+                with self._parts(several=len(appends) > 1) as part:
+                    self._reported = in_parallel(self._spark, [partial(self._append, part, one) for one in appends])
             case commands.Read("tail"):
                 return self._appended()
             case commands.Append(row=(_, _, Ingest() as finished), pending=pending):
                 self._close(finished, pending=pending)
         return True
 
-    def _append(self, batch: DataFrame, append: commands.Append) -> Reported:
+    @contextlib.contextmanager
+    def _parts(self, *, several: bool) -> Iterator[Part]:
+        """What gives each topic's part: a scan of its own, or the batch, which is held if several topics read it."""
+        if self._scans is not None:
+            yield self._scans
+            return
+        with kept_in_memory(self._rows, worth_it=several) as held:
+            yield lambda topic: held.where(F.col("topic") == topic)
+
+    def _append(self, part: Part, append: commands.Append) -> Reported:
         """Appends one topic's part: what the append has reported of it, if it was asked and could tell."""
         writer, source, seq, now = self._writer, self.sources[append.table], self._before.seq + 1, self._ingest_time_ms
         own = {partition: at for (topic, partition), at in self._before.positions.items() if topic == source.topic}
         news = {partition: end - first for partition, first, end in append.row[1]}
         placed = as_read if self._small else placing(news, _get(self._spark, SHUFFLES))
-        raw = batch.where(F.col("topic") == source.topic)
+        raw = part(source.topic)
         small = 0 < sum(news.values()) <= SMALL_INPUT
 
         def written(reading: Source) -> Reported:

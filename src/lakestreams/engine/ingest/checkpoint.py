@@ -37,6 +37,19 @@ def read_offsets(file: Path) -> dict[TopicPartition, int]:
         return {}
 
 
+def read_starts(checkpoint: Path, batch_id: int) -> dict[TopicPartition, int]:
+    """The offsets at which a batch begins, of partitions that were there before it; empty if they cannot be read.
+
+    Those are the ends of the batch before it. The first one begins where the source began.
+    """
+    if batch_id:
+        return read_offsets(checkpoint / "offsets" / str(batch_id - 1))
+    try:
+        return _source_starts(checkpoint / "sources" / "0" / "0")
+    except OSError:
+        return {}
+
+
 def _offsets(text: str) -> dict[TopicPartition, int]:
     """Kafka's offsets as Spark writes them; empty if they are none."""
     try:
@@ -146,7 +159,7 @@ def _is_whole(checkpoint: Path) -> bool:
         and _has_one_before(offsets)
         and all(read_offsets(file) for file in offsets[-_READ:])
         and all(_is_commit(file) for file in commits[-_READ:])
-        and all(_is_start(file) for file in sources)
+        and all(_source_starts(file) for file in sources)
         and all(_checksums_agree(folder) for folder in folders)
     )
 
@@ -167,11 +180,11 @@ def _is_commit(file: Path) -> bool:
     return bool(_VERSION.fullmatch(version.decode("latin-1"))) and "nextBatchWatermarkMs" in _json(metadata)
 
 
-def _is_start(file: Path) -> bool:
-    """The offsets at which the source began: a zero byte, a version, and a line of offsets."""
+def _source_starts(file: Path) -> dict[TopicPartition, int]:
+    """The offsets at which the source began: a zero byte, a version, and a line of offsets; empty if it has none."""
     version, _, offsets = file.read_bytes().partition(b"\n")
     is_known = version[:1] == b"\0" and _VERSION.fullmatch(version[1:].decode("latin-1"))
-    return bool(is_known) and bool(_offsets(offsets.decode("utf-8", "replace")))
+    return _offsets(offsets.decode("utf-8", "replace")) if is_known else {}
 
 
 def _json(text: bytes) -> dict[str, object]:

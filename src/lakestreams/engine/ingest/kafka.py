@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakestreams.engine.ingest import batches, checkpoint, record_sizes
 from lakestreams.engine.ingest import query as ingest_query
 from lakestreams.engine.ingest.batch_size import BatchSize, Resized, in_doubt, mean_of
+from lakestreams.engine.ingest.own_scans import OwnScans
 from lakestreams.engine.runtime import callbacks
 from lakestreams.engine.runtime.tuning import SHUFFLES
 
@@ -132,6 +133,10 @@ class KafkaIngest:
         bronze_state, positions = bronze.state, bronze.positions
         # what was looked at counts where no append is weighed: else each round would look again
         first = replace(bronze_state, mean_bytes={**batch_size.means, **bronze_state.mean_bytes})
+        # a checkpoint may stand before what was accepted as lost in an earlier run, where Spark would refuse to start
+        behind = any(at in positions and bronze_state.offset(at) < lost for at, lost in bronze.lost.items())
+        accept = run.settings.accept_data_loss or behind
+        settings = replace(run.settings, accept_data_loss=accept, max_offsets_per_trigger=batch_size.offsets)
         writer = batches.BatchWriter(
             self.ingesting.ledger,
             tuple(source for source in run.topology.sources if source.delta is None),
@@ -142,11 +147,8 @@ class KafkaIngest:
             batch_size,
             self.ingesting.handed,
             self.ingesting.schemas,
+            OwnScans(ingest_query.reader_options(settings)),
         )
-        # a checkpoint may stand before what was accepted as lost in an earlier run, where Spark would refuse to start
-        behind = any(at in positions and bronze_state.offset(at) < lost for at, lost in bronze.lost.items())
-        accept = run.settings.accept_data_loss or behind
-        settings = replace(run.settings, accept_data_loss=accept, max_offsets_per_trigger=batch_size.offsets)
         topics = run.endpoints.topics
         return ingest_query.IngestQuery(run.spark, run.topology.name, settings, generation, topics, writer)
 

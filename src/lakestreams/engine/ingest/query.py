@@ -85,10 +85,8 @@ class IngestQuery:
         self._goes_on = generation.starting_offsets is None
         reader = (
             spark.readStream.format("kafka")
-            .options(**{**READER, **settings.kafka})  # what a pipeline sets itself comes first
+            .options(**reader_options(settings))
             .option("subscribe", ",".join(self._topics))
-            .option("includeHeaders", "true")
-            .option("failOnDataLoss", str(not settings.accept_data_loss).lower())
             .option("maxOffsetsPerTrigger", str(settings.max_offsets_per_trigger))
             .option("startingOffsets", generation.starting_offsets or "earliest")
         )
@@ -156,6 +154,16 @@ class IngestQuery:
         return CheckpointRefused(found)
 
 
+def reader_options(settings: RunSettings) -> dict[str, str]:
+    """Options by which records are read, whatever topics and offsets they are of."""
+    return {
+        **READER,
+        **settings.kafka,  # what a pipeline sets itself comes first
+        "includeHeaders": "true",
+        "failOnDataLoss": str(not settings.accept_data_loss).lower(),
+    }
+
+
 def failure(pipeline: str, error: Exception, topics: Sequence[str]) -> LakestreamsError:
     """What a failure of the query, or of what is written of its batches, means."""
     if isinstance(error, LakestreamsError):
@@ -207,4 +215,4 @@ def _cause(text: str) -> str:
     return (named or lines or ["no message"])[0][:500]
 
 
-__all__ = ["READER", "CheckpointRefused", "IngestQuery", "failure", "unreadable_time"]
+__all__ = ["READER", "CheckpointRefused", "IngestQuery", "failure", "reader_options", "unreadable_time"]
