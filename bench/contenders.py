@@ -54,6 +54,7 @@ def ours(bench: Bench, work: Work, *, join: bool) -> tuple[Run, DataFrame]:
     settings = RunSettings(
         kafka={"kafka.bootstrap.servers": bench.broker.bootstrap_servers, "kafka.isolation.level": "read_committed"},
         max_offsets_per_trigger=bench.batch,
+        max_bytes_per_batch=1 << 30,
     )
     lake = Lake(str(root))
     with Watch(bench) as watch:
