@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,18 +94,16 @@ def _stages(spark: SparkSession) -> list[Stage]:
 def cpu_seconds_of_all() -> float:
     """Those of this process and all that it has started: the JVM, and Python workers, ended ones too."""
     own = psutil.Process()
-    found = 0.0
-    for process in [own, *own.children(recursive=True)]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            found += times.user + times.system + times.children_user + times.children_system
-    return found
+    return sum(map(cpu_seconds_of, [own, *own.children(recursive=True)]))
 
 
 def cpu_seconds_of(process: psutil.Process) -> float:
-    """Those of its own; none if it has ended meanwhile, as those that change a file's mode do."""
+    """Those of its own and of its children that have ended; none if it has ended, as those that change a file's mode do.
+
+    Spark ends Python workers that have been idle for a minute: what they took counts where they were started.
+    """
     try:
         times = process.cpu_times()
     except psutil.NoSuchProcess:
         return 0.0
-    return float(times.user + times.system)
+    return float(times.user + times.system + times.children_user + times.children_system)

@@ -18,6 +18,7 @@ from lakestreams.engine.runtime import tuning
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.engine.runtime.tuning import ARROW, BUFFERS, SETTINGS, SHUFFLES, SMALL_INPUT, ZONE, Tuning, in_utc
+from lakestreams.evaluate.inputs import Inputs, Results
 from lakestreams.expectations.rules import RecordRules
 
 if TYPE_CHECKING:
@@ -130,6 +131,15 @@ def test_what_is_refused_is_asked_for_once() -> None:
             assert session.values == {SHUFFLES: "1"}
         assert session.values == {SHUFFLES: "auto"}
     assert session.asked == len(SETTINGS) - 1 + len(BUFFERS) + len(ARROW) + 1 + 3 * 2  # the zone is refused once
+
+
+def test_a_cycle_has_the_rows_that_it_reads() -> None:
+    """A table that is looked up counts whole, what few new records reach of what is retained as little as that is."""
+    table = Inputs({}, {}, 1, counts={"views": 1_000, "users": 1_000_000}, changes={"users": 0})
+    assert Results().rows(table) == 1_001_000
+    window = Inputs({}, {}, 1, counts={"orders": 500}, retained={"joined": {}}, retained_rows=1_000_000)
+    assert Results(pruned={"joined": 70}).rows(window) == 570
+    assert Results().rows(window) == 1_000_500
 
 
 def test_work_is_done_in_utc_and_the_session_has_its_own_zone_back() -> None:

@@ -109,8 +109,8 @@ class Results:
     pruned: dict[str, int] = field(default_factory=dict)
 
     def rows(self, inputs: Inputs) -> int:
-        """About how many rows they are computed from."""
-        if set(inputs.retained) <= set(self.pruned):
+        """About how many rows they are computed from: of a table that is looked up all."""
+        if self.pruned and set(inputs.retained) <= set(self.pruned):
             new = sum(inputs.changes.get(source, count) for source, count in inputs.counts.items())
             return new + sum(self.pruned.values())
         return inputs.rows
