@@ -92,7 +92,9 @@ class BatchWriter:
         touched = [source for source in self.sources if not ends or decisions.news_of(source.topic, before, ends)]
         if not touched:
             return
-        scans = self.scans.of_batch(spark, self.checkpoint, batch_id, before, ends)
+        scans = None
+        if len(touched) > 1 and _news(ends, before) > SMALL_INPUT:
+            scans = self.scans.of_batch(spark, self.checkpoint, batch_id, before, ends)
         one = _Batch(self, batch, scans, touched, before, ends, time.time_ns() // 1_000_000)
         commands.carry_out(machines.batch(self.ledger.turn, before, tuple(one.sources), ends), one)
         if one.following is not None:  # whoever goes on from the checkpoint gets this batch once more, and drops it
@@ -114,7 +116,7 @@ class _Batch:
     Args:
         writer: what is the same for all batches of a query.
         rows: the batch, as Spark's source gives it.
-        scans: what reads one topic's part of it; None: nothing does.
+        scans: what reads one topic's part of it; None: the batch is held, and each topic's part is taken from there.
         touched: the sources that may have rows of it.
         before: where bronze stood.
         ends: where it ends, as far as that is known.
@@ -139,8 +141,7 @@ class _Batch:
         # a task a partition costs more than a few records; in one, too, each partition's stay in order
         self._small = 0 < _news(ends, before) <= SMALL_INPUT
         self._rows = rows.coalesce(1) if self._small else rows
-        self._scans = None if self._small or len(touched) < 2 else scans
-        self._writer, self._before, self._ends = writer, before, ends
+        self._writer, self._scans, self._before, self._ends = writer, scans, before, ends
         self._spark, self._ingest_time_ms = rows.sparkSession, ingest_time_ms
         self._reported: list[Reported] = []
 

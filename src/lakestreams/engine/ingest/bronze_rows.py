@@ -113,8 +113,9 @@ def bronze_rows(
         counted: count them on the way, for `AppendMetrics`.
 
     Returns:
-        The columns of `bronze_schema`, and `row_counts.COUNTS` if they are counted. A record that cannot be read, has no usable time or lies too far in the future
-        has an `error`, and does not move `stream_time_ms`; null keys and values do move it.
+        The columns of `bronze_schema`, and `row_counts.COUNTS` if they are counted. A record that cannot be read, has no
+        usable time or lies too far in the future has an `error`, and does not move `stream_time_ms`; null keys and values do
+        move it.
     """
     raw = batch.select(
         F.col("topic"),

@@ -1,8 +1,8 @@
 """One topic's part of a batch, read from Kafka by a scan of its own.
 
-The topics of a batch are appended by statements of their own, in parallel. All of them would read the whole batch, so it was
-held in memory first: nothing could be appended until everything was read, and everything was read once more from there.
-With scans of their own nothing is held, and one topic is read while another is written.
+The topics of a batch are appended by statements of their own, in parallel, and each of these would read the whole batch. So
+the batch had to be held in memory before anything was appended, and was read once more from there. With scans of their own
+nothing is held, and one topic is read while another is written.
 
 A scan reads the offsets that the streaming query has planned, from where bronze stands. So its rows are those of the batch
 that bronze lacks.

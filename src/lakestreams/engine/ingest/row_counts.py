@@ -40,7 +40,7 @@ def with_counts(batches: Iterable[Any]) -> Iterator[Any]:
         held = batch
         for part in _counted(batch):
             known = counts.get(part["partition"])
-            counts[part["partition"]] = part if known is None else added(known, part)
+            counts[part["partition"]] = part if known is None else _sum(known, part)
     if held is not None:
         yield _with(held, json.dumps(list(counts.values()), separators=(",", ":")))
 
@@ -54,11 +54,11 @@ def totals(texts: Iterable[str]) -> dict[int, Counts]:
     found: dict[int, Counts] = {}
     for part in itertools.chain.from_iterable(json.loads(text) for text in sorted(set(texts))):
         known = found.get(part["partition"])
-        found[part["partition"]] = part if known is None else added(known, part)
+        found[part["partition"]] = part if known is None else _sum(known, part)
     return found
 
 
-def added(one: Counts, other: Counts) -> Counts:
+def _sum(one: Counts, other: Counts) -> Counts:
     """The counts of two pieces of a partition."""
     return {
         "partition": one["partition"],
@@ -119,4 +119,4 @@ def _with(batch: Any, text: str | None) -> Any:
     return pa.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, COUNTS])
 
 
-__all__ = ["COUNTS", "totals", "with_counts"]
+__all__ = ["COUNTS", "Counts", "totals", "with_counts"]

@@ -242,11 +242,12 @@ class _Publisher:
         for sink in topology.sinks:
             if sink.mode == "merge" and causes(self.plan, sink):
                 key = sinks.merged_by(sink, self.results.records[sink.name])
-                newest = self._newest[sink.name] = sinks.latest(self.results.outputs[sink.name], key)
+                newest = sinks.latest(self.results.outputs[sink.name], key)
                 if sinks.is_first_load(self.spark, self.ledger, sink, self.plan):
                     self._loaded.add(sink.name)
-                    if not sink.partition_by:
-                        continue
+                if sink.name in self._loaded and not sink.partition_by:
+                    self._newest[sink.name] = newest
+                    continue
                 newest = self._newest[sink.name] = self.inputs.hold(newest)
                 kind = F.col(LINEAGE)["kind"]
                 counts = [(name, column, F.lit(0)) for name, column in _kinds(kind).items()]
@@ -262,8 +263,8 @@ class _Publisher:
     def table(self, sink: DeltaSink, known: commands.Transaction) -> None:
         """Writes an output's rows in one commit."""
         rows = self._newest.get(sink.name, self.results.outputs[sink.name])
-        key = sinks.merged_by(sink, self.results.records[sink.name])
         if sink.mode == "merge" and sink.name not in self._loaded:
+            key = sinks.merged_by(sink, self.results.records[sink.name])
             with self.merging():
                 sinks.merge(self.spark, self.ledger, sink, rows, key, self.plan)
             return

@@ -44,7 +44,10 @@ class CachedFrames:
         return kept, True
 
     def release(self) -> None:
-        """Keeps them no longer; a session that is gone keeps nothing, and an error that ended it is the one to tell."""
+        """Keeps them no longer.
+
+        A session that is gone keeps nothing. The error that ended it is the one to report.
+        """
         while self._frames:
             with contextlib.suppress(Exception):
                 self._frames.pop().unpersist()
