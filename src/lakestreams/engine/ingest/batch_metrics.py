@@ -66,7 +66,7 @@ class AppendMetrics:
     ) -> None:
         self._source, self._rules, self._seq, self._ingest_time_ms = source, rules, seq, ingest_time_ms
         self._judged = rules.of(source)
-        counts = {_ROW_COUNTS: F.collect_list(COUNTS)}
+        counts = {_ROW_COUNTS: F.concat_ws("\n", F.collect_list(COUNTS))}
         own = [] if partitions is None or len(partitions) > _MOST_PARTITIONS else partitions
         if self._judged and own:
             failed = ", ".join(self._failed(partition) for partition in own)
@@ -109,7 +109,7 @@ class AppendMetrics:
 
     @cached_property
     def _totals(self) -> dict[int, Counts] | None:
-        return None if self._values is None else totals(self._values[_ROW_COUNTS] or ())
+        return None if self._values is None else totals(self._values[_ROW_COUNTS].splitlines())
 
     def _failed(self, partition: int) -> str:
         """A partition, and how many of its rows violate each rule; as SQL: one call to the JVM instead of dozens."""

@@ -25,7 +25,7 @@ class WriteMetrics:
 
     Args:
         name: no other observation of the session has it.
-        counts: aggregates by name.
+        counts: aggregates by name, each a number or a text: Spark 3.5 does not give Python an array that was observed.
     """
 
     def __init__(self, name: str, counts: Mapping[str, Column]) -> None:
