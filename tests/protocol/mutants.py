@@ -92,17 +92,20 @@ def _not_raised(turn: Turn, row: Any = None) -> Steps[None]:
     yield Append(LEDGER, (turn.role, turn.epoch, row), decisions.of_claim(turn), turn, fenced=False)
 
 
-def _batch_without_waiting(*given: Any) -> Steps[Ingest]:
-    steps = _batch(*given)
-    command, answer = next(steps), True
-    assert isinstance(command, Wait)
-    while True:
-        try:
-            command = steps.send(answer)
-        except StopIteration as ended:
-            made: Ingest = ended.value
-            return made
-        answer = yield command
+def _without_waiting(name: str) -> dict[str, Callable[..., Steps[Any]]]:
+    """A machine that goes on where it is to wait."""
+    machine = getattr(machines, name)
+
+    def goes_on(*given: Any) -> Steps[Any]:
+        steps, answer = machine(*given), None
+        while True:
+            try:
+                command = steps.send(answer)
+            except StopIteration as ended:
+                return ended.value
+            answer = True if isinstance(command, Wait) else (yield command)
+
+    return {name: goes_on}
 
 
 def _closed_without_request(before: Any, found: Any, ends: Any) -> Any:
@@ -118,7 +121,6 @@ def _a1(topic: str, _: int, seq: int) -> Transaction:
     return Transaction(f"bronze/{topic}", 1 if topic == "b" else seq)
 
 
-_batch = machines.batch
 DUEL, LOST, CRASH, ROUNDS = (
     scenarios.DUEL, scenarios.LOST, scenarios.CRASH, scenarios.ROUNDS,
 )  # fmt: skip
@@ -152,15 +154,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "nothing is recovered": Mutant({"recovered": lambda *_: None}, CRASH),
     "no replay is recovered": Mutant({"recovered_request": lambda *_: None}, scenarios.ASKED_AGAIN),
     "a batch forgets the last request": Mutant({"closed": _closed_without_request}, scenarios.ASKED),
-    "a batch does not wait for the row of the one before": Mutant(
-        {"batch": _batch_without_waiting}, scenarios.BATCHES, settle_every=32
-    ),
     "a batch begins where its query began": Mutant(
         {"begins": lambda first, _: first}, scenarios.BESIDE, settle_every=32
     ),
-    "the next batch of a query does not wait": Mutant(
-        {"batch": _batch_without_waiting}, scenarios.BESIDE, settle_every=32
-    ),
+    "the next batch of a query does not wait": Mutant(_without_waiting("batch"), scenarios.BESIDE, settle_every=32),
+    "a cycle is published before its plan is there": Mutant(_without_waiting("execute"), DUEL),
     "the newest batch is not read": Mutant({"oldest_batch": lambda _, newest: newest.seq + 1 if newest else 0}, CRASH),
     "a plan counts as done": Mutant({"done_cycle": max}, CRASH),
     "an open plan is not repeated": Mutant({"History.open_plan": property(lambda _: None)}, CRASH),

@@ -17,7 +17,7 @@ from tests.protocol.state import (
     epoch_of,
 )
 
-from lakestreams.engine.ledger.plans import REPLAYED, Ingest
+from lakestreams.engine.ledger.plans import REPLAYED, Ingest, Plan
 from lakestreams.engine.protocol import commands, machines
 
 
@@ -61,6 +61,8 @@ class Promises(Reads):
             if len({row[:3] for row in rows}) < len(rows):
                 return "a result is in an output twice"
             by = {number: self._executed(state, plan).fingerprint for number, plan in self._plans(state).items()}
+            if any(row[3] not in by for row in rows):
+                return "an output has rows of a cycle that the ledger does not know"
             wrong = any(row[4] != by[row[3]] for row in rows)
             return "an output has rows of another configuration than the ledger says" if wrong else ""
         if command.table == "replays":
@@ -114,16 +116,17 @@ class Promises(Reads):
         if wrong:
             raise Broken(wrong, label)
 
-    def _require_kept(self, state: State, since: int, cycle: int, label: int) -> None:
-        """Whether bronze has what the cycles behind one took."""
+    def _require_kept(self, state: State, since: int, cycle: int, label: int, plan: Plan | None = None) -> None:
+        """Whether bronze has what the cycles behind one took; the last one's plan may not be in the ledger yet."""
         if not self.scenario.drivers[0].remembers:
             return
-        key = ("there", state[LEDGER], state[A], state[B], since, cycle)
+        taken = () if plan is None else tuple((*part.at, part.from_offset, part.to_offset) for part in plan.ranges)
+        key = ("there", state[LEDGER], state[A], state[B], since, cycle, taken)
         fault = self._cache.get(key)
         if fault is None:
             there = {self.rows.values[row] for place in (A, B) for row in self.tables.values[state[place]][0]}
             left = {row[:3] for row in there if row[3] != TRIMMED}
-            plans = self._plans(state)
+            plans = self._plans(state) | ({} if plan is None else {plan.cycle: plan})
             wanted = {one for number in range(since + 1, cycle + 1) for one in self._results(plans[number], "")}
             fault = self._cache[key] = bool(wanted - left)
         if fault:

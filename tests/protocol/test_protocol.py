@@ -12,9 +12,10 @@ from tests.protocol.mutants import MUTANTS
 from tests.protocol.search import search, wander
 from tests.protocol.state import Scenario
 
-MOST: Final = dict.fromkeys(
-    (scenarios.TWO_DRIVERS.name, scenarios.BATCHES.name), 400_000
-)  # of the others 200,000, or all there are
+MOST: Final = {
+    scenarios.TWO_DRIVERS.name: 400_000,
+    **dict.fromkeys((one.name for one in scenarios.WHOLE), 600_000),
+}  # of the others 200,000
 SOAK: Final = 2_500_000
 SEED: Final = 20_261_126
 

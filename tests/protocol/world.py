@@ -203,7 +203,7 @@ class World(Threads):
         elif kind is commands.Evaluate:
             label = self._label(who, "", actor.place)
             if not is_older(state, command.turn):  # what an older driver computes is published nowhere
-                self._require_kept(state, decisions.cycle_of(command.since), command.plan.cycle, label)
+                self._require_kept(state, decisions.cycle_of(command.since), command.plan.cycle, label, command.plan)
             found.append((label, self._answered(state, who, state[who], self._yes, label)))
             if state[LEFT] // DIGIT["failures"] % 8:
                 label = self._label(who, "finds that a rule fails:", actor.place)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.ingest.ingesting import Ingesting
     from lakestreams.engine.ledger.last_cycle import LastCycle
+    from lakestreams.engine.ledger.pending_append import PendingAppend
     from lakestreams.engine.ledger.plans import Plan
     from lakestreams.engine.ledger.settle import Frontier
     from lakestreams.engine.ledger.stopped import Topics
@@ -58,6 +60,11 @@ class Cycles:
     events: EventLog
     unseen: list[Source]
     counts: cycle.RunCounts = field(default_factory=cycle.RunCounts)
+
+    @property
+    def _pending(self) -> PendingAppend:
+        """Rows of the ledger that need not be there yet."""
+        return self.ingesting.handed.pending
 
     # --- plan ------------------------------------------------------------------------------------------------------
 
@@ -97,15 +104,21 @@ class Cycles:
             self.execute(self._record(plan, view))
 
     def _record(self, plan: Plan, view: ClusterView) -> Plan:
-        """Appends a plan to the ledger, which closes the cycle before: the plan as it is there."""
+        """Appends a plan to the ledger, which closes the cycle before: the plan as it is there, or will be.
+
+        Nothing of the cycle is published before it is (`machines.execute`), and nothing of the past is stored.
+        """
         run = self.run
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
         summary = self._summary() if self.last.open_plan is not None else None
-        run.ledger.record_plan(run.spark, plan, None if summary is None else summary.as_dict())
+        closes = None if summary is None else summary.as_dict()
+        self._pending.append(lambda: run.ledger.record_plan(run.spark, plan, closes), waits=False)
         if summary is not None:
             self._closed(summary)
         self.last.planned(plan, run.reporter.summary.seconds, run.now_ms())
         self.ingesting.bronze.planned(plan)
+        if self.retained.is_due:
+            self._pending.settled()
         self._refresh()
         run.reporter.tell("planned", cycle=plan.cycle, records=sum(part.records for part in plan.ranges))
         return plan
@@ -130,7 +143,12 @@ class Cycles:
         """
         run = self.run
         self.counts.add(plan)
-        with run.reporter.timed("join"), self.topics.watched(plan, repeated=repeated), coded_errors():
+        with (
+            run.reporter.timed("join"),
+            self.topics.watched(plan, repeated=repeated),
+            self._recorded(),
+            coded_errors(),
+        ):
             self.counts.require_share(run.settings.max_bad_share)
             executed = self._evaluated(plan, repeated=repeated)
             self.retained.executed(plan, executed.results)
@@ -141,6 +159,14 @@ class Cycles:
         run.reporter.summary.records += records
         run.reporter.summary.bad += bad
         run.reporter.tell("published", cycle=plan.cycle, records=records, bad=bad)
+
+    @contextlib.contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Whatever ends the block, what is pending of the ledger is there; if it cannot be, that is what is raised."""
+        try:
+            yield
+        finally:
+            self._pending.settled()
 
     def _evaluated(self, plan: Plan, *, repeated: bool) -> cycle.Executed:
         run = self.run
@@ -159,6 +185,7 @@ class Cycles:
         with run.tuning.rows(evaluated.results.rows(inputs)):
             return cycle.execute(
                 run.spark, run.ledger, run.topology, plan, evaluated, run.endpoints.target, self.checker,
+                recorded=self._pending.settled,
                 before_topics=partial(self.topics.begin, plan),
                 merging=partial(run.tuning.rows, evaluated.results.rows(inputs) + self._merged(plan)),
             )  # fmt: skip

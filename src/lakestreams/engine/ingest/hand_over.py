@@ -1,4 +1,4 @@
-"""What passes between a run's driver and its ingest query: the batches that are closed, and the row that is pending."""
+"""What passes between a run's driver and its ingest query: the batches that are closed, and the rows that are pending."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lakestreams.engine.ingest.pending_append import PendingAppend
+from lakestreams.engine.ledger.pending_append import PendingAppend
 
 if TYPE_CHECKING:
     from lakestreams.engine.ledger.plans import Ingest
@@ -21,7 +21,7 @@ class HandOver:
     stops at the read-back: late, but not wrong.
 
     Attributes:
-        pending: the row that closes a batch, while it is appended while the cycle runs.
+        pending: rows of the ledger that are appended while the run goes on.
     """
 
     def __init__(self) -> None:

@@ -253,7 +253,7 @@ def query(own: Pipeline, turn: Turn, first: BronzeState, ends: Mapping[TopicPart
 def batch(
     turn: Turn, before: BronzeState, topics: tuple[str, ...], ends: Mapping[TopicPartition, int]
 ) -> Steps[Ingest]:
-    """Ingests one batch: an append a topic, in parallel; the row that closes it may come while the cycle over it runs.
+    """Ingests one batch: an append a topic, in parallel; the row that closes it may come while the cycle over it is computed.
 
     Args:
         turn: who writes.
@@ -316,7 +316,8 @@ def cycle(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     plan = settle.next_plan(number, own.fingerprint, Backlog(at.plan, at.ingests), {}, {}, _never_cut)
     if plan is None:
         return at
-    yield from record(turn, "plan", number, plan)
+    row = ("plan", number, plan)  # it is made sure of before anything of the cycle is out
+    yield Append(LEDGER, row, decisions.of_row("plan", number), turn, decisions.fenced("plan"), pending=True)
     ingests = Backlog(plan, at.ingests).open_ingests() or at.ingests[-1:]
     return (yield from executed(own, turn, replace(at, plan=plan, state="planned", ingests=ingests)))
 
@@ -340,7 +341,10 @@ def execute(own: Pipeline, turn: Turn, plan: Plan, since: StoredState | None) ->
     Returns:
         Whether it was published.
     """
-    if not (yield Evaluate(plan, since, turn)):
+    may_publish = yield Evaluate(plan, since, turn)
+    if not (yield Wait()):  # what is out is in the ledger before it, and whoever is not the newest driver stops here
+        raise _another("plan", plan.cycle)
+    if not may_publish:
         return False
     for table in own.outputs:
         yield Append(table, (plan, own.fingerprint), decisions.of_output(table, plan), turn, decisions.fenced("output"))

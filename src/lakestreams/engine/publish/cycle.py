@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -136,6 +136,7 @@ def execute(
     target: kafka_sink.Target,
     checker: ExpectationChecker,
     *,
+    recorded: Callable[[], None] = lambda: None,
     before_topics: Callable[[], None] = lambda: None,
     merging: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Executed:
@@ -147,6 +148,7 @@ def execute(
         evaluated: the plan's results.
         target: where topics are written.
         checker: judges what is expected.
+        recorded: waits until the ledger has the plan; called before anything is written.
         before_topics: called before anything is written to the first topic.
         merging: within it rows are merged into tables, which may have many.
 
@@ -155,35 +157,30 @@ def execute(
         UnwritablePartition: if a table would not give back a value as it is written; nothing is published.
     """
     results, cycle_metrics = evaluated.results, evaluated.cycle_metrics
-    publisher = _Publisher(
-        spark, ledger, plan, results, evaluated.inputs, cycle_metrics, merging, repeated=evaluated.repeated
-    )
+    publisher = _Publisher(spark, ledger, plan, results, evaluated.inputs, cycle_metrics, merging, evaluated.repeated)
     publisher.merged(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
     judged = {node.name: results.judged[node.name] for node in topology.nodes
               if node.name in results.judged and causes(plan, node)}  # fmt: skip
     caused = [sink for sink in topology.sinks if causes(plan, sink)]  # an empty append would cost a commit
-    writes = [*(partial(publisher.table, sink) for sink in caused), partial(publisher.quarantine, topology)]
-    writing = iter(writes)
+    writing = iter([*(partial(publisher.table, sink) for sink in caused), partial(publisher.quarantine, topology)])
 
     def hands(command: commands.Command) -> bool:
-        if isinstance(command, commands.Append):
-            next(writing)(command.transaction)
-        else:  # a rule that fails raises its own error
-            checker.of_steps(judged, publisher.counting, plan, cycle_metrics)
-            publisher.require_exact_partitions(topology)
+        match command:
+            case commands.Evaluate():  # a rule that fails raises its own error
+                checker.of_steps(judged, publisher.counting, plan, cycle_metrics)
+                publisher.require_exact_partitions(topology)
+            case commands.Wait():
+                recorded()
+            case commands.Append(transaction=known):
+                next(writing)(known)
         return True
 
     own = machines.Pipeline((), (*(sink.name for sink in caused), "quarantine"), plan.fingerprint)
     commands.carry_out(machines.execute(own, ledger.turn, plan, None), hands)  # the inputs are made of what is stored
-    for name, rows in judged.items():
-        if rows.orphans is not None:
-            orphans.publish(spark, ledger, name, rows.orphans)
-    topics = [topic for topic in topology.kafka_sinks if causes(plan, topic)]
-    if topics:
-        before_topics()
-    for topic in topics:  # whatever can be published exactly once is, before what a crash repeats
-        publisher.topic(topic, target)
+    publisher.orphans(judged)
+    # whatever can be published exactly once is, before what a crash repeats
+    publisher.topics([topic for topic in topology.kafka_sinks if causes(plan, topic)], target, before_topics)
     _count(topology, plan, evaluated.counts, cycle_metrics)
     cycle_metrics.complete(topology)
     return Executed(results, cycle_metrics)
@@ -281,12 +278,21 @@ class _Publisher:
 
         self.cycle_metrics.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 
-    def topic(self, sink: KafkaSink, target: kafka_sink.Target) -> None:
-        """Writes an output's records to Kafka."""
-        rows = self.results.outputs[sink.name]
-        write_metrics = self._write_metrics(sink.name, _kinds(F.col(LINEAGE)["kind"]))
-        kafka_sink.publish(self.spark, self.ledger, sink, write_metrics.of(rows), target)
-        self.cycle_metrics.rows(sink.name, write_metrics.counts() or {})
+    def orphans(self, judged: Mapping[str, judging.Dataset]) -> None:
+        """Writes rows without a partner of steps that have a rule about them."""
+        for name, rows in judged.items():
+            if rows.orphans is not None:
+                orphans.publish(self.spark, self.ledger, name, rows.orphans)
+
+    def topics(self, topics: Sequence[KafkaSink], target: kafka_sink.Target, before: Callable[[], None]) -> None:
+        """Writes the records of outputs to Kafka; `before` is called if there are any such outputs."""
+        if topics:
+            before()
+        for sink in topics:
+            rows = self.results.outputs[sink.name]
+            write_metrics = self._write_metrics(sink.name, _kinds(F.col(LINEAGE)["kind"]))
+            kafka_sink.publish(self.spark, self.ledger, sink, write_metrics.of(rows), target)
+            self.cycle_metrics.rows(sink.name, write_metrics.counts() or {})
 
     def quarantine(self, topology: Topology, known: commands.Transaction) -> None:
         """Writes what goes to quarantine in one commit."""

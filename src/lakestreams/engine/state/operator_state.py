@@ -123,9 +123,14 @@ class OperatorState:
         """Keeps the plan."""
         self.since_stored.append(plan)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the last finished cycle has found that what the nodes keep after it is to be stored."""
+        return self._kept is not None and bool(self.since_stored) and self._kept[0] == self.since_stored[-1].cycle
+
     def refresh(self) -> list[tuple[str, int]]:
         """Stores what the nodes keep after the last finished cycle, if that was found to be due when it began."""
-        if self._kept is None or not self.since_stored or self._kept[0] != self.since_stored[-1].cycle:
+        if self._kept is None or not self.is_due:
             return []
         cycle, kept = self._kept
 

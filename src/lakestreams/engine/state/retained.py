@@ -43,6 +43,10 @@ class RetainedState(Protocol):
     def finished(self, plan: Plan) -> None:
         """Takes note of a plan that is finished."""
 
+    @property
+    def is_due(self) -> bool:
+        """Whether `refresh` stores something, of finished cycles alone."""
+
     def refresh(self) -> list[tuple[str, int]]:
         """Stores what is due: what was stored, and how many rows it has."""
 

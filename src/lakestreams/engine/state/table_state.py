@@ -95,12 +95,21 @@ class TableState:
         if any(plan.records(source.topic) for source in self._tables):
             self.uncovered.append(plan)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a snapshot lacks enough to be worth it."""
+        return any(map(self._is_due, self._tables))
+
+    def _is_due(self, source: Source) -> bool:
+        snapshot = self.snapshots_by_source.get(source.name, Snapshot())
+        return bool(self.uncovered) and snapshots.due(source, snapshot, self.uncovered, self.every)
+
     def refresh(self) -> list[tuple[str, int]]:
         """Folds finished cycles into the snapshots that are due, and forgets plans that none of them lacks."""
         stored = []
         for source in self._tables:
-            snapshot = self.snapshots_by_source.get(source.name, Snapshot())
-            if self.uncovered and snapshots.due(source, snapshot, self.uncovered, self.every):
+            if self._is_due(source):
+                snapshot = self.snapshots_by_source.get(source.name, Snapshot())
                 snapshots.refresh(self.spark, self.ledger, source, snapshot, self.uncovered, self.topology.expectations)
                 self.snapshots_by_source[source.name] = self._snapshot_of(source, own=True)
                 stored.append((source.name, self.snapshots_by_source[source.name].rows))

@@ -1,8 +1,10 @@
-"""The row of the ledger that closes a batch, appended while the cycle runs over it instead of before it.
+"""Rows of the ledger that are appended while the run goes on: the one that closes a batch, and a cycle's plan.
 
-A plan needs to know what a batch has, not that the ledger knows: a crash in between leaves the batch in bronze without a row,
-and the next driver closes it (`machines.recover`), whether it is planned already or not. There is one such batch at most: the
-next one waits for the row before anything of it is in bronze. What a round has begun here is done when it ends, and fails it.
+A cycle is computed of what a batch has and of what its plan says, not of what the ledger knows. So both rows are appended
+meanwhile, and are there before anything of the cycle is out. A crash in between leaves a batch in bronze without a row, which
+the next driver closes (`machines.recover`); and a plan that was not made, or one that is executed again. There is one such batch
+and one such plan at most: the next batch waits for both before anything of it is in bronze. What a round has begun here is
+done when it ends, and fails it.
 """
 
 from __future__ import annotations
@@ -13,31 +15,36 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from lakestreams.errors import Fenced
 
+_AT_ONCE = 2
 
-class _Row:
-    """The row that a round appends, in a thread of its own."""
+
+class _Rows:
+    """The rows that a round appends, in threads of their own."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
-        self._last: Future[None] | None = None
+        self._begun: list[Future[None]] = []
 
     def begin(self, append: Callable[[], None]) -> None:
-        self.wait()
-        self._last = self._pool.submit(append)
+        for one in tuple(self._begun):
+            if one.done():
+                one.result()  # behind one that has failed none is begun
+        self._begun.append(self._pool.submit(append))
 
     def wait(self) -> None:
-        if self._last is not None:
-            self._last.result()
+        for one in tuple(self._begun):
+            one.result()
 
     def failure(self) -> BaseException | None:
-        return None if self._last is None else self._last.exception()
+        failed = (one.exception() for one in tuple(self._begun))
+        return next((one for one in failed if one is not None), None)
 
 
 class PendingAppend:
     """The rows of one run. Outside of a round, and in another process than the round, each is appended at once."""
 
     def __init__(self) -> None:
-        self._row: _Row | None = None  # of a round whose row has failed it stays, so that nothing comes behind it
+        self._rows: _Rows | None = None  # of a round of which one has failed they stay, so that nothing comes behind it
 
     @contextlib.contextmanager
     def round(self, failure: Callable[[Exception], Exception] = lambda error: error) -> Iterator[None]:
@@ -50,23 +57,23 @@ class PendingAppend:
             Fenced: an append was fenced, whatever else has ended the block.
             Exception: an append has failed, unless something else ends the block: then that has a note of it.
         """
-        pool = ThreadPoolExecutor(1, thread_name_prefix="lakestreams-ledger")
-        one = self._row = _Row(pool)
+        pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lakestreams-ledger")
+        rows = self._rows = _Rows(pool)
         try:
             yield
         except Exception as error:
-            failed = one.failure()
+            failed = rows.failure()
             if isinstance(failed, Fenced):
                 raise failed from error
             if failed is not None and failed is not error:
-                error.add_note(f"and the row that closes the batch before was not appended: {failed}")
+                error.add_note(f"and a row of the ledger was not appended: {failed}")
             raise
         finally:
             pool.shutdown()
-            if one.failure() is None:
-                self._row = None
+            if rows.failure() is None:
+                self._rows = None
         try:
-            one.wait()
+            rows.wait()
         except Exception as error:
             told = failure(error)
             if told is error:
@@ -79,17 +86,17 @@ class PendingAppend:
         Raises:
             Exception: it has failed.
         """
-        there = self._row
+        there = self._rows
         if there is not None:
             there.wait()
 
     def append(self, row: Callable[[], None], *, waits: bool) -> None:
-        """Appends a row, behind the one before it: during the run's round, or `waits` until it is there.
+        """Appends a row: during the run's round, or `waits` until it is there, and what was begun before it.
 
         Raises:
-            Exception: this one, if it is waited for, or the one before has failed.
+            Exception: one before it has failed; or this one, if it is waited for.
         """
-        there = self._row
+        there = self._rows
         if there is None:
             row()
             return

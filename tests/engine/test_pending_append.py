@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from lakestreams.engine.ingest.hand_over import HandOver
-from lakestreams.engine.ingest.pending_append import PendingAppend
+from lakestreams.engine.ledger.pending_append import PendingAppend
 from lakestreams.engine.ledger.plans import Ingest
 from lakestreams.errors import Fenced
 
@@ -45,9 +46,16 @@ def test_the_next_batch_waits_for_the_row_before_it(rows: PendingAppend) -> None
         rows.append(slow, waits=False)
         rows.settled()
         assert there == [1]
-        rows.append(slow, waits=False)
-        rows.append(lambda: there.append(2), waits=False)
-    assert there == [1, 1, 2]
+
+
+def test_two_rows_are_appended_at_once(rows: PendingAppend) -> None:
+    """One that closes a batch, and the plan of the cycle over it."""
+    both = threading.Barrier(2, timeout=10)
+    with rows.round():
+        rows.append(both.wait, waits=False)
+        rows.append(both.wait, waits=False)
+        rows.settled()
+    assert both.broken is False
 
 
 def test_a_row_that_is_waited_for_is_there(rows: PendingAppend) -> None:
@@ -110,12 +118,14 @@ def test_a_row_that_fails_fails_the_round(rows: PendingAppend) -> None:
         rows.append(_fails, waits=False)
 
 
-def test_behind_a_row_that_fails_however_late_none_is_appended(rows: PendingAppend) -> None:
+def test_behind_a_row_that_has_failed_none_is_appended(rows: PendingAppend) -> None:
     there: list[int] = []
 
     def two_rows() -> None:
         with rows.round():
             rows.append(_fails, waits=False)
+            with contextlib.suppress(ValueError):
+                rows.settled()
             rows.append(lambda: there.append(1), waits=False)
 
     with pytest.raises(ValueError, match="no row"):
