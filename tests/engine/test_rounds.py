@@ -13,7 +13,6 @@ from tests.engine.test_kafka_sink import enrichment
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import History, Ingest
 from lakestreams.engine.publish import cycle
-from lakestreams.engine.runtime.progress import Event
 from lakestreams.engine.state.policy import FOLLOWS_WITHIN_S
 from lakestreams.engine.takeover import running
 from lakestreams.errors import BrokerUnreachable, IngestFailed
@@ -171,33 +170,35 @@ def test_where_a_topic_is_written_no_cycle_is_left_open(spark: SparkSession, bro
     assert kinds(bench) == ["plan 1", "done 1"]
 
 
-def test_a_batch_that_was_published_before_its_row_was_there_is_closed_by_the_next_driver(
+def test_a_batch_that_was_planned_before_its_row_was_there_is_closed_by_the_next_driver(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Markers behind the last record: bronze has no row of them, so the batch ends earlier there than in the plan."""
+    """Markers behind the last record: bronze has no row of them, so the batch ends earlier there than in the plan.
+
+    Of a cycle whose batch has no row nothing is out.
+    """
     bench = make(spark, broker, tmp_path)
     views, users = (source.topic for source in bench.topology.sources)
     broker.produce_transaction(users, at(("alice", "eu", 0)))
     broker.produce_transaction(views, at(("alice", "/1", 1)))
-    published, record = threading.Event(), Ledger.record_ingest
+    planned, record, plan = threading.Event(), Ledger.record_ingest, Ledger.record_plan
 
-    def listen(event: Event) -> None:
-        if event.kind == "published":
-            published.set()
+    def plans(self: Ledger, *given: Any) -> None:
+        plan(self, *given)
+        planned.set()
 
     def falls(self: Ledger, spark: Any, ingest: Ingest) -> None:
-        assert published.wait(120), "the cycle waited for the row"
+        assert planned.wait(120), "the plan waited for the row"
         msg = "it fell before the row was there"
         raise RuntimeError(msg)
 
     monkeypatch.setattr(Ledger, "record_ingest", falls)
-    driver = bench.driver()
-    driver.setup.reporter.listener = listen
+    monkeypatch.setattr(Ledger, "record_plan", plans)
     with pytest.raises(IngestFailed, match="before the row was there"):
-        driver.run()
+        bench.run()
     monkeypatch.setattr(Ledger, "record_ingest", record)
-    assert said(bench).ingest is None
-    assert bench.enriched() == [("alice", "/1", "eu")]
+    assert (said(bench).ingest, said(bench).open_plan is not None) == (None, True)
+    assert bench.enriched() == []
 
     summary = bench.run()
     assert summary.cycles == 1

@@ -61,24 +61,23 @@ class PendingAppend:
         rows = self._rows = _Rows(pool)
         try:
             yield
+            rows.wait()
         except Exception as error:
             failed = rows.failure()
+            if failed is error:
+                told = failure(error)
+                if told is error:
+                    raise
+                raise told from error
             if isinstance(failed, Fenced):
                 raise failed from error
-            if failed is not None and failed is not error:
+            if failed is not None:
                 error.add_note(f"and a row of the ledger was not appended: {failed}")
             raise
         finally:
             pool.shutdown()
             if rows.failure() is None:
                 self._rows = None
-        try:
-            rows.wait()
-        except Exception as error:
-            told = failure(error)
-            if told is error:
-                raise
-            raise told from error
 
     def settled(self) -> None:
         """Waits until what was begun is there.
