@@ -172,10 +172,11 @@ STEPS = (
 @pytest.mark.parametrize(
     "steps",
     [
+        (STEPS[3],),
         pytest.param((STEPS[1], STEPS[3], STEPS[5], STEPS[9]), marks=pytest.mark.soak),
         pytest.param(STEPS, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)]),
     ],
-    ids=["some", "all"],
+    ids=["one", "some", "all"],
 )
 def test_wherever_a_run_fails_what_is_replayed_is_there_once(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]
