@@ -115,7 +115,12 @@ def test_a_row_that_fails_fails_the_round(rows: PendingAppend) -> None:
         pytest.raises(KeyError, match="because of no row"),
         rows.round(lambda error: KeyError(f"because of {error}")),
     ):
-        rows.append(_fails, waits=False)
+        rows.append(_fails, waits=False, of_query=True)
+
+
+def test_what_the_query_does_not_append_fails_as_it_is(rows: PendingAppend) -> None:
+    with pytest.raises(ValueError, match="no row"), rows.round(lambda error: KeyError(f"because of {error}")):
+        rows.append(_fails, waits=True)
 
 
 def test_behind_a_row_that_has_failed_none_is_appended(rows: PendingAppend) -> None:

@@ -211,7 +211,7 @@ class _Batch:
         made = replace(finished, mean_bytes={**self._before.mean_bytes, **_means(weights)})
         self.following = writer.following(_news(self._ends, self._before), weights)
         waits = self.following is not None or not pending
-        writer.handed.pending.append(lambda: writer.ledger.record_ingest(spark, made), waits=waits)
+        writer.handed.pending.append(lambda: writer.ledger.record_ingest(spark, made), waits=waits, of_query=True)
         writer.handed.closed(made)
 
 

@@ -23,21 +23,22 @@ class _Rows:
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
-        self._begun: list[Future[None]] = []
+        self._begun: list[tuple[Future[None], bool]] = []
 
-    def begin(self, append: Callable[[], None]) -> None:
-        for one in tuple(self._begun):
+    def begin(self, append: Callable[[], None], *, of_query: bool) -> None:
+        for one, _ in tuple(self._begun):
             if one.done():
                 one.result()  # behind one that has failed none is begun
-        self._begun.append(self._pool.submit(append))
+        self._begun.append((self._pool.submit(append), of_query))
 
     def wait(self) -> None:
-        for one in tuple(self._begun):
+        for one, _ in tuple(self._begun):
             one.result()
 
-    def failure(self) -> BaseException | None:
-        failed = (one.exception() for one in tuple(self._begun))
-        return next((one for one in failed if one is not None), None)
+    def failure(self) -> tuple[BaseException | None, bool]:
+        """What the first that failed has raised, and whether the query that reads Kafka was to have that row."""
+        failed = ((one.exception(), of_query) for one, of_query in tuple(self._begun))
+        return next((one for one in failed if one[0] is not None), (None, False))
 
 
 class PendingAppend:
@@ -51,7 +52,7 @@ class PendingAppend:
         """While this is open, `append` need not wait; at its end all of it is done.
 
         Args:
-            failure: what to raise for what an append has raised.
+            failure: what to raise for what an append of the ingest query has raised.
 
         Raises:
             Fenced: an append was fenced, whatever else has ended the block.
@@ -63,9 +64,9 @@ class PendingAppend:
             yield
             rows.wait()
         except Exception as error:
-            failed = rows.failure()
+            failed, of_query = rows.failure()
             if failed is error:
-                told = failure(error)
+                told = failure(error) if of_query else error
                 if told is error:
                     raise
                 raise told from error
@@ -76,7 +77,7 @@ class PendingAppend:
             raise
         finally:
             pool.shutdown()
-            if rows.failure() is None:
+            if rows.failure()[0] is None:
                 self._rows = None
 
     def settled(self) -> None:
@@ -89,8 +90,11 @@ class PendingAppend:
         if there is not None:
             there.wait()
 
-    def append(self, row: Callable[[], None], *, waits: bool) -> None:
+    def append(self, row: Callable[[], None], *, waits: bool, of_query: bool = False) -> None:
         """Appends a row: during the run's round, or `waits` until it is there, and what was begun before it.
+
+        Args:
+            of_query: whether it is the ingest query's, which has failed if it fails.
 
         Raises:
             Exception: one before it has failed; or this one, if it is waited for.
@@ -99,7 +103,7 @@ class PendingAppend:
         if there is None:
             row()
             return
-        there.begin(row)
+        there.begin(row, of_query=of_query)
         if waits:
             there.wait()
 
