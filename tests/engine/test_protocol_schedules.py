@@ -145,7 +145,7 @@ REPLAYS: Final = (
     Replay("bronze is not numbered by epoch", without_rows, ("to a as bronze/a 1 under epoch 1", "has sealed", "to a as bronze/a 1 under epoch 2"),
            doubles=False),
     Replay("nothing is recovered", crash_at("ingest.before"), ("commits beside: append ('a'", "has sealed", "commits beside: append ('a'"), doubles=True),
-    Replay("an open plan is not repeated", crash_at("plan.after"), ("commits: append plan 1", "has sealed", "wait"),
+    Replay("an open plan is not repeated", crash_at("plan.after"), ("commits beside: append plan 1", "has sealed", "wait"),
            doubles=False),
     Replay("outputs are not numbered", crash_at(f"publish.after/{SILVER}"), ("to silver", "answer is lost", "to silver"),
            doubles=True, removed={"of_output": lambda name, _: Transaction(name, next(_fresh))}),

@@ -130,6 +130,32 @@ def test_a_round_that_fails_closes_the_cycle_that_was_left_open(
     assert_sound(bench)
 
 
+@pytest.mark.parametrize("every", [1, 100])
+def test_a_plan_that_cannot_be_appended_closes_no_cycle_and_nothing_of_the_past_is_stored(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    """It is pending; the cycle that was left is closed by a row of its own."""
+    bench = make(spark, broker, tmp_path)
+    views, users = (source.topic for source in bench.topology.sources)
+    broker.produce(users, at(("alice", "eu", 0)))
+    broker.produce(views, at(("alice", "/1", 1)))
+    driver = bench.driver(snapshot_every=every)
+    driver.start()
+    driver.round(0)
+    broker.produce(views, at(("alice", "/2", 2)))
+
+    def away(*_: object) -> None:
+        message = "no ledger"
+        raise OSError(message)
+
+    monkeypatch.setattr(Ledger, "record_plan", away)
+    with pytest.raises(OSError, match="no ledger"):
+        driver.round(0)
+    assert kinds(bench) == ["plan 1", "done 1"]
+    assert [event for event in bench.events if event.kind == "snapshot"] == []
+    assert bench.enriched() == [("alice", "/1", "eu")]
+
+
 def test_a_cycle_that_was_not_executed_is_never_closed(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ class Cycles:
     events: EventLog
     unseen: list[Source]
     counts: cycle.RunCounts = field(default_factory=cycle.RunCounts)
+    _left: CycleSummary | None = None  # of a cycle that was left, and that a pending plan closes
 
     @property
     def _pending(self) -> PendingAppend:
@@ -111,6 +112,7 @@ class Cycles:
         run = self.run
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
         summary = self._summary() if self.last.open_plan is not None else None
+        self._left = summary if self.last.state == "left" else None
         closes = None if summary is None else summary.as_dict()
         self._pending.append(lambda: run.ledger.record_plan(run.spark, plan, closes), waits=False)
         if summary is not None:
@@ -162,11 +164,14 @@ class Cycles:
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[None]:
-        """Whatever ends the block, what is pending of the ledger is there; if it cannot be, that is what is raised."""
+        """What the block fails with is raised when what is pending of the ledger is there; if that fails, it instead."""
         try:
             yield
-        finally:
+        except Exception:
             self._pending.settled()
+            self._left = None
+            raise
+        self._left = None
 
     def _evaluated(self, plan: Plan, *, repeated: bool) -> cycle.Executed:
         run = self.run
@@ -222,6 +227,13 @@ class Cycles:
     def leave_open(self) -> None:
         """Ends a round whose last cycle is closed by the next plan."""
         self.last.left_open(self._summary())
+
+    def close_left(self) -> None:
+        """Closes a cycle that an earlier round has left, if that is not in the ledger: the plan may not be there that says so."""
+        if self.last.state == "left":
+            self.finish()
+        elif self._left is not None:
+            self.run.ledger.record_done(self.run.spark, self._left.cycle, self._left.as_dict())
 
     def write_events(self) -> None:
         """Writes to the event log what it lacks."""

@@ -54,9 +54,8 @@ class Round:
                 self.cycles.write_events()
         except Exception:
             # nothing is wrong with a cycle that was left: no other configuration shall meet it open
-            if self.cycles.last.state == "left":
-                with contextlib.suppress(Exception):
-                    self.cycles.finish()
+            with contextlib.suppress(Exception):
+                self.cycles.close_left()
             raise
 
     def end(self) -> None:

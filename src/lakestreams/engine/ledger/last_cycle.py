@@ -92,7 +92,7 @@ class LastCycle:
     # --- what the driver has done ----------------------------------------------------------------------------------
 
     def planned(self, plan: Plan, seconds: Mapping[str, float], now_ms: int) -> None:
-        """The ledger has the plan of the next cycle.
+        """The ledger has the plan of the next cycle, or will have it before anything of the cycle is out.
 
         Args:
             plan: that one.

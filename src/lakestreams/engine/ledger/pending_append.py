@@ -3,7 +3,7 @@
 A cycle is computed of what a batch has and of what its plan says, not of what the ledger knows. So both rows are appended
 meanwhile, and are there before anything of the cycle is out. A crash in between leaves a batch in bronze without a row, which
 the next driver closes (`machines.recover`); and a plan that was not made, or one that is executed again. There is one such batch
-and one such plan at most: the next batch waits for both before anything of it is in bronze. What a round has begun here is
+and one such plan at most: the next batch waits for the row before anything of it is in bronze, and the next plan for the cycle. What a round has begun here is
 done when it ends, and fails it.
 """
 

@@ -113,8 +113,8 @@ class _Changed:
 class Tuning:
     """A session's settings while a driver works: those for few rows, or its own; and bounds of what is held of large ones.
 
-    Not for two threads at once on one session. Results are the same either way, so compute that refuses a setting
-    (serverless) goes on as it is.
+    Not for two threads at once on one session; what is appended meanwhile (`ledger.pending_append`) meets one or the other.
+    Results are the same either way, so compute that refuses a setting (serverless) goes on as it is.
     """
 
     def __init__(self, spark: SparkSession) -> None:
