@@ -114,8 +114,7 @@ def bronze_rows(
 
     Returns:
         The columns of `bronze_schema`, and `row_counts.COUNTS` if they are counted. A record that cannot be read, has no
-        usable time or lies too far in the future has an `error`, and does not move `stream_time_ms`; null keys and values do
-        move it.
+        usable time or lies too far in the future has an `error`. It does not move `stream_time_ms`. Null keys and values do.
     """
     raw = batch.select(
         F.col("topic"),

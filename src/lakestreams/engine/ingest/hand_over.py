@@ -1,4 +1,4 @@
-"""What passes between a run's driver and its ingest query: the batches that are closed, and the rows that are pending."""
+"""What passes between a run's driver and its ingest query: closed batches, and pending rows of the ledger."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class LastCycle:
 
     States, and what leads on from them:
         none: there was no cycle yet; `planned`.
-        planned: its plan is in the ledger, and some of it may be out; `revised`, `executed`.
+        planned: its plan is in the ledger, or will be before anything of it is out; `revised`, `executed`.
         executed: all of it is out; `left_open`, `closed`.
         left: its round has ended and the ledger does not say yet that it is done; `closed`.
         closed: the ledger says so; `planned`.

@@ -1,10 +1,10 @@
 """Rows of the ledger that are appended while the run goes on: the one that closes a batch, and a cycle's plan.
 
 A cycle is computed of what a batch has and of what its plan says, not of what the ledger knows. So both rows are appended
-meanwhile, and are there before anything of the cycle is out. A crash in between leaves a batch in bronze without a row, which
-the next driver closes (`machines.recover`); and a plan that was not made, or one that is executed again. There is one such batch
-and one such plan at most: the next batch waits for the row before anything of it is in bronze, and the next plan for the cycle. What a round has begun here is
-done when it ends, and fails it.
+meanwhile, and are there before anything of the cycle is out. After a crash in between, a batch may be in bronze without a row:
+the next driver closes it (`machines.recover`). The plan may be there, and is executed again; or the next driver makes another.
+There is one such batch and one such plan at most. Nothing of the next batch is in bronze before the row is there, and the next
+plan waits for the cycle. What a round has begun here is done when it ends, and fails it.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ class _Publisher:
         self.cycle_metrics.rows(sink.name, self._counted(sink.name, rows, counts, write, afterwards))
 
     def orphans(self, judged: Mapping[str, judging.Dataset]) -> None:
-        """Writes rows without a partner of steps that have a rule about them."""
+        """Writes rows without a partner, of steps that have a rule about these."""
         for name, rows in judged.items():
             if rows.orphans is not None:
                 orphans.publish(self.spark, self.ledger, name, rows.orphans)
