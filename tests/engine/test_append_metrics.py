@@ -15,7 +15,6 @@ from tests.engine.test_bronze_rows import NOW, SOURCE, Sent, batch
 from lakestreams import StreamsBuilder, invariants
 from lakestreams.engine.ingest import batch_metrics, bronze_rows
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.runtime import write_metrics
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.table import Table
 from lakestreams.expectations.rules import RecordRules
@@ -111,10 +110,7 @@ def test_what_an_append_tells_is_what_is_read_back(spark: SparkSession, tmp_path
 
 
 @pytest.mark.slow
-def test_an_append_that_is_skipped_tells_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(write_metrics, "_PATIENCE_S", 1.0)
+def test_an_append_that_is_skipped_tells_nothing(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(spark, tmp_path)
     assert place.append(place.metrics(), records(1))
     again = place.metrics(seq=SEQ)

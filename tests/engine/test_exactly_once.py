@@ -54,7 +54,6 @@ class Log:
     def undisturbed(self, name: str, **more: Any) -> dict[str, list[tuple[Any, ...]]]:
         bench = self.bench(self.root / name)
         bench.run(**PACE, **more)
-        assert_sound(bench)
         return facts(bench)
 
     def bench(self, root: Path) -> Bench:
@@ -286,7 +285,8 @@ DAMAGE: dict[str, Callable[[Bench], None]] = {
 }
 OF_ALL_JOBS = ("deleted", "snapshots and state deleted")
 BETWEEN = "killed between two appends, checkpoint deleted"
-IN_MAKE_TEST = {job: (*OF_ALL_JOBS, BETWEEN) if job == "enrichment" else () for job in JOBS}
+# The first deletes the checkpoint of a batch that is not whole, and so shows what "deleted" does.
+IN_MAKE_TEST = {job: (BETWEEN, "snapshots and state deleted") if job == "enrichment" else () for job in JOBS}
 
 
 class Aged:

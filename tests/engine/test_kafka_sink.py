@@ -17,7 +17,8 @@ from tests.partitioning.test_kafka_default import partition as by_murmur2
 
 from lakestreams import Json, Long, StreamsBuilder, Text, Topology
 from lakestreams.engine.driver import Driver
-from lakestreams.engine.publish import kafka_sink
+from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.publish import event_log, kafka_sink
 from lakestreams.engine.runtime import failpoints
 from lakestreams.errors import FormatUnfit, PlanUnderOtherConfig, TopicMissing, TopicWriteFailed, UnknownReference
 from lakestreams.evaluate import walk
@@ -200,7 +201,10 @@ def _assert_equal_to_tables(bench: Bench, *, repeated: bool) -> None:
     }  # fmt: skip
     assert any(key is None for key, _ in views.values()), "no null key"
     assert any(value is None for _, value in rows.values()), "no deletion"
+    told = event_log.totals(bench.spark, Ledger(bench.lake, bench.topology.name))
+    counted = {one.node: one.rows for one in told}
     for topic, expected, count in ((enriched, views, 5), (changes, rows, 2)):
+        assert counted[topic] == len(expected), "each cycle is told once, whatever it has repeated"
         found = consumed(bench.broker, topic)
         once = distinct(found)
         assert {one.id: (one.key, one.value and json.loads(one.value)) for one in once} == expected
@@ -213,6 +217,25 @@ def _assert_equal_to_tables(bench: Bench, *, repeated: bool) -> None:
             ]
         assert (len(found) > len(once)) == repeated
         assert len({(one.id, one.partition, one.key, one.value) for one in found}) == len(once), "unequal repetitions"
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+def test_rows_are_counted_where_a_write_does_not_tell_them(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on compute that refuses the setting with which Spark reports what it writes to a topic."""
+    monkeypatch.setattr(kafka_sink, "_FIRST_INTERFACE", "spark.sql.warehouse.dir")
+    views, copied = fresh_topics(broker)
+    builder = StreamsBuilder("copied")
+    builder.stream(views, key=Text("user"), value=Text("page")).to_kafka(copied)
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(views, [("alice", f"/{number}", ZERO + number) for number in range(7)])
+    with small(spark):
+        bench.run()
+    assert len(consumed(broker, copied)) == 7
+    told = event_log.totals(spark, Ledger(bench.lake, "copied"))
+    assert {one.node: one.rows for one in told} == {views: 7, copied: 7}
 
 
 @pytest.mark.broker

@@ -19,7 +19,7 @@ from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import kafka_sink, orphans, quarantine, sinks
 from lakestreams.engine.publish.expectations import WRITTEN, ExpectationChecker
 from lakestreams.engine.runtime import folders
-from lakestreams.engine.runtime.write_metrics import NodeMetrics, WriteMetrics
+from lakestreams.engine.runtime.write_metrics import NodeMetrics, WriteMetrics, count_rows
 from lakestreams.errors import TooManyBadRecords
 from lakestreams.evaluate import walk
 from lakestreams.evaluate.inputs import Inputs, Results
@@ -181,12 +181,12 @@ def execute(
     publisher.orphans(judged)
     # whatever can be published exactly once is, before what a crash repeats
     publisher.topics([topic for topic in topology.kafka_sinks if causes(plan, topic)], target, before_topics)
-    _count(topology, plan, evaluated.counts, cycle_metrics)
+    count(topology, plan, evaluated.counts, cycle_metrics)
     cycle_metrics.complete(topology)
     return Executed(results, cycle_metrics)
 
 
-def _count(topology: Topology, plan: Plan, node_metrics: NodeMetrics, cycle_metrics: CycleMetrics) -> None:
+def count(topology: Topology, plan: Plan, node_metrics: NodeMetrics, cycle_metrics: CycleMetrics) -> None:
     """Notes what became of the records of joins that wait or amend."""
     written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
     for node in topology.nodes:
@@ -290,9 +290,11 @@ class _Publisher:
             before()
         for sink in topics:
             rows = self.results.outputs[sink.name]
-            write_metrics = self._write_metrics(sink.name, _kinds(F.col(LINEAGE)["kind"]))
+            counts = _kinds(F.col(LINEAGE)["kind"])
+            write_metrics = self._write_metrics(sink.name, counts)
             kafka_sink.publish(self.spark, self.ledger, sink, write_metrics.of(rows), target)
-            self.cycle_metrics.rows(sink.name, write_metrics.counts() or {})
+            numbers = write_metrics.counts()
+            self.cycle_metrics.rows(sink.name, count_rows(rows, counts) if numbers is None else numbers)
 
     def quarantine(self, topology: Topology, known: commands.Transaction) -> None:
         """Writes what goes to quarantine in one commit."""
@@ -342,10 +344,7 @@ class _Publisher:
             write_metrics = self._write_metrics(what, counts)
             write(write_metrics.of(rows))
             numbers = write_metrics.counts()
-        if numbers is None:
-            row = afterwards().agg(*(column.alias(name) for name, column in counts.items())).first()
-            numbers = {name: int(row[name] or 0) for name in counts} if row is not None else {}
-        return numbers
+        return count_rows(afterwards(), counts) if numbers is None else numbers
 
     def _write_metrics(self, what: str, counts: Mapping[str, Any]) -> WriteMetrics:
         return WriteMetrics(f"{self.ledger.pipeline} {self.ledger.epoch} {self.plan.cycle} {what}", counts)

@@ -3,6 +3,9 @@
 They come with the write itself. A write that Delta skips, because a driver before has made it, observes nothing; then
 whoever wants the numbers counts what the table has. Deeper in a plan they may be missing, too: adaptive execution leaves
 out what lies below an exchange that it finds empty.
+
+Spark reports a statement's metrics a moment behind its end, and nothing at all if there are none. It reports statements in the
+order in which they end. So what is not there soon is missing once a later statement has been reported.
 """
 
 from __future__ import annotations
@@ -13,11 +16,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-_PATIENCE_S = 5.0
+_SOON_S, _PATIENCE_S = 0.3, 5.0
+
+
+def count_rows(rows: DataFrame, counts: Mapping[str, Column]) -> dict[str, int]:
+    """Counts of rows, by a job of its own."""
+    row = rows.agg(*(column.alias(name) for name, column in counts.items())).first()
+    return {name: int(row[name] or 0) for name in counts} if row is not None else {}
 
 
 class WriteMetrics:
@@ -29,11 +39,13 @@ class WriteMetrics:
     """
 
     def __init__(self, name: str, counts: Mapping[str, Column]) -> None:
+        self._name, self._counts = name, counts
         self._observation = Observation(name)
-        self._counts = counts
+        self._session: SparkSession | None = None
 
     def of(self, rows: DataFrame) -> DataFrame:
         """The rows, counted when they are written. Nothing may stand above them that reads them twice or in part."""
+        self._session = rows.sparkSession
         return rows.observe(self._observation, *(column.alias(name) for name, column in self._counts.items()))
 
     def counts(self) -> dict[str, int] | None:
@@ -43,18 +55,34 @@ class WriteMetrics:
 
     def values(self) -> dict[str, Any] | None:
         """The same, whatever the aggregates' types."""
-        answers: list[dict[str, Any]] = []
-
-        def ask() -> None:
-            with contextlib.suppress(Exception):  # Spark Connect says at once that there are none
-                answers.append(dict(self._observation.get))
-
-        # it waits until there are counts, for ever if there are none
-        asking = threading.Thread(target=ask, daemon=True, name="lakestreams-observed")
-        asking.start()
-        asking.join(_PATIENCE_S)
+        answer = _Answer(self._observation)
+        if not answer.comes_within(_SOON_S) and self._session is not None:
+            later = Observation(f"{self._name}, and later")
+            with contextlib.suppress(Exception):  # as below: what is missing is counted
+                self._session.range(1).observe(later, F.count(F.lit(1)).alias("rows")).collect()
+                if _Answer(later).comes_within(_PATIENCE_S):
+                    answer.comes_within(_SOON_S)
         # Spark Connect 4.0 has been seen to answer without what was counted
-        return answers[0] if answers and answers[0].keys() == self._counts.keys() else None
+        return answer.values if answer.values.keys() == self._counts.keys() else None
+
+
+class _Answer:
+    """What an observation has counted. Asking waits until there are counts, for ever if there are none: in a thread, therefore."""
+
+    def __init__(self, observation: Observation) -> None:
+        self.values: dict[str, Any] = {}
+        self._observation = observation
+        self._asking = threading.Thread(target=self._ask, daemon=True, name="lakestreams-observed")
+        self._asking.start()
+
+    def comes_within(self, seconds: float) -> bool:
+        """Whether somebody has answered, were it that there is nothing."""
+        self._asking.join(seconds)
+        return not self._asking.is_alive()
+
+    def _ask(self) -> None:
+        with contextlib.suppress(Exception):  # Spark Connect says at once that there are none
+            self.values = dict(self._observation.get)
 
 
 class NodeMetrics:
@@ -94,6 +122,4 @@ class NodeMetrics:
         return self._alone(node) if told is None else told
 
     def _alone(self, node: str) -> dict[str, int]:
-        rows, counts = self._rows[node]
-        row = rows.agg(*(column.alias(name) for name, column in counts.items())).first()
-        return {name: int(row[name] or 0) for name in counts} if row is not None else {}
+        return count_rows(*self._rows[node])
