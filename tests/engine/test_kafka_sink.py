@@ -220,25 +220,6 @@ def _assert_equal_to_tables(bench: Bench, *, repeated: bool) -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.slow
-def test_rows_are_counted_where_a_write_does_not_tell_them(
-    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on compute that refuses the setting with which Spark reports what it writes to a topic."""
-    monkeypatch.setattr(kafka_sink, "_FIRST_INTERFACE", "spark.sql.warehouse.dir")
-    views, copied = fresh_topics(broker)
-    builder = StreamsBuilder("copied")
-    builder.stream(views, key=Text("user"), value=Text("page")).to_kafka(copied)
-    bench = Bench(spark, broker, tmp_path, builder.build())
-    broker.produce(views, [("alice", f"/{number}", ZERO + number) for number in range(7)])
-    with small(spark):
-        bench.run()
-    assert len(consumed(broker, copied)) == 7
-    told = event_log.totals(spark, Ledger(bench.lake, "copied"))
-    assert {one.node: one.rows for one in told} == {views: 7, copied: 7}
-
-
-@pytest.mark.broker
 def test_a_topic_alone_is_an_output_that_must_exist_and_take_the_records(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

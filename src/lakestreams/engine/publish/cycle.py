@@ -158,7 +158,7 @@ def execute(
     """
     results, cycle_metrics = evaluated.results, evaluated.cycle_metrics
     publisher = _Publisher(spark, ledger, plan, results, evaluated.inputs, cycle_metrics, merging, evaluated.repeated)
-    publisher.merged(topology)
+    publisher.hold(topology)
     # what nothing of the plan can cause rows of is not evaluated for its counts either
     judged = {node.name: results.judged[node.name] for node in topology.nodes
               if node.name in results.judged and causes(plan, node)}  # fmt: skip
@@ -228,13 +228,14 @@ class _Publisher:
     merging: Callable[[], AbstractContextManager[None]]
     repeated: bool
     counting: list[DataFrame] = field(default_factory=list)
-    _newest: dict[str, DataFrame] = field(default_factory=dict)
+    _prepared: dict[str, DataFrame] = field(default_factory=dict)
     _loaded: set[str] = field(default_factory=set)
 
-    def merged(self, topology: Topology) -> None:
-        """Prepares what merged outputs get: one row a key, held because it is counted before it is merged.
+    def hold(self, topology: Topology) -> None:
+        """Prepares what merged outputs get, one row a key, and what topics get: held because it is counted before it is written.
 
-        What a first load appends is counted on its way, unless its partitions are looked at before.
+        What a first load appends is counted on its way, unless its partitions are looked at before. Of what it writes to a topic
+        Spark reports nothing.
         """
         for sink in topology.sinks:
             if sink.mode == "merge" and causes(self.plan, sink):
@@ -243,23 +244,30 @@ class _Publisher:
                 if sinks.is_first_load(self.spark, self.ledger, sink, self.plan):
                     self._loaded.add(sink.name)
                 if sink.name in self._loaded and not sink.partition_by:
-                    self._newest[sink.name] = newest
+                    self._prepared[sink.name] = newest
                     continue
-                newest = self._newest[sink.name] = self.inputs.hold(newest)
-                kind = F.col(LINEAGE)["kind"]
-                counts = [(name, column, F.lit(0)) for name, column in _kinds(kind).items()]
-                self.counting.append(judging.as_rows(sink.name + WRITTEN, newest, counts))
+                self._prepared[sink.name] = self._held(sink.name, newest)
+        for topic in topology.kafka_sinks:
+            if causes(self.plan, topic):
+                self._prepared[topic.name] = self._held(topic.name, self.results.outputs[topic.name])
+
+    def _held(self, name: str, rows: DataFrame) -> DataFrame:
+        """An output's rows, held, and counted with what the cycle counts before it writes."""
+        held = self.inputs.hold(rows)
+        counts = [(one, column, F.lit(0)) for one, column in _kinds(F.col(LINEAGE)["kind"]).items()]
+        self.counting.append(judging.as_rows(name + WRITTEN, held, counts))
+        return held
 
     def require_exact_partitions(self, topology: Topology) -> None:
         """Refuses rows of which a partition column would come back with another value."""
         for sink in topology.sinks:
             if sink.partition_by and causes(self.plan, sink):
-                rows = self._newest.get(sink.name, self.results.outputs[sink.name])
+                rows = self._prepared.get(sink.name, self.results.outputs[sink.name])
                 folders.require_exact(sink, rows, self.ledger.lake.output(sink.name))
 
     def table(self, sink: DeltaSink, known: commands.Transaction) -> None:
         """Writes an output's rows in one commit."""
-        rows = self._newest.get(sink.name, self.results.outputs[sink.name])
+        rows = self._prepared.get(sink.name, self.results.outputs[sink.name])
         if sink.mode == "merge" and sink.name not in self._loaded:
             key = sinks.merged_by(sink, self.results.records[sink.name])
             with self.merging():
@@ -289,12 +297,7 @@ class _Publisher:
         if topics:
             before()
         for sink in topics:
-            rows = self.results.outputs[sink.name]
-            counts = _kinds(F.col(LINEAGE)["kind"])
-            write_metrics = self._write_metrics(sink.name, counts)
-            kafka_sink.publish(self.spark, self.ledger, sink, write_metrics.of(rows), target)
-            numbers = write_metrics.counts()
-            self.cycle_metrics.rows(sink.name, count_rows(rows, counts) if numbers is None else numbers)
+            kafka_sink.publish(self.spark, self.ledger, sink, self._prepared[sink.name], target)
 
     def quarantine(self, topology: Topology, known: commands.Transaction) -> None:
         """Writes what goes to quarantine in one commit."""

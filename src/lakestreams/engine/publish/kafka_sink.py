@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +49,6 @@ _OF_CONSUMERS: Final = frozenset(
 # Plans show the options of what is written, in Spark's UI and its event log. By itself Spark hides those whose names or
 # values have a word like password in them, which a private key (ssl.keystore.key) has not.
 _REDACTION: Final = "spark.sql.redaction.options.regex"
-_FIRST_INTERFACE: Final = "spark.sql.sources.useV1SourceList"
 _SECRETS: Final = "(?i)" + "|".join(re.escape(name) for name, option in OPTIONS.items() if option.secret)
 _CLIENTS_ERROR: Final = re.compile(r"(?<=\borg\.apache\.kafka\.common\.)[\w.]+: .*")
 _SHOWN_CHARACTERS: Final = 500
@@ -118,11 +117,7 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
     # all of a partition in one task, in the order of the results: the producer keeps the order in which it is given them
     ordered = fenced.repartition("partition").sortWithinPartitions(*_PLACE)
     try:
-        with (
-            translated(ledger.pipeline),
-            _set(spark, _REDACTION, _with_secrets),
-            _set(spark, _FIRST_INTERFACE, _without_kafka),
-        ):
+        with translated(ledger.pipeline), _secrets_unshown(spark):
             writer = ordered.select(*_COLUMNS).write.format("kafka").options(**target.producer(sink.name))
             writer.option("topic", sink.name).mode("append").save()
     except LakestreamsError:
@@ -137,28 +132,18 @@ def publish(spark: SparkSession, ledger: Ledger, sink: KafkaSink, rows: DataFram
 
 
 @contextlib.contextmanager
-def _set(spark: SparkSession, name: str, changed: Callable[[str], str]) -> Iterator[None]:
-    """Another value of a setting for the block; compute that refuses it (serverless) goes on without."""
+def _secrets_unshown(spark: SparkSession) -> Iterator[None]:
+    """Plans made in the block show no option that is a secret; compute that refuses the setting (serverless) goes on."""
     try:
-        before = spark.conf.get(name) or ""
-        spark.conf.set(name, changed(before))
+        before = spark.conf.get(_REDACTION) or ""
+        spark.conf.set(_REDACTION, f"{before}|{_SECRETS}" if before else _SECRETS)
     except Exception:  # noqa: BLE001 - each kind of compute has its own
         yield
         return
     try:
         yield
     finally:
-        spark.conf.set(name, before)
-
-
-def _with_secrets(pattern: str) -> str:
-    """Plans show no option that is a secret."""
-    return f"{pattern}|{_SECRETS}" if pattern else _SECRETS
-
-
-def _without_kafka(sources: str) -> str:
-    """Spark counts what a statement writes only where writing is a step of its plan, and that it is by its second interface."""
-    return ",".join(one for one in sources.split(",") if one.strip() != "kafka")
+        spark.conf.set(_REDACTION, before)
 
 
 def records(pipeline: str, sink: KafkaSink, rows: DataFrame, count: int) -> DataFrame:
