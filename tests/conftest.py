@@ -40,7 +40,7 @@ def connect_mode() -> bool:
 def spark() -> Iterator[SparkSession]:
     """The session of this run: two cores, classic or Connect.
 
-    `quick` in `make check` alone. Elsewhere it runs for many minutes: from the third cycle on the optimising compiler saves a third
+    `quick` in `make check` and behind Connect. Elsewhere it runs for many minutes: from the third cycle on the optimising compiler saves a third
     of the CPU that a cycle takes, beside another worker, too.
 
     The unions of hundreds of histories that the properties run in one plan leave the usual heap all but full, and the
@@ -48,8 +48,10 @@ def spark() -> Iterator[SparkSession]:
     """
     from lakestreams.local.session import spark_session
 
-    later = {} if FAST_LANE else {"spark.driver.defaultJavaOptions": " ".join(COMPILED_LATER)}
-    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE, quick=FAST_LANE, extra_conf=later)
+    later = {} if FAST_LANE or CONNECT_MODE else {"spark.driver.defaultJavaOptions": " ".join(COMPILED_LATER)}
+    session = spark_session(
+        "lakestreams-tests", memory="4g", connect=CONNECT_MODE, quick=FAST_LANE or CONNECT_MODE, extra_conf=later
+    )
     yield session
     session.stop()
 
