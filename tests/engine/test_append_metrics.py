@@ -15,8 +15,10 @@ from tests.engine.test_bronze_rows import NOW, SOURCE, Sent, batch
 from lakestreams import StreamsBuilder, invariants
 from lakestreams.engine.ingest import batch_metrics, bronze_rows
 from lakestreams.engine.ledger.ledger import Ledger
+from lakestreams.engine.ledger.plans import Range
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.table import Table
+from lakestreams.engine.state.bronze import cut_below
 from lakestreams.expectations.rules import RecordRules
 from lakestreams.testing.small import small
 
@@ -130,8 +132,46 @@ def test_a_task_that_ran_twice_has_counted_the_same(spark: SparkSession, tmp_pat
     assert sum(one.range.records for one in told.values()) == 60
     text = '[{"partition":0,"first":0,"last":9,"records":%d,"bad":0,"null_keys":0,"null_values":0,"bytes":1,"stream_time_ms":5,"lag_ms":0,"lateness":[0,0,0,0,0,0,0,0]}]'
     metrics.__dict__["_values"] = {"row_counts": f"{text % 9}\n{text % 8}"}
-    del metrics.__dict__["_totals"]
+    del metrics.__dict__["_pieces"]
     assert metrics.appended() is None, "17 records between 0 and 9"
+
+
+@pytest.mark.slow
+def test_what_is_counted_below_a_cut_is_what_lies_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Of several stretches of a partition, as one range; and an append's pieces are what bronze has of them."""
+    place = Place(spark, tmp_path)
+    assert place.append(place.metrics(), records(3))
+    rows = [row for row in place.bronze.read(spark).orderBy("offset").collect() if row["partition"] == 0]
+    offsets = [row["offset"] for row in rows]
+    stretches = [(offsets[2], offsets[5]), (offsets[9], offsets[-1] + 4)]
+    ranges = [Range(SOURCE.topic, 0, *one) for one in stretches] + [Range(SOURCE.topic, 2, 0, 1_000)]
+    inside = [row for row in rows if any(start <= row["offset"] < end for start, end in stretches)]
+    for below in (inside[0]["stream_time_ms"], inside[-1]["stream_time_ms"], None):
+        found = cut_below(spark, place.ledger, ranges, below, SEQ, place.rules, [place.source])
+        assert set(found) == {(SOURCE.topic, 0), (SOURCE.topic, 2)}
+        part = found[SOURCE.topic, 0]
+        under = [row for row in inside if below is None or row["stream_time_ms"] < below]
+        good = [row for row in under if row["error"] is None]
+        end = offsets[-1] + 4 if below is None else under[-1]["offset"] + 1 if under else stretches[0][0]
+        assert (part.from_offset, part.to_offset, part.records) == (stretches[0][0], end, len(under))
+        assert part.bad == len(under) - len(good)
+        assert part.null_keys == sum(row["k"] is None for row in good)
+        assert part.null_values == sum(row["v"] is None for row in good)
+        assert sum(part.lateness) == len(good)
+
+
+@pytest.mark.slow
+def test_pieces_are_known_where_no_rules_are_judged(spark: SparkSession, tmp_path: Path) -> None:
+    place = Place(spark, tmp_path)
+    told = place.metrics()
+    place.append(told, records(1))
+    assert {one.pieces for one in (told.appended() or {}).values()} == {()}
+    place.rules = RecordRules()
+    told = place.metrics(seq=SEQ + 1)
+    place.append(told, records(1), SEQ + 1)
+    parts = (told.appended() or {}).values()
+    assert parts
+    assert all(one.pieces == (one.range,) for one in parts), "so few are one piece"
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import pytest
 from tests.engine.test_bronze_rows import NOW, SOURCE, Sent, fold
 
 from lakestreams import EventTime, Json, Text
+from lakestreams.engine.ingest import row_counts
 from lakestreams.engine.ingest.reading import OutOfOrder, Reading
 from lakestreams.engine.ledger.plans import Position
 from lakestreams.topology.endpoints import Source
@@ -67,6 +68,38 @@ def test_every_partition_is_folded_however_its_records_are_cut(seed: int) -> Non
     }  # fmt: skip
     assert found == fold(records, positions)
     assert {(row["seq"], row["ingest_time_ms"]) for row in rows} <= {(3, NOW)}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_pieces_are_the_same_however_records_are_cut(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has as many records as there is room for, but for a partition's last one."""
+    monkeypatch.setattr(row_counts, "PIECE", 7)
+    rng = random.Random(seed)
+    records = [
+        Sent(partition, offset * 3, rng.randint(0, 90_000), None, rng.choice(FAULTS))
+        for partition in range(3)
+        for offset in range(rng.choice([0, 7, 14, 30]))
+    ]
+
+    def text() -> str:
+        found = [one.column(row_counts.COUNTS) for one in
+                 Reading.of(SOURCE).judged({}, 3, NOW, cut(rng, records), counted=True)]  # fmt: skip
+        assert sum(len(one) - one.null_count for one in found) == bool(records)
+        return found[-1][-1].as_py() if found else "[]"
+
+    first = text()
+    assert text() == first
+    pieces = row_counts.pieces([first, first])
+    for partition in range(3):
+        offsets = [one.offset for one in records if one.partition == partition]
+        own = pieces.get(partition, [])
+        assert [(one["first"], one["last"], one["records"]) for one in own] == [
+            (part[0], part[-1], len(part)) for part in (offsets[at : at + 7] for at in range(0, len(offsets), 7))
+        ]
+        if own:
+            monkeypatch.setattr(row_counts, "PIECE", 1_000)
+            assert row_counts.total(own) == row_counts.pieces([text()])[partition][0]
+            monkeypatch.setattr(row_counts, "PIECE", 7)
 
 
 @pytest.mark.parametrize("offsets", [(1, 0), (0, 0), (0, 2, 1)])

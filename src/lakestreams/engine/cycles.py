@@ -88,6 +88,7 @@ class Cycles:
                 return frontier
             self.ingesting.require_unchanged(view)
             plan = self._record(plan, view)
+        self._refresh()
         self.execute(plan)
         return frontier
 
@@ -102,12 +103,14 @@ class Cycles:
             return  # nothing waits
         plan = settling.idle_plan(self.run, self.ingesting.bronze, frontier)
         if plan is not None:
-            self.execute(self._record(plan, view))
+            plan = self._record(plan, view)
+            self._refresh()
+            self.execute(plan)
 
     def _record(self, plan: Plan, view: ClusterView) -> Plan:
         """Appends a plan to the ledger, which closes the cycle before: the plan as it is there, or will be.
 
-        Nothing of the cycle is published before it is (`machines.execute`), and nothing of the past is stored.
+        Nothing of the cycle is published before it is (`machines.execute`), and nothing of the past is stored (`_refresh`).
         """
         run = self.run
         plan = replace(plan, ranges=tuple(replace(part, end_offset=view.ends.get(part.at)) for part in plan.ranges))
@@ -119,9 +122,6 @@ class Cycles:
             self._closed(summary)
         self.last.planned(plan, run.reporter.summary.seconds, run.now_ms())
         self.ingesting.bronze.planned(plan)
-        if self.retained.is_due:
-            self._pending.settled()
-        self._refresh()
         run.reporter.tell("planned", cycle=plan.cycle, records=sum(part.records for part in plan.ranges))
         return plan
 
@@ -254,8 +254,10 @@ class Cycles:
         self.run.reporter.tell("finished", cycle=plan.cycle)
 
     def _refresh(self) -> None:
-        """Stores of the past what is due."""
+        """Stores of the past what is due, when the ledger has all that it is of."""
         with self.run.reporter.timed("snapshot"):
+            if self.retained.is_due:
+                self._pending.settled()
             with self.run.tuning.rows(self.retained.rows):
                 stored = self.retained.refresh()
             for name, rows in stored:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.engine.ingest.row_counts import COUNTS, totals
+from lakestreams.engine.ingest.row_counts import COUNTS, pieces, total
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import AppendedRange, Range
 from lakestreams.engine.runtime.write_metrics import WriteMetrics
@@ -83,33 +84,37 @@ class AppendMetrics:
 
     def appended(self) -> dict[TopicPartition, AppendedRange] | None:
         """What was counted, of the partitions that have rows; None if it is not known. To be asked after the append."""
-        if self._totals is None or not self._counted:
+        if self._pieces is None or not self._counted:
             return None
         failed = json.loads(self._values[_FAILED]) if self._judged and self._values is not None else {}
         own = {"topic": self._source.topic, "seq": self._seq, "ingest_time_ms": self._ingest_time_ms}
         found: dict[TopicPartition, AppendedRange] = {}
-        for partition, counts in self._totals.items():
+        for partition, parts in self._pieces.items():
+            counts = total(parts)
             if counts["records"] > counts["last"] - counts["first"] + 1:
                 return None  # an offset counted twice
             if self._judged and str(partition) not in failed:
                 return None
             one = _appended_range({**counts, **own, _FAILED: failed.get(str(partition), ())}, self._judged)
+            if not self._judged and _in_order(parts):  # what rules say is not known of pieces
+                one = replace(one, pieces=tuple(_appended_range({**part, **own}, ()).range for part in parts))
             found[one.range.at] = one
         return found
 
     def weight(self) -> Weight | None:
         """What the rows weigh; None if it is not known. To be asked after the append."""
-        if self._totals is None:
+        if self._pieces is None:
             return None
-        return Weight(*(sum(one[name] for one in self._totals.values()) for name in ("records", "bytes")))
+        parts = [one for own in self._pieces.values() for one in own]
+        return Weight(*(sum(one[name] for one in parts) for name in ("records", "bytes")))
 
     @cached_property
     def _values(self) -> dict[str, Any] | None:
         return self._metrics.values()
 
     @cached_property
-    def _totals(self) -> dict[int, Counts] | None:
-        return None if self._values is None else totals(self._values[_ROW_COUNTS].splitlines())
+    def _pieces(self) -> dict[int, list[Counts]] | None:
+        return None if self._values is None else pieces(self._values[_ROW_COUNTS].splitlines())
 
     def _failed(self, partition: int) -> str:
         """A partition, and how many of its rows violate each rule; as SQL: one call to the JVM instead of dozens."""
@@ -186,6 +191,14 @@ def _failures(source: Source, rules: RecordRules, most: int) -> list[Column]:
         *((readable & rules.violated(source, one)).alias(f"failed{place}") for place, one in enumerate(judged)),
         *(F.lit(False).alias(f"failed{place}") for place in range(len(judged), most)),
     ]
+
+
+def _in_order(parts: Sequence[Counts]) -> bool:
+    """Whether a partition's pieces follow each other, in offsets and in time: another task may have had some of them."""
+    return all(
+        one["last"] < other["first"] and one["stream_time_ms"] <= other["stream_time_ms"]
+        for one, other in pairwise(parts)
+    )
 
 
 def _appended_range(row: Mapping[str, Any], judged: Sequence[Judged]) -> AppendedRange:

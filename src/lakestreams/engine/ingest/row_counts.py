@@ -2,6 +2,9 @@
 
 So an append reports what bronze got without a look at every row by Spark, and without reading the batch back. The counts of
 tasks are added up where they arrive; a task that ran twice has counted the same, and counts once.
+
+Each partition is counted in pieces of `PIECE` records. So settling knows what lies below a cut but for one piece
+(`engine/ledger/pieces.py`).
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +23,8 @@ from lakestreams.engine.ledger.plans import LATENESS_MS
 
 COUNTS: Final = "_lakestreams_counts"
 """The column behind a task's rows: null but in its last one."""
+PIECE: Final = 8_192
+"""Records that are counted together: few enough to be read again at once, and enough that their counts are a short text."""
 Counts = dict[str, Any]
 _ADDED: Final = ("records", "bad", "null_keys", "null_values", "bytes")
 _GREATEST: Final = ("last", "stream_time_ms", "lag_ms")
@@ -30,7 +36,7 @@ def with_counts(batches: Iterable[Any]) -> Iterator[Any]:
     Args:
         batches: record batches with bronze's columns.
     """
-    counts: dict[int, Counts] = {}
+    counted = _Counted()
     held = None
     for batch in batches:
         if not len(batch):
@@ -38,24 +44,27 @@ def with_counts(batches: Iterable[Any]) -> Iterator[Any]:
         if held is not None:
             yield _with(held, None)
         held = batch
-        for part in _counted(batch):
-            known = counts.get(part["partition"])
-            counts[part["partition"]] = part if known is None else _sum(known, part)
+        counted.add(batch)
     if held is not None:
-        yield _with(held, json.dumps(list(counts.values()), separators=(",", ":")))
+        yield _with(held, json.dumps(counted.pieces, separators=(",", ":"), sort_keys=True))
 
 
-def totals(texts: Iterable[str]) -> dict[int, Counts]:
+def pieces(texts: Iterable[str]) -> dict[int, list[Counts]]:
     """The counts of each partition that has rows, from the texts of all tasks.
 
     Returns:
-        Partition to `partition, first, last, records, bad, null_keys, null_values, bytes, stream_time_ms, lag_ms, lateness`.
+        Partition to its pieces, ascending. Each has `partition, first, last, records, bad, null_keys, null_values, bytes,
+        stream_time_ms, lag_ms, lateness`.
     """
-    found: dict[int, Counts] = {}
+    found: dict[int, list[Counts]] = {}
     for part in itertools.chain.from_iterable(json.loads(text) for text in sorted(set(texts))):
-        known = found.get(part["partition"])
-        found[part["partition"]] = part if known is None else _sum(known, part)
-    return found
+        found.setdefault(part["partition"], []).append(part)
+    return {partition: sorted(own, key=lambda one: int(one["first"])) for partition, own in found.items()}
+
+
+def total(parts: Iterable[Counts]) -> Counts:
+    """The counts of a partition, from those of its pieces."""
+    return reduce(_sum, parts)
 
 
 def _sum(one: Counts, other: Counts) -> Counts:
@@ -69,12 +78,40 @@ def _sum(one: Counts, other: Counts) -> Counts:
     }
 
 
-def _counted(batch: Any) -> Iterator[Counts]:
-    """The counts of each run of one partition's rows."""
-    partitions = batch.column("partition").to_numpy()
-    cuts = (np.flatnonzero(np.diff(partitions)) + 1).tolist()
-    for start, end in itertools.pairwise([0, *cuts, len(partitions)]):
-        yield {"partition": int(partitions[start]), **_of_partition(batch.slice(start, end - start))}
+class _Counted:
+    """The counts of a task's rows, however they are cut into batches.
+
+    Attributes:
+        pieces: of each partition; the last one of a partition may have fewer records than `PIECE`.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[Counts] = []
+        self._last: dict[int, int] = {}  # partition to the place of its last piece
+
+    def add(self, batch: Any) -> None:
+        """Counts further rows."""
+        partitions = batch.column("partition").to_numpy()
+        cuts = (np.flatnonzero(np.diff(partitions)) + 1).tolist()
+        for start, end in itertools.pairwise([0, *cuts, len(partitions)]):
+            at, partition = start, int(partitions[start])
+            while at < end:
+                rows = batch.slice(at, min(end - at, self._room(partition)))
+                self._add({"partition": partition, **_of_partition(rows)})
+                at += len(rows)
+
+    def _room(self, partition: int) -> int:
+        """How many records the partition's piece has room for; a full one makes room for another."""
+        filled = self.pieces[self._last[partition]]["records"] % PIECE if partition in self._last else 0
+        return int(PIECE - filled)
+
+    def _add(self, part: Counts) -> None:
+        place = self._last.get(part["partition"])
+        if place is None or self.pieces[place]["records"] == PIECE:
+            self._last[part["partition"]] = len(self.pieces)
+            self.pieces.append(part)
+        else:
+            self.pieces[place] = _sum(self.pieces[place], part)
 
 
 def _of_partition(rows: Any) -> Counts:
@@ -119,4 +156,4 @@ def _with(batch: Any, text: str | None) -> Any:
     return pa.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, COUNTS])
 
 
-__all__ = ["COUNTS", "Counts", "totals", "with_counts"]
+__all__ = ["COUNTS", "PIECE", "Counts", "pieces", "total", "with_counts"]

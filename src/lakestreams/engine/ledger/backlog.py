@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from lakestreams.engine.ledger.pieces import Piece
 from lakestreams.engine.ledger.plans import Ingest, Plan, Range
 from lakestreams.kafka.noted import TopicPartition
 
@@ -65,6 +66,19 @@ class Backlog:
                     ranges[part.at] = part.merged_with(before)
         cut.update(part.at for part in ranges.values() if part.records and not self.is_judged(part))
         return ranges, cut
+
+    def pieces(self) -> dict[TopicPartition, list[Piece]]:
+        """The records of each topic-partition in the finest parts of which counts are known, ascending."""
+        found: dict[TopicPartition, list[Piece]] = {}
+        for ingest in self.ingests:
+            for part in ingest.ranges:
+                if part.records and not part.of_replays:
+                    fine = ingest.pieces.get(part.at, ())
+                    found.setdefault(part.at, []).extend(Piece(one, to_its_end=True) for one in fine or ())
+                    if not fine:  # a batch may end behind its last record
+                        whole = part.records == part.to_offset - part.from_offset
+                        found[part.at].append(Piece(part, to_its_end=whole))
+        return found
 
     def again(
         self, frontier: int | None, whole: frozenset[str]

@@ -88,6 +88,8 @@ class Ingest:
         ranges: one a topic-partition that is known.
         request: the last request for a replay that is ingested, this batch's or an earlier one's; 0: none was.
         mean_bytes: topic to the bytes of a record, in the last batch that had any and was weighed; a hint for the size of batches.
+        pieces: topic-partition to counts of its records, a few thousand each. Each ends behind its last record. They are
+            known to the driver that appended the batch, not to the ledger.
     """
 
     seq: int
@@ -95,6 +97,7 @@ class Ingest:
     ranges: tuple[Range, ...]
     request: int = 0
     mean_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
+    pieces: Mapping[TopicPartition, tuple[Range, ...]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -107,11 +110,12 @@ class Position:
 
 @dataclass(frozen=True)
 class AppendedRange:
-    """What bronze holds of one topic-partition past a sequence number."""
+    """What bronze holds of one topic-partition past a sequence number; the same in pieces, where these are known."""
 
     range: Range
     seq: int
     ingest_time_ms: int
+    pieces: tuple[Range, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

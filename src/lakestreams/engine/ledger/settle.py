@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakestreams.engine.ledger.backlog import Backlog
+from lakestreams.engine.ledger.pieces import divided, joined
 from lakestreams.engine.ledger.plans import NO_TIME, Plan, Range
 from lakestreams.kafka.noted import TopicPartition
 
-# Asks bronze for the part of each given range that lies strictly below a stream time (None: all of it), counted
-# again. Arguments: the ranges, the stream time, the first ingest batch that can hold their rows.
+# Asks bronze for the part of the given ranges that lies strictly below a stream time (None: all of it), counted again:
+# one range a topic-partition, however many of it are given. Arguments: the ranges, ascending, the stream time, the first
+# ingest batch that can hold their rows.
 Cutter = Callable[[Sequence[Range], int | None, int], Mapping[TopicPartition, Range]]
 Ends = Mapping[TopicPartition, int]
 
@@ -110,15 +112,21 @@ def next_plan(
 
 
 def _cut(backlog: Backlog, asked: Sequence[Range], frontier: int | None, cut: Cutter) -> dict[TopicPartition, Range]:
-    """These offset ranges, up to the frontier and counted again."""
+    """These offset ranges, up to the frontier and counted again; bronze is asked only for what lies at their ends."""
     if not asked:
         return {}
-    asked_and_cut = {part.at: part for part in asked} | dict(cut(asked, frontier, backlog.seq_from))
-    before = backlog.stream_times()
+    pieces, before = backlog.pieces(), backlog.stream_times()
+    judged = {part.at: backlog.judged.get(part.topic, frozenset()) for part in asked}
+    divisions = {part.at: divided(part, pieces.get(part.at, ()), frontier, judged[part.at]) for part in asked}
+    read = [stretch for one in divisions.values() for stretch in one.read]
+    counted = cut(read, frontier, backlog.seq_from) if read else {}
+    found = {}
     for part in asked:
-        if asked_and_cut[part.at].to_offset == part.from_offset:  # nothing of it yet: its clock stays where it was
-            asked_and_cut[part.at] = replace(asked_and_cut[part.at], stream_time_ms=before.get(part.at, NO_TIME))
-    return asked_and_cut
+        one = joined(part, divisions[part.at], counted.get(part.at), judged[part.at])
+        if one.to_offset == part.from_offset:  # nothing of it yet: its clock stays where it was
+            one = replace(one, stream_time_ms=before.get(part.at, NO_TIME))
+        found[part.at] = one
+    return found
 
 
 def _replayed(

@@ -264,7 +264,9 @@ def closed(
     before: BronzeState, appended: Mapping[TopicPartition, AppendedRange], ends: Mapping[TopicPartition, int]
 ) -> Ingest:
     """What the ledger's row says that closes a batch; the last request stands in it, too."""
-    return Ingest(before.seq + 1, before.seq + 1, ranges_of(before, appended, ends), before.request, before.mean_bytes)
+    ranges, seq = ranges_of(before, appended, ends), before.seq + 1
+    pieces = {at: part.pieces for at, part in appended.items() if part.pieces}
+    return Ingest(seq, seq, ranges, before.request, before.mean_bytes, pieces)
 
 
 def closed_request(

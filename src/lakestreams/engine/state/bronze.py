@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from itertools import pairwise
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.engine.ingest.bronze_rows import bronze_columns
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import LATENESS_MS, REPLAYED, Plan, Range
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.expectations.rules import BEHIND
 from lakestreams.kafka.noted import TopicPartition
 
@@ -93,47 +95,76 @@ def cut_below(
     rules: RecordRules,
     sources: Sequence[Source],
 ) -> Mapping[TopicPartition, Range]:
-    """The part of each range strictly below a stream time (None: all of it), counted.
+    """The part of these ranges strictly below a stream time (None: all of it), counted: one range a topic-partition.
 
     One small aggregation a topic over what is ingested and not planned. Of replayed records no request is cut.
 
     Args:
-        ranges: of any topics.
+        ranges: of any topics; of a topic-partition they ascend.
         below: the stream time.
         seq_from: the first ingest batch that can hold their rows.
         rules: what is judged of single records.
         sources: of the topics.
     """
-    parts: dict[TopicPartition, Range] = {}
-    for topic in sorted({part.topic for part in ranges}):
-        own = [part for part in ranges if part.topic == topic]
-        rows = ledger.lake.bronze(ledger.pipeline, topic).read(spark)
-        wanted = {part.partition: (part.from_offset, part.to_offset) for part in own}
-        chosen = rows.where((F.col("seq") >= seq_from) & within(wanted))
-        under = F.lit(True) if below is None else F.col("stream_time_ms") < below
-        good = under & F.col("error").isNull()
+    by_topic = {
+        topic: [part for part in ranges if part.topic == topic] for topic in sorted({one.topic for one in ranges})
+    }
+
+    def counted(topic: str) -> Mapping[TopicPartition, Range]:
         judged = [(source, one) for source in sources if source.topic == topic for one in rules.of(source)]
-        counted_rows = (
-            chosen.groupBy(F.when(F.col("attempt") > 0, REPLAYED).otherwise(F.col("partition")).alias("partition"))
-            .agg(
-                F.max(F.when(under, F.col("offset"))).alias("last"),
-                F.min(F.when(~under, F.col("offset"))).alias("next"),
-                F.count_if(under).alias("records"),
-                F.count_if(under & F.col("error").isNotNull()).alias("bad"),
-                F.count_if(good & F.col("k").isNull()).alias("null_keys"),
-                F.count_if(good & F.col("v").isNull()).alias("null_values"),
-                F.max(F.when(under, F.col("stream_time_ms"))).alias("stream_time_ms"),
-                F.max(F.when(good, F.expr(BEHIND))).alias("lag_ms"),
-                F.array(*late(F.when(good, F.expr(BEHIND)))).alias("lateness"),
-                F.array(*(F.count_if(good & rules.violated(*one)) for one in judged)).alias("failed"),
-            )
-            .collect()
+        rows = ledger.lake.bronze(ledger.pipeline, topic).read(spark).where(F.col("seq") >= seq_from)
+        return _counted_below(
+            rows, by_topic[topic], below, {one.id: rules.violated(source, one) for source, one in judged}
         )
-        counted = {row["partition"]: row for row in counted_rows}
-        for part in own:
-            row = counted.get(part.partition)
-            parts[part.at] = _cut(part, row.asDict() if row is not None else {}, [one.id for _, one in judged])
-    return parts
+
+    found = in_parallel(spark, [partial(counted, topic) for topic in by_topic])
+    return {at: part for one in found for at, part in one.items()}
+
+
+def _counted_below(
+    rows: DataFrame, ranges: Sequence[Range], below: int | None, violated: Mapping[str, Column]
+) -> dict[TopicPartition, Range]:
+    """The same of one topic.
+
+    Args:
+        rows: of its bronze.
+        violated: whether a row violates what is judged, by id.
+    """
+    under = F.lit(True) if below is None else F.col("stream_time_ms") < below
+    good = under & F.col("error").isNull()
+    counted_rows = (
+        rows.where(reduce(or_, map(within, _one_of_each(ranges))))
+        .groupBy(F.when(F.col("attempt") > 0, REPLAYED).otherwise(F.col("partition")).alias("partition"))
+        .agg(
+            F.max(F.when(under, F.col("offset"))).alias("last"),
+            F.min(F.when(~under, F.col("offset"))).alias("next"),
+            F.count_if(under).alias("records"),
+            F.count_if(under & F.col("error").isNotNull()).alias("bad"),
+            F.count_if(good & F.col("k").isNull()).alias("null_keys"),
+            F.count_if(good & F.col("v").isNull()).alias("null_values"),
+            F.max(F.when(under, F.col("stream_time_ms"))).alias("stream_time_ms"),
+            F.max(F.when(good, F.expr(BEHIND))).alias("lag_ms"),
+            F.array(*late(F.when(good, F.expr(BEHIND)))).alias("lateness"),
+            F.array(*(F.count_if(good & one) for one in violated.values())).alias("failed"),
+        )
+        .collect()
+    )
+    counted = {row["partition"]: row.asDict() for row in counted_rows}
+    spans: dict[TopicPartition, Range] = {}
+    for part in ranges:
+        spans[part.at] = replace(part, from_offset=spans.get(part.at, part).from_offset)
+    return {at: _cut(span, counted.get(span.partition, {}), list(violated)) for at, span in spans.items()}
+
+
+def _one_of_each(ranges: Sequence[Range]) -> list[dict[int, tuple[int, int]]]:
+    """Ranges as mappings that have one of a partition each, as few as there are of any partition."""
+    found: list[dict[int, tuple[int, int]]] = []
+    for part in ranges:
+        free = next((one for one in found if part.partition not in one), None)
+        if free is None:
+            found.append(free := {})
+        free[part.partition] = part.from_offset, part.to_offset
+    return found
 
 
 def late(lag: Column) -> list[Column]:
