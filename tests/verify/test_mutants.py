@@ -394,9 +394,19 @@ def _skips_a_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Backlog, "open_ranges", short)
 
 
+def _pieces_above_are_taken(patch: pytest.MonkeyPatch) -> None:
+    """What was counted together is planned together, whether the frontier lies in it or below it."""
+    real = settle.divided
+    patch.setattr(settle, "divided", lambda part, pieces, _, judged: real(part, pieces, None, judged))
+
+
 @pytest.mark.parametrize(
     ("mutate", "found"),
-    [(_frontier_not_strict, {"plans, what was settled"}), (_skips_a_record, {"plans"})],
+    [
+        (_frontier_not_strict, {"plans, what was settled"}),
+        (_skips_a_record, {"plans"}),
+        (_pieces_above_are_taken, {"plans, what was settled"}),
+    ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else "",
 )
 def test_a_fault_of_settling_is_found_in_the_plans(
