@@ -118,7 +118,7 @@ def _cut(backlog: Backlog, asked: Sequence[Range], frontier: int | None, cut: Cu
     pieces, before = backlog.pieces(), backlog.stream_times()
     judged = {part.at: backlog.judged.get(part.topic, frozenset()) for part in asked}
     divisions = {part.at: divided(part, pieces.get(part.at, ()), frontier, judged[part.at]) for part in asked}
-    read = [stretch for one in divisions.values() for stretch in one.read]
+    read = [part for one in divisions.values() for part in one.read]
     counted = cut(read, frontier, backlog.seq_from) if read else {}
     found = {}
     for part in asked:
