@@ -1,6 +1,6 @@
 # Everything runs from this tree, uninstalled, with an environment that is cached outside of it.
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-spark test-others test-lts soak bench docs venv format clean-cache
+.PHONY: help demo check test test-lts soak bench docs venv format clean-cache
 SHELL := /bin/sh
 
 # Recipes begin with it: prepares the environment (only once) and puts its python in $$py.
@@ -10,7 +10,6 @@ FAST = not broker and not crash and not soak and not slow and not connect
 TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES = src tests scripts $(wildcard bench docs)
 TYPED = $(filter-out tests docs,$(SOURCES))
-LINT = $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES)
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,19 +18,14 @@ demo:  ## the whole story on this machine: a real broker, real Spark, joins, pro
 	@$(START) && exec $$py -m lakestreams demo
 
 check:  ## the fast lane, under 5 minutes: lint, types, and the tests that need no broker
-	@$(START) && $(LINT) && $$py -m mypy $(TYPED) && LAKESTREAMS_TEST_MODE=fast $$py -m pytest -q -m "$(FAST)" $(TWO)
+	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy $(TYPED) \
+	&& LAKESTREAMS_TEST_MODE=fast $$py -m pytest -q -m "$(FAST)" $(TWO)
 
 test:  ## all that must hold for a change: lint, types, every test but the long ones
-	@$(START) && $(LINT) && $$py -m lakestreams.local.cds && exec $(MAKE) --no-print-directory --jobs=2 --keep-going test-spark test-others
-
-# The two halves of `make test`, side by side: two workers that run Spark leave a sixth of two cores idle.
-test-spark:
-	@$(START) && exec $$py -m pytest -m "not soak" --session with $(TWO)
-
-test-others:
-	@$(START) && log=$$(mktemp) && trap 'rm -f "$$log"' EXIT && { $$py -m mypy $(TYPED) \
+	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy $(TYPED) \
+	&& $$py -m lakestreams.local.cds \
 	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak and not slow" \
-	&& $$py -m pytest -q -m "not soak" --session without; } >"$$log" 2>&1; code=$$?; cat "$$log"; exit $$code
+	&& $$py -m pytest -m "not soak" $(TWO)
 
 test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel on the Spark of the long-term runtime
 	@export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "(connect and not soak) or lts" $(TWO)

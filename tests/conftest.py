@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
 CONNECT_MODE = os.environ.get("LAKESTREAMS_TEST_MODE") == "connect"
 FAST_LANE = os.environ.get("LAKESTREAMS_TEST_MODE") == "fast"
-# The optimising compiler waits five times as long as usual. Tests run much code a few times: it took a fifth of the JVM's CPU.
-COMPILED_LATER = (
-    "-XX:Tier4InvocationThreshold=25000",
-    "-XX:Tier4MinInvocationThreshold=3000",
-    "-XX:Tier4CompileThreshold=75000",
-    "-XX:Tier4BackEdgeThreshold=200000",
-)
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +41,7 @@ def spark() -> Iterator[SparkSession]:
     """
     from lakestreams.local.session import spark_session
 
-    later = {} if FAST_LANE or CONNECT_MODE else {"spark.driver.defaultJavaOptions": " ".join(COMPILED_LATER)}
-    session = spark_session(
-        "lakestreams-tests", memory="4g", connect=CONNECT_MODE, quick=FAST_LANE or CONNECT_MODE, extra_conf=later
-    )
+    session = spark_session("lakestreams-tests", memory="4g", connect=CONNECT_MODE, quick=FAST_LANE or CONNECT_MODE)
     yield session
     session.stop()
 
@@ -97,17 +87,11 @@ def broker() -> Iterator[Broker]:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What collecting has made stays for the whole run, and is looked at no more: each collection of garbage took a second."""
-    session.stash[SPARK_FILES] = _with_session(session.items)
+    of_spark = {"spark", "lakestreams_spark", "topology_test_driver"}
+    items = (item for item in session.items if isinstance(item, pytest.Function))
+    session.stash[SPARK_FILES] = {item.path for item in items if of_spark.intersection(item.fixturenames)}
     gc.collect()
     gc.freeze()
-
-
-def _with_session(items: list[pytest.Item]) -> set[Path]:
-    """The files whose tests ask for the Spark session of the run. Others need none, or start processes that have their own."""
-    of_spark = {"spark", "lakestreams_spark", "topology_test_driver"}
-    return {
-        item.path for item in items if isinstance(item, pytest.Function) and of_spark.intersection(item.fixturenames)
-    }
 
 
 def pytest_unconfigure() -> None:
@@ -116,10 +100,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the flags that write files of the tests anew, and the one that divides a run."""
-    parser.addoption(
-        "--session", choices=("with", "without"), help="only files that use this run's Spark session, or the others"
-    )
+    """Adds the flags that write files of the tests anew."""
     parser.addoption("--store-durations", action="store_true", help="write tests/durations.json anew")
     parser.addoption("--store-golden", action="store_true", help="write tests/topology/golden.json anew")
 
@@ -138,16 +119,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Those of the files that are asked for, the longest files first."""
+    """The longest files first."""
     from tests.durations import longest_first
 
-    asked = config.getoption("--session")
-    if asked:
-        files = _with_session(items)
-        others = [item for item in items if (item.path in files) != (asked == "with")]
-        config.hook.pytest_deselected(items=others)
-        left_out = set(others)
-        items[:] = [item for item in items if item not in left_out]
     longest_first(items, config.rootpath)
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakestreams.engine.ledger import pieces as known_pieces
 from lakestreams.engine.ledger import settle
 from lakestreams.engine.ledger.backlog import Backlog
 from lakestreams.engine.ledger.pieces import Piece, divided
@@ -166,9 +167,11 @@ def _appended(draw: st.DrawFn, at: TopicPartition, rows: Sequence[Row]) -> Appen
 
 
 @settings(max_examples=400, deadline=None)
-@given(histories())
-def test_plans_are_those_of_counting_every_row(history: tuple[Bronze, list[Round]]) -> None:
-    found = followed(*history)
+@given(histories(), st.sampled_from([1, 2, 16]))
+def test_plans_are_those_of_counting_every_row(history: tuple[Bronze, list[Round]], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known_pieces, "_MOST_READ", most)
+        found = followed(*history)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settle, "_cut", counting_all)
         wanted = followed(*history)

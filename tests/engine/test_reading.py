@@ -70,10 +70,12 @@ def test_every_partition_is_folded_however_its_records_are_cut(seed: int) -> Non
     assert {(row["seq"], row["ingest_time_ms"]) for row in rows} <= {(3, NOW)}
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_pieces_are_the_same_however_records_are_cut(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has as many records as there is room for, but for a partition's last one."""
+@pytest.mark.parametrize("most", [2, 4, 64])
+@pytest.mark.parametrize("seed", range(5))
+def test_pieces_are_the_same_however_records_are_cut(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has as many records as there is room for, but for a partition's last one. They are no more than so many."""
     monkeypatch.setattr(row_counts, "PIECE", 7)
+    monkeypatch.setattr(row_counts, "_MOST_PIECES", most)
     rng = random.Random(seed)
     records = [
         Sent(partition, offset * 3, rng.randint(0, 90_000), None, rng.choice(FAULTS))
@@ -93,9 +95,11 @@ def test_pieces_are_the_same_however_records_are_cut(seed: int, monkeypatch: pyt
     for partition in range(3):
         offsets = [one.offset for one in records if one.partition == partition]
         own = pieces.get(partition, [])
+        size = next(7 * 2**times for times in range(9) if len(offsets) <= most * 7 * 2**times)
         assert [(one["first"], one["last"], one["records"]) for one in own] == [
-            (part[0], part[-1], len(part)) for part in (offsets[at : at + 7] for at in range(0, len(offsets), 7))
+            (part[0], part[-1], len(part)) for part in (offsets[at : at + size] for at in range(0, len(offsets), size))
         ]
+        assert len(own) <= most
         if own:
             monkeypatch.setattr(row_counts, "PIECE", 1_000)
             assert row_counts.total(own) == row_counts.pieces([text()])[partition][0]

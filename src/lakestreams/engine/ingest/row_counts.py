@@ -3,7 +3,7 @@
 So an append reports what bronze got without a look at every row by Spark, and without reading the batch back. The counts of
 tasks are added up where they arrive; a task that ran twice has counted the same, and counts once.
 
-Each partition is counted in pieces of `PIECE` records. So settling knows what lies below a cut but for one piece
+Each partition is counted in pieces of `PIECE` records, of a long range in larger ones. So settling knows what lies below a cut but for one piece
 (`engine/ledger/pieces.py`).
 """
 
@@ -25,6 +25,9 @@ COUNTS: Final = "_lakestreams_counts"
 """The column behind a task's rows: null but in its last one."""
 PIECE: Final = 8_192
 """Records that are counted together: few enough to be read again at once, and enough that their counts are a short text."""
+_MOST_PIECES: Final = (
+    64  # of a partition in a task: Spark keeps what tasks report for a long time. Even, as they are halved
+)
 Counts = dict[str, Any]
 _ADDED: Final = ("records", "bad", "null_keys", "null_values", "bytes")
 _GREATEST: Final = ("last", "stream_time_ms", "lag_ms")
@@ -79,15 +82,16 @@ def _sum(one: Counts, other: Counts) -> Counts:
 
 
 class _Counted:
-    """The counts of a task's rows, however they are cut into batches.
-
-    Attributes:
-        pieces: of each partition; the last one of a partition may have fewer records than `PIECE`.
-    """
+    """The counts of a task's rows, however they are cut into batches."""
 
     def __init__(self) -> None:
-        self.pieces: list[Counts] = []
-        self._last: dict[int, int] = {}  # partition to the place of its last piece
+        self._of: dict[int, list[Counts]] = {}  # partition to its pieces; the last one may have fewer records
+        self._sizes: dict[int, int] = {}  # partition to how many records a piece has
+
+    @property
+    def pieces(self) -> list[Counts]:
+        """Those of each partition."""
+        return [part for own in self._of.values() for part in own]
 
     def add(self, batch: Any) -> None:
         """Counts further rows."""
@@ -95,23 +99,27 @@ class _Counted:
         cuts = (np.flatnonzero(np.diff(partitions)) + 1).tolist()
         for start, end in itertools.pairwise([0, *cuts, len(partitions)]):
             at, partition = start, int(partitions[start])
+            own = self._of.setdefault(partition, [])
             while at < end:
-                rows = batch.slice(at, min(end - at, self._room(partition)))
-                self._add({"partition": partition, **_of_partition(rows)})
+                rows = batch.slice(at, min(end - at, self._room(partition, own)))
+                self._add(own, {"partition": partition, **_of_partition(rows)})
                 at += len(rows)
 
-    def _room(self, partition: int) -> int:
-        """How many records the partition's piece has room for; a full one makes room for another."""
-        filled = self.pieces[self._last[partition]]["records"] % PIECE if partition in self._last else 0
-        return int(PIECE - filled)
+    def _room(self, partition: int, own: list[Counts]) -> int:
+        """How many records the partition's last piece has room for; if it is full, how many a further one has."""
+        size = self._sizes.setdefault(partition, PIECE)
+        if own and own[-1]["records"] < size:
+            return int(size - own[-1]["records"])
+        if len(own) == _MOST_PIECES:
+            own[:] = [_sum(one, other) for one, other in zip(own[::2], own[1::2], strict=True)]
+            self._sizes[partition] = size = 2 * size
+        return size
 
-    def _add(self, part: Counts) -> None:
-        place = self._last.get(part["partition"])
-        if place is None or self.pieces[place]["records"] == PIECE:
-            self._last[part["partition"]] = len(self.pieces)
-            self.pieces.append(part)
+    def _add(self, own: list[Counts], part: Counts) -> None:
+        if own and own[-1]["records"] < self._sizes[part["partition"]]:
+            own[-1] = _sum(own[-1], part)
         else:
-            self.pieces[place] = _sum(self.pieces[place], part)
+            own.append(part)
 
 
 def _of_partition(rows: Any) -> Counts:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lakestreams.engine.ledger.plans import Range
+from lakestreams.engine.ledger.plans import LATENESS_MS, Range
+
+_MOST_READ = 16  # each is a condition of the query
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,17 @@ def divided(part: Range, pieces: Sequence[Piece], below: int | None, judged: Col
         read.append(Range(*part.at, start, counts.to_offset))
         continues = True
         if reaches and (inside or piece.to_its_end):  # its last record is here, and lies above
-            return Division(tuple(whole), tuple(read), above=place + 1 < len(own))
-    return Division(tuple(whole), tuple(read), above=False)
+            return _with_few(whole, read, above=place + 1 < len(own))
+    return _with_few(whole, read, above=False)
+
+
+def _with_few(whole: Sequence[Range], read: Sequence[Range], *, above: bool) -> Division:
+    """A division that asks for no more than a few parts: of many, all between the first and the last is counted."""
+    if len(read) > _MOST_READ:
+        first, last = read[0], read[-1]
+        read = [Range(*first.at, first.from_offset, last.to_offset)]
+        whole = [one for one in whole if one.to_offset <= first.from_offset or one.from_offset >= last.to_offset]
+    return Division(tuple(whole), tuple(read), above)
 
 
 def joined(part: Range, division: Division, counted: Range | None, judged: Collection[str]) -> Range:
@@ -101,7 +112,7 @@ def joined(part: Range, division: Division, counted: Range | None, judged: Colle
 
 def _is_counted(counts: Range, judged: Collection[str]) -> bool:
     """Whether all is counted of them that a plan says; an earlier version or configuration may have counted less."""
-    return bool(counts.lateness) and counts.failed.keys() >= set(judged)
+    return len(counts.lateness) == len(LATENESS_MS) + 1 and counts.failed.keys() >= set(judged)
 
 
 __all__ = ["Division", "Piece", "divided", "joined"]

@@ -181,12 +181,12 @@ def execute(
     publisher.orphans(judged)
     # whatever can be published exactly once is, before what a crash repeats
     publisher.topics([topic for topic in topology.kafka_sinks if causes(plan, topic)], target, before_topics)
-    count(topology, plan, evaluated.counts, cycle_metrics)
+    _count(topology, plan, evaluated.counts, cycle_metrics)
     cycle_metrics.complete(topology)
     return Executed(results, cycle_metrics)
 
 
-def count(topology: Topology, plan: Plan, node_metrics: NodeMetrics, cycle_metrics: CycleMetrics) -> None:
+def _count(topology: Topology, plan: Plan, node_metrics: NodeMetrics, cycle_metrics: CycleMetrics) -> None:
     """Notes what became of the records of joins that wait or amend."""
     written = {one.name for sink in topology.outputs if causes(plan, sink) for one in upstream(sink)}
     for node in topology.nodes:

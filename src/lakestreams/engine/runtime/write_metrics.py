@@ -21,7 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_SOON_S, _PATIENCE_S = 0.3, 5.0
+_SOON_S, _PATIENCE_S, _ON_ITS_WAY_S = 0.3, 5.0, 0.1
+_THREAD = "lakestreams-observed"
 
 
 def count_rows(rows: DataFrame, counts: Mapping[str, Column]) -> dict[str, int]:
@@ -55,34 +56,47 @@ class WriteMetrics:
 
     def values(self) -> dict[str, Any] | None:
         """The same, whatever the aggregates' types."""
-        answer = _Answer(self._observation)
-        if not answer.comes_within(_SOON_S) and self._session is not None:
+        told = threading.Event()
+        answer = _Answer(self._observation, told)
+        if not told.wait(_SOON_S) and self._session is not None:
             later = Observation(f"{self._name}, and later")
-            with contextlib.suppress(Exception):  # as below: what is missing is counted
-                self._session.range(1).observe(later, F.count(F.lit(1)).alias("rows")).collect()
-                if _Answer(later).comes_within(_PATIENCE_S):
-                    answer.comes_within(_SOON_S)
+            threading.Thread(target=_observed, args=(self._session, later, told), daemon=True, name=_THREAD).start()
+            told.wait(_PATIENCE_S)
         # Spark Connect 4.0 has been seen to answer without what was counted
-        return answer.values if answer.values.keys() == self._counts.keys() else None
+        values = answer.values()
+        return values if values.keys() == self._counts.keys() else None
 
 
 class _Answer:
-    """What an observation has counted. Asking waits until there are counts, for ever if there are none: in a thread, therefore."""
+    """What an observation has counted. Asking waits until there are counts, for ever if there are none: in a thread, therefore.
 
-    def __init__(self, observation: Observation) -> None:
-        self.values: dict[str, Any] = {}
-        self._observation = observation
-        self._asking = threading.Thread(target=self._ask, daemon=True, name="lakestreams-observed")
+    Args:
+        told: is set when somebody has answered, were it that there is nothing.
+    """
+
+    def __init__(self, observation: Observation, told: threading.Event) -> None:
+        self._observation, self._told = observation, told
+        self._values: dict[str, Any] = {}
+        self._asking = threading.Thread(target=self._ask, daemon=True, name=_THREAD)
         self._asking.start()
 
-    def comes_within(self, seconds: float) -> bool:
-        """Whether somebody has answered, were it that there is nothing."""
-        self._asking.join(seconds)
-        return not self._asking.is_alive()
+    def values(self) -> dict[str, Any]:
+        """What was answered so far; what is on its way may come yet."""
+        self._asking.join(_ON_ITS_WAY_S)
+        return self._values
 
     def _ask(self) -> None:
         with contextlib.suppress(Exception):  # Spark Connect says at once that there are none
-            self.values = dict(self._observation.get)
+            self._values = dict(self._observation.get)
+        self._told.set()
+
+
+def _observed(session: SparkSession, later: Observation, told: threading.Event) -> None:
+    """Runs a small statement, and waits until Spark has reported it: what ended before it is reported by then."""
+    with contextlib.suppress(Exception):  # what is missing is counted
+        session.range(0, 1, 1, 1).observe(later, F.count(F.lit(1)).alias("rows")).collect()
+        _ = later.get
+    told.set()
 
 
 class NodeMetrics:
