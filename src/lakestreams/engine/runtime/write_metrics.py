@@ -56,12 +56,12 @@ class WriteMetrics:
 
     def values(self) -> dict[str, Any] | None:
         """The same, whatever the aggregates' types."""
-        told = threading.Event()
-        answer = _Answer(self._observation, told)
-        if not told.wait(_SOON_S) and self._session is not None:
+        answered = threading.Event()
+        answer = _Answer(self._observation, answered)
+        if not answered.wait(_SOON_S) and self._session is not None:
             later = Observation(f"{self._name}, and later")
-            threading.Thread(target=_observed, args=(self._session, later, told), daemon=True, name=_THREAD).start()
-            told.wait(_PATIENCE_S)
+            threading.Thread(target=_observed, args=(self._session, later, answered), daemon=True, name=_THREAD).start()
+            answered.wait(_PATIENCE_S)
         # Spark Connect 4.0 has been seen to answer without what was counted
         values = answer.values()
         return values if values.keys() == self._counts.keys() else None
@@ -71,11 +71,11 @@ class _Answer:
     """What an observation has counted. Asking waits until there are counts, for ever if there are none: in a thread, therefore.
 
     Args:
-        told: is set when somebody has answered, were it that there is nothing.
+        answered: is set when somebody has answered, were it that there is nothing.
     """
 
-    def __init__(self, observation: Observation, told: threading.Event) -> None:
-        self._observation, self._told = observation, told
+    def __init__(self, observation: Observation, answered: threading.Event) -> None:
+        self._observation, self._answered = observation, answered
         self._values: dict[str, Any] = {}
         self._asking = threading.Thread(target=self._ask, daemon=True, name=_THREAD)
         self._asking.start()
@@ -88,15 +88,15 @@ class _Answer:
     def _ask(self) -> None:
         with contextlib.suppress(Exception):  # Spark Connect says at once that there are none
             self._values = dict(self._observation.get)
-        self._told.set()
+        self._answered.set()
 
 
-def _observed(session: SparkSession, later: Observation, told: threading.Event) -> None:
+def _observed(session: SparkSession, later: Observation, answered: threading.Event) -> None:
     """Runs a small statement, and waits until Spark has reported it: what ended before it is reported by then."""
     with contextlib.suppress(Exception):  # what is missing is counted
         session.range(0, 1, 1, 1).observe(later, F.count(F.lit(1)).alias("rows")).collect()
         _ = later.get
-    told.set()
+    answered.set()
 
 
 class NodeMetrics:
