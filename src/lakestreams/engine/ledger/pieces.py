@@ -68,11 +68,11 @@ def divided(part: Range, pieces: Sequence[Piece], below: int | None, judged: Col
         read.append(Range(*part.at, start, counts.to_offset))
         continues = True
         if reaches and (inside or piece.to_its_end):  # its last record is here, and lies above
-            return _with_few(whole, read, above=place + 1 < len(own))
-    return _with_few(whole, read, above=False)
+            return _bounded_division(whole, read, above=place + 1 < len(own))
+    return _bounded_division(whole, read, above=False)
 
 
-def _with_few(whole: Sequence[Range], read: Sequence[Range], *, above: bool) -> Division:
+def _bounded_division(whole: Sequence[Range], read: Sequence[Range], *, above: bool) -> Division:
     """A division that asks for no more than a few parts: of many, all between the first and the last is counted."""
     if len(read) > _MOST_READ:
         first, last = read[0], read[-1]

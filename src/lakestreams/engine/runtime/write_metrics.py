@@ -60,7 +60,9 @@ class WriteMetrics:
         answer = _Answer(self._observation, answered)
         if not answered.wait(_SOON_S) and self._session is not None:
             later = Observation(f"{self._name}, and later")
-            threading.Thread(target=_observed, args=(self._session, later, answered), daemon=True, name=_THREAD).start()
+            threading.Thread(
+                target=_run_later_statement, args=(self._session, later, answered), daemon=True, name=_THREAD
+            ).start()
             answered.wait(_PATIENCE_S)
         # Spark Connect 4.0 has been seen to answer without what was counted
         values = answer.values()
@@ -91,7 +93,7 @@ class _Answer:
         self._answered.set()
 
 
-def _observed(session: SparkSession, later: Observation, answered: threading.Event) -> None:
+def _run_later_statement(session: SparkSession, later: Observation, answered: threading.Event) -> None:
     """Runs a small statement, and waits until Spark has reported it: what ended before it is reported by then."""
     with contextlib.suppress(Exception):  # what is missing is counted
         session.range(0, 1, 1, 1).observe(later, F.count(F.lit(1)).alias("rows")).collect()
