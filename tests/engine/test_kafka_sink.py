@@ -279,7 +279,8 @@ def test_a_topic_that_takes_little_ends_the_write_where_nobody_can_say_so(
     pages = ["/" * 1_000 + str(number) for number in range(40)]
     broker.produce(views, [("alice", page, ZERO + number) for number, page in enumerate(pages)])
     bench = Bench(spark, broker, tmp_path, builder.build())
-    options = {**bench.settings().kafka, "kafka.security.protocol": "PLAINTEXT", "kafka.request.timeout.ms": "5000"}
+    options = {**bench.settings().kafka, "kafka.security.protocol": "PLAINTEXT", "kafka.request.timeout.ms": "5000",
+               "kafka.linger.ms": "1000"}  # fmt: skip  # long enough for some records to share a batch
 
     def run(kafka: Mapping[str, str]) -> None:
         Driver(spark, bench.topology, bench.lake, replace(bench.settings(), kafka=kafka)).run()
