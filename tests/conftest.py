@@ -33,8 +33,8 @@ def connect_mode() -> bool:
 def spark() -> Iterator[SparkSession]:
     """The session of this run: two cores, classic or Connect.
 
-    `quick` in `make check` and behind Connect. Elsewhere it runs for many minutes: from the third cycle on the optimising compiler saves a third
-    of the CPU that a cycle takes, beside another worker, too.
+    `quick` in `make check` and behind Connect. Elsewhere it runs for many minutes: from the third cycle on the optimising compiler
+    saves a third of the CPU that a cycle takes, beside another worker, too.
 
     The unions of hundreds of histories that the properties run in one plan leave the usual heap all but full, and the
     JVM then collects garbage more than it works: hence twice as much.

@@ -16,6 +16,7 @@ from lakestreams import StreamsBuilder, invariants
 from lakestreams.engine.ingest import batch_metrics, bronze_rows
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Range
+from lakestreams.engine.runtime import write_metrics
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.table import Table
 from lakestreams.engine.state.bronze import cut_below
@@ -112,7 +113,11 @@ def test_what_an_append_tells_is_what_is_read_back(spark: SparkSession, tmp_path
 
 
 @pytest.mark.slow
-def test_an_append_that_is_skipped_tells_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_append_that_is_skipped_tells_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is known from a later statement, not because time is over."""
+    monkeypatch.setattr(write_metrics, "_PATIENCE_S", 100_000.0)
     place = Place(spark, tmp_path)
     assert place.append(place.metrics(), records(1))
     again = place.metrics(seq=SEQ)
@@ -138,22 +143,22 @@ def test_a_task_that_ran_twice_has_counted_the_same(spark: SparkSession, tmp_pat
 
 @pytest.mark.slow
 def test_what_is_counted_below_a_cut_is_what_lies_there(spark: SparkSession, tmp_path: Path) -> None:
-    """Of several stretches of a partition, as one range; and an append's pieces are what bronze has of them."""
+    """Of several parts of a partition, as one range; and an append's pieces are what bronze has of them."""
     place = Place(spark, tmp_path)
     assert place.append(place.metrics(), records(3))
     rows = [row for row in place.bronze.read(spark).orderBy("offset").collect() if row["partition"] == 0]
     offsets = [row["offset"] for row in rows]
-    stretches = [(offsets[2], offsets[5]), (offsets[9], offsets[-1] + 4)]
-    ranges = [Range(SOURCE.topic, 0, *one) for one in stretches] + [Range(SOURCE.topic, 2, 0, 1_000)]
-    inside = [row for row in rows if any(start <= row["offset"] < end for start, end in stretches)]
+    parts_of_it = [(offsets[2], offsets[5]), (offsets[9], offsets[-1] + 4)]
+    ranges = [Range(SOURCE.topic, 0, *one) for one in parts_of_it] + [Range(SOURCE.topic, 2, 0, 1_000)]
+    inside = [row for row in rows if any(start <= row["offset"] < end for start, end in parts_of_it)]
     for below in (inside[0]["stream_time_ms"], inside[-1]["stream_time_ms"], None):
         found = cut_below(spark, place.ledger, ranges, below, SEQ, place.rules, [place.source])
         assert set(found) == {(SOURCE.topic, 0), (SOURCE.topic, 2)}
         part = found[SOURCE.topic, 0]
         under = [row for row in inside if below is None or row["stream_time_ms"] < below]
         good = [row for row in under if row["error"] is None]
-        end = offsets[-1] + 4 if below is None else under[-1]["offset"] + 1 if under else stretches[0][0]
-        assert (part.from_offset, part.to_offset, part.records) == (stretches[0][0], end, len(under))
+        end = offsets[-1] + 4 if below is None else under[-1]["offset"] + 1 if under else parts_of_it[0][0]
+        assert (part.from_offset, part.to_offset, part.records) == (parts_of_it[0][0], end, len(under))
         assert part.bad == len(under) - len(good)
         assert part.null_keys == sum(row["k"] is None for row in good)
         assert part.null_values == sum(row["v"] is None for row in good)

@@ -3,8 +3,8 @@
 So an append reports what bronze got without a look at every row by Spark, and without reading the batch back. The counts of
 tasks are added up where they arrive; a task that ran twice has counted the same, and counts once.
 
-Each partition is counted in pieces of `PIECE` records, of a long range in larger ones. So settling knows what lies below a cut but for one piece
-(`engine/ledger/pieces.py`).
+Each partition is counted in pieces of `PIECE` records, or of more where it has very many. So settling knows what lies below a
+cut, but for one piece (`engine/ledger/pieces.py`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ COUNTS: Final = "_lakestreams_counts"
 """The column behind a task's rows: null but in its last one."""
 PIECE: Final = 8_192
 """Records that are counted together: few enough to be read again at once, and enough that their counts are a short text."""
-_MOST_PIECES: Final = (
-    64  # of a partition in a task: Spark keeps what tasks report for a long time. Even, as they are halved
-)
+_MOST_PIECES: Final = 64
+"""Of a partition in a task, since Spark keeps what tasks report for a long time. Even: of more, pairs are added up."""
 Counts = dict[str, Any]
 _ADDED: Final = ("records", "bad", "null_keys", "null_values", "bytes")
 _GREATEST: Final = ("last", "stream_time_ms", "lag_ms")

@@ -73,11 +73,10 @@ class Backlog:
         for ingest in self.ingests:
             for part in ingest.ranges:
                 if part.records and not part.of_replays:
-                    fine = ingest.pieces.get(part.at, ())
-                    found.setdefault(part.at, []).extend(Piece(one, to_its_end=True) for one in fine or ())
-                    if not fine:  # a batch may end behind its last record
-                        whole = part.records == part.to_offset - part.from_offset
-                        found[part.at].append(Piece(part, to_its_end=whole))
+                    # a batch may end behind its last record, a piece never does
+                    whole = Piece(part, to_its_end=part.records == part.to_offset - part.from_offset)
+                    own = [Piece(one, to_its_end=True) for one in ingest.pieces.get(part.at, ())]
+                    found.setdefault(part.at, []).extend(own or [whole])
         return found
 
     def again(

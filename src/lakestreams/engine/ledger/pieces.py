@@ -8,7 +8,8 @@ the frontier lies in is counted in bronze, and the piece that an earlier plan ha
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from lakestreams.engine.ledger.plans import LATENESS_MS, Range
 
@@ -95,18 +96,14 @@ def joined(part: Range, division: Division, counted: Range | None, judged: Colle
     end = max((one.to_offset for one in parts), default=part.from_offset) if is_cut else part.to_offset
     if not parts:
         return Range(*part.at, part.from_offset, end, stream_time_ms=part.stream_time_ms)
-    return Range(
-        *part.at,
-        part.from_offset,
-        end,
-        records=sum(one.records for one in parts),
-        bad=sum(one.bad for one in parts),
-        null_keys=sum(one.null_keys for one in parts),
-        null_values=sum(one.null_values for one in parts),
+    merged = reduce(lambda before, one: one.merged_with(before), parts)
+    return replace(
+        merged,
+        from_offset=part.from_offset,
+        to_offset=end,
         stream_time_ms=max(one.stream_time_ms for one in parts),
-        lag_ms=max(one.lag_ms for one in parts),
-        failed={name: sum(one.failed[name] for one in parts) for name in parts[0].failed if name in judged},
-        lateness=tuple(map(sum, zip(*(one.lateness for one in parts), strict=True))),
+        failed={name: count for name, count in merged.failed.items() if name in judged},
+        end_offset=None,
     )
 
 
