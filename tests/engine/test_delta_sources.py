@@ -99,8 +99,12 @@ class TableBench(Bench):
         return fed
 
 
+# test_late_statements has a driver that falls behind an append of such tables, before its batch is closed
+@pytest.mark.parametrize(
+    "falls", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["undisturbed", "fallen on the way"]
+)
 def test_orders_with_customers_by_feed_and_by_comparing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, falls: bool
 ) -> None:
     (tmp_path / "sources.yml").write_text(SOURCES)
     (tmp_path / "shop.yml").write_text(PIPELINE)
@@ -124,10 +128,11 @@ def test_orders_with_customers_by_feed_and_by_comparing(
     bench.sql("DELETE FROM {customers} WHERE id = 3")
     bench.sql("UPDATE {customers} SET id = 4 WHERE id = 2")  # the row of key 2 becomes that of key 4
     bench.sql("INSERT INTO {orders} VALUES " + _orders((14, 4, "current_timestamp()"), (13, 2, "current_timestamp()")))
-    monkeypatch.setenv(VARIABLE, "bronze.after:1")  # of three appends
-    with pytest.raises(FailpointReached):
-        bench.run()
-    monkeypatch.delenv(VARIABLE)
+    if falls:
+        monkeypatch.setenv(VARIABLE, "bronze.after:1")  # of three appends
+        with pytest.raises(FailpointReached):
+            bench.run()
+        monkeypatch.delenv(VARIABLE)
     bench.run()
     assert bench.customers() == bench.table("customers") == [(1, "ann", "asia"), (4, "bob", "us")]
     # the second customer's order meets no row any more: it is dated behind the commit that moved it
@@ -148,7 +153,7 @@ def test_orders_with_customers_by_feed_and_by_comparing(
     assert {topic: (one.ingested_to, one.end, one.lag) for topic, one in shown.items()} == {
         "delta/customers": (5, 5, 0), "delta/compared": (5, 5, 0), "delta/orders": (3, 3, 0),
     }  # fmt: skip
-    assert verify(spark, bench.lake, pipeline.topology).equal
+    assert verify(spark, bench.lake, pipeline.topology, ask_second=False).equal  # of joins others ask for it
 
 
 def test_tables_that_are_read_whole_are_known_to_be_large(spark: SparkSession, tmp_path: Path) -> None:
@@ -298,9 +303,7 @@ def test_a_topic_and_a_table(spark: SparkSession, broker: Broker, tmp_path: Path
     tables.sql("INSERT INTO {users} VALUES ('alice', 'eu')")
     tables.turn_feed("users", on=False)
     tables.turn_feed("users", on=True)  # so that reading begins with the content, which is older than any view
-    broker.produce(views, [("alice", "/1", ZERO, 2)])
-    bench.run()
-    broker.produce(views, [("alice", "/2", ZERO + 5, 1), ("bob", "/3", ZERO + 6, 1)])
+    broker.produce(views, [("alice", "/1", ZERO, 2), ("alice", "/2", ZERO + 5, 1), ("bob", "/3", ZERO + 6, 1)])
     bench.run()
     found = sorted(tuple(row) for row in bench.silver("silver.views").select("user", "page", "region").collect())
     assert found == [("alice", "/1", "eu"), ("alice", "/2", "eu"), ("bob", "/3", None)]
