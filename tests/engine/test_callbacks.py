@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.broker]
 
-ROUNDS, PATIENCE_S = 4, 20
+ROUNDS, PATIENCE_S = 3, 20
 OTHERS = 1  # the JVM's collector calls, too, over a connection of its own
 
 

@@ -130,7 +130,8 @@ def test_a_round_that_fails_closes_the_cycle_that_was_left_open(
     assert_sound(bench)
 
 
-@pytest.mark.parametrize("every", [1, 100])
+# With 1 something of the past would be due.
+@pytest.mark.parametrize("every", [1, pytest.param(100, marks=pytest.mark.soak)])
 def test_a_plan_that_cannot_be_appended_closes_no_cycle_and_nothing_of_the_past_is_stored(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_plan_that_cannot_be_appended_closes_no_cycle_and_nothing_of_the_past_
     assert bench.enriched() == [("alice", "/1", "eu")]
 
 
+@pytest.mark.soak  # tests/protocol has one that fails, test_last_cycle what may be closed
 def test_a_cycle_that_was_not_executed_is_never_closed(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,5 +236,4 @@ def test_a_batch_that_was_planned_before_its_row_was_there_is_closed_by_the_next
     assert bench.enriched() == [("alice", "/1", "eu"), ("alice", "/2", "eu")]
     batches = bench.ledger().where("kind = 'ingest'").orderBy("seq").select("seq", "seq_from").collect()
     assert [tuple(row) for row in batches] == [(1, 1), (2, 2)]
-    assert_ledger_sound(bench)
-    assert equal(bench)
+    assert_sound(bench)

@@ -103,6 +103,7 @@ def test_what_stopped_a_cycle_is_mended_by_another_configuration(
     assert_sound(mended)
 
 
+@pytest.mark.soak  # the last test is stopped so, the one above is mended without doubt
 def test_too_many_unreadable_records_are_let_through_by_another_configuration(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
