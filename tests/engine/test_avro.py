@@ -171,6 +171,7 @@ def assert_sound(bench: Bench) -> None:
     assert_ledger_sound(bench)
 
 
+@pytest.mark.soak  # test_confluent takes each format both ways, test_registry_killed two writers, test_broken_records what is refused
 def test_from_broker_and_registry_into_delta_and_back_to_a_topic(
     spark: SparkSession, broker: Broker, registry: LocalRegistry, tmp_path: Path
 ) -> None:

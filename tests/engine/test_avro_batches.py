@@ -64,6 +64,7 @@ def asked(server: Fake) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_input")
 def test_schemas_are_asked_for_once_and_stand_in_the_ledger(spark: SparkSession, server: Fake, tmp_path: Path) -> None:
     builder = StreamsBuilder("orders")
     stream = builder.stream("Orders", key=RegistryAvro('"string"', "order_id"), value=RegistryAvro(json.dumps(READ)))

@@ -265,6 +265,7 @@ def change(op: str, after: Any, before: Any = None) -> dict[str, Any]:
     return {"before": before, "after": after, "source": source, "transaction": None, "op": op, "ts_ms": 1}
 
 
+@pytest.mark.soak  # test_broken_records takes such events into a table, formats/avro/test_debezium reads each kind of them
 def test_change_events_in_avro_are_a_table(
     spark: SparkSession, broker: Broker, registry: LocalRegistry, client: SchemaRegistryClient, tmp_path: Path
 ) -> None:

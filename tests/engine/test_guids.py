@@ -65,10 +65,10 @@ def wanted(orders: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {key: {"k": key, **row, "at": round(row["at"].timestamp() * 1000)} for key, row in orders.items()}
 
 
+@pytest.mark.soak  # test_schema_headers takes GUIDs into bronze and the ledger, formats/test_confluent reads each format by one
 def test_schemas_named_by_guid_through_a_job(
     spark: SparkSession, broker: Broker, registry: Guids, tmp_path: Path
 ) -> None:
-
     client = confluent.Serializing({"url": registry.url})
     topics = {kind: fresh_topics(broker, topics=(f"Guid{kind}", f"Unused{kind}"))[0] for kind in KINDS}
     formats: dict[str, tuple[Any, Any]] = {

@@ -54,21 +54,18 @@ FORMATS: dict[str, tuple[Format, Format]] = {
 }
 
 
-def lookups(name: str) -> Topology:
+def lookups(builder: StreamsBuilder, key: Format, value: Format) -> None:
     """Two streams that are joined with a table; nothing else is kept of the past."""
-    builder, (key, value) = StreamsBuilder("lookups"), FORMATS[name]
     column = value.fields[0].name
     table = builder.table("Table", key=key, value=value)
     inner = builder.stream("Inner", key=key, value=value)
     inner.join(table, lambda left, right: {"l": left[column], "r": right[column]}).to_delta("inner")
     ignoring = builder.stream("Left", key=key, value=value, null_values="ignore")
     ignoring.left_join(table, lambda left, right: {"l": left[column], "r": right[column]}).to_delta("left")
-    return builder.build()
 
 
-def steps(name: str) -> Topology:
+def steps(builder: StreamsBuilder, key: Format, value: Format) -> None:
     """Streams that are counted, made a table, and filtered; with nulls that are refused, ignored and used."""
-    builder, (key, value) = StreamsBuilder("steps"), FORMATS[name]
     counted = builder.stream("Counted", key=key, value=value, keys_not_null="drop")
     counted.group_by_key().count().to_delta("counts")
     ignoring = builder.stream("Ignoring", key=key, value=value, null_values="ignore")
@@ -79,6 +76,16 @@ def steps(name: str) -> Topology:
     if value.fields[0].type == "int":
         timed = builder.stream("Timed", key=key, value=value, event_time=EventTime("id", fallback=False))
         timed.filter(lambda one: one.id > 0).to_delta("timed")
+
+
+Make = Callable[[StreamsBuilder, "Format", "Format"], None]
+
+
+def topology_of(name: str, *makes: Make) -> Topology:
+    """What these make of a format, in one pipeline: a run of it costs little more than a run of one of them."""
+    builder = StreamsBuilder("_and_".join(make.__name__ for make in makes))
+    for make in makes:
+        make(builder, *FORMATS[name])
     return builder.build()
 
 
@@ -110,11 +117,8 @@ def both(
     return driven, stream.quarantined()
 
 
-@pytest.mark.parametrize("made", [lookups, steps])
-def test_the_driver_refuses_what_the_jobs_quarantine(
-    made: Callable[[str], Topology], spark: SparkSession, broker: Broker, tmp_path: Path
-) -> None:
-    topology = made("connect")
+def test_the_driver_refuses_what_the_jobs_quarantine(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    topology = topology_of("connect", lookups, steps)
     driven, quarantined = both(spark, broker, tmp_path, topology, list(records_of(topology, 27, 40)))
     assert driven == quarantined
     assert {one[-1] for one in driven} >= {"MALFORMED_KEY", "MALFORMED_VALUE", "NULL_KEY", "NULL_VALUE"}
@@ -124,8 +128,8 @@ def test_the_driver_refuses_what_the_jobs_quarantine(
 @pytest.mark.parametrize("made", [lookups, steps])
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_driver_refuses_what_the_jobs_quarantine_in_every_format(
-    made: Callable[[str], Topology], name: str, spark: SparkSession, broker: Broker, tmp_path: Path
+    made: Make, name: str, spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    topology = made(name)
+    topology = topology_of(name, made)
     driven, quarantined = both(spark, broker, tmp_path, topology, list(records_of(topology, 28, 200)))
     assert driven == quarantined

@@ -36,6 +36,7 @@ Record = tuple[str, bytes, bytes, Sequence[tuple[str, bytes]]]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_input")
 def test_schemas_named_in_headers_are_asked_for_once_and_stand_in_the_ledger(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -31,47 +31,76 @@ topics:
   Nowhere: {{kind: stream, topic: NoSuchTopic, key: {{text: user}}, value: {{text: page}}}}
 """
 BROKEN = "pipeline: broken\noutputs: {silver.broken: {from: Nowhere}}\n"
+BOTH = CONF / "enrichment.yml", CONF / "correlation.yml"
 
 
-def test_pipelines_of_one_job_run_together_and_one_that_fails_stops_no_other(
-    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:  # fmt: skip
-    monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
-    views, users = fresh_topics(broker, 1)
-    orders, payments = fresh_topics(broker, 1, ("Orders", "Payments"))
-    files = tmp_path / "sources.yml", tmp_path / "broken.yml"
-    names = {"views": views, "users": users, "orders": orders, "payments": payments}
-    files[0].write_text(SOURCES.format(servers=broker.bootstrap_servers, **names), encoding="utf-8")
-    files[1].write_text(BROKEN, encoding="utf-8")
+class Job:
+    """The job, on topics and in a folder of its own."""
 
-    def run(*pipelines: Path) -> None:
+    def __init__(self, spark: SparkSession, broker: Broker, folder: Path) -> None:
+        self.spark, self.broker, self.lake = spark, broker, folder / "lake"
+        self.views, self.users = fresh_topics(broker, 1)
+        self.orders, self.payments = fresh_topics(broker, 1, ("Orders", "Payments"))
+        self.sources, self.broken = folder / "sources.yml", folder / "broken.yml"
+        names = {"views": self.views, "users": self.users, "orders": self.orders, "payments": self.payments}
+        self.sources.write_text(SOURCES.format(servers=broker.bootstrap_servers, **names), encoding="utf-8")
+        self.broken.write_text(BROKEN, encoding="utf-8")
+
+    def produce_views(self) -> None:
+        self.broker.produce(self.users, [("alice", "us-east", ZERO)])
+        self.broker.produce(self.views, [("alice", "/home", ZERO + 1), ("dave", "/home", ZERO + 2)])
+
+    def run(self, *pipelines: Path) -> None:
         given = [f"--pipeline={file}" for file in pipelines]
-        with small(spark):
-            pipeline.main([*given, f"--sources={files[0]}", f"--root={tmp_path / 'lake'}"])
+        with small(self.spark):
+            pipeline.main([*given, f"--sources={self.sources}", f"--root={self.lake}"])
 
-    def rows(output: str, *columns: str) -> list[tuple[Any, ...]]:
-        found = Lake(str(tmp_path / "lake")).output(output).read(spark).select(*columns).orderBy(*columns)
+    def rows(self, output: str, *columns: str) -> list[tuple[Any, ...]]:
+        found = Lake(str(self.lake)).output(output).read(self.spark).select(*columns).orderBy(*columns)
         return [tuple(row) for row in found.collect()]
 
-    broker.produce(users, [("alice", "us-east", ZERO)])
-    broker.produce(views, [("alice", "/home", ZERO + 1), ("dave", "/home", ZERO + 2)])
-    broker.produce(orders, [("o1", '{"amount": 10}', ZERO)])
-    broker.produce(payments, [("o1", '{"reference": "p1"}', ZERO + 5)])
-    both = CONF / "enrichment.yml", CONF / "correlation.yml"
-    with pytest.raises(SystemExit) as ended:
-        run(both[0], files[1], both[1])
-    assert ended.value.code == 1
-    told = capsys.readouterr()
-    assert "LS302" in told.err
-    assert "NoSuchTopic" in told.err
-    assert "page_views: 1 cycles, 3 records" in told.out
-    assert "order_payments: 1 cycles, 2 records" in told.out
-    assert rows("silver.enriched_page_views", "user", "region") == [("alice", "us-east"), ("dave", "<unknown>")]
-    assert rows("silver.paid_orders", "order_id", "reference") == [("o1", "p1")]
+    def assert_views_came_out(self, capsys: pytest.CaptureFixture[str]) -> str:
+        """The broken pipeline has said why it failed, beside the one of the views; what else was printed."""
+        told = capsys.readouterr()
+        assert "LS302" in told.err
+        assert "NoSuchTopic" in told.err
+        assert "page_views: 1 cycles, 3 records" in told.out
+        found = self.rows("silver.enriched_page_views", "user", "region")
+        assert found == [("alice", "us-east"), ("dave", "<unknown>")]
+        return told.out
 
-    broker.produce(views, [("erin", "/home", ZERO + 3)])
-    broker.produce(orders, [("o2", '{"amount": 20}', ZERO + 6)])
-    broker.produce(payments, [("o2", '{"reference": "p2"}', ZERO + 7)])
-    run(*both)  # ends without an exit code: all went well
-    assert rows("silver.enriched_page_views", "user") == [("alice",), ("dave",), ("erin",)]
-    assert rows("silver.paid_orders", "order_id", "reference") == [("o1", "p1"), ("o2", "p2")]
+
+@pytest.fixture
+def job(spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
+    return Job(spark, broker, tmp_path)
+
+
+def test_a_pipeline_that_fails_stops_no_other(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    job.produce_views()
+    with pytest.raises(SystemExit) as ended:
+        job.run(job.broken, BOTH[0])
+    assert ended.value.code == 1
+    job.assert_views_came_out(capsys)
+
+
+@pytest.mark.soak  # the one above shows two of a run, cli/test_jobs what a job does with more of them
+def test_pipelines_of_one_job_run_together_and_one_that_fails_stops_no_other(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = job.broker
+    job.produce_views()
+    broker.produce(job.orders, [("o1", '{"amount": 10}', ZERO)])
+    broker.produce(job.payments, [("o1", '{"reference": "p1"}', ZERO + 5)])
+    with pytest.raises(SystemExit) as ended:
+        job.run(BOTH[0], job.broken, BOTH[1])
+    assert ended.value.code == 1
+    assert "order_payments: 1 cycles, 2 records" in job.assert_views_came_out(capsys)
+    assert job.rows("silver.paid_orders", "order_id", "reference") == [("o1", "p1")]
+
+    broker.produce(job.views, [("erin", "/home", ZERO + 3)])
+    broker.produce(job.orders, [("o2", '{"amount": 20}', ZERO + 6)])
+    broker.produce(job.payments, [("o2", '{"reference": "p2"}', ZERO + 7)])
+    job.run(*BOTH)  # ends without an exit code: all went well
+    assert job.rows("silver.enriched_page_views", "user") == [("alice",), ("dave",), ("erin",)]
+    assert job.rows("silver.paid_orders", "order_id", "reference") == [("o1", "p1"), ("o2", "p2")]

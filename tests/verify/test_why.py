@@ -56,12 +56,10 @@ def test_where_a_key_comes_from_that_only_results_have(
     def number(value: int) -> bytes:
         return value.to_bytes(8, "big", signed=True)
 
-    broker.produce(regions, [(number(1), "asia", ZERO), (number(2), "asia", ZERO), (number(42), "europe", ZERO)])
-    made = [(1, 13), (2, 4), (42, 9)]
-    broker.produce(clicks, [(number(user), number(given), ZERO + 1 + n) for n, (user, given) in enumerate(made)])
-    bench.run()
-    broker.produce(regions, [(number(1), "europe", ZERO + 10)])
-    broker.produce(clicks, [(number(1), number(5), ZERO + 11)])
+    lived = [(number(1), "asia", ZERO), (number(2), "asia", ZERO), (number(42), "europe", ZERO)]
+    broker.produce(regions, [*lived, (number(1), "europe", ZERO + 10)])
+    made = [(1, 13, 1), (2, 4, 2), (42, 9, 3), (1, 5, 11)]
+    broker.produce(clicks, [(number(user), number(given), ZERO + ms) for user, given, ms in made])
     bench.run()
 
     def of(key: str) -> list[Trace]:
