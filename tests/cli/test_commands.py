@@ -1,4 +1,4 @@
-"""check, run and status on the real broker, in one process with the session of all tests; and one whole demo."""
+"""check, run, status and the demo on the real broker, in one process with the session of all tests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -19,12 +20,16 @@ from typer.testing import CliRunner
 import lakestreams
 from lakestreams.cli import demo
 from lakestreams.cli.app import app
+from lakestreams.engine.runtime import failpoints
 from lakestreams.run import runner as jobs_runner
+from lakestreams.run.failure import Secrets
+from lakestreams.testing.small import small
 
 pytestmark = pytest.mark.broker
 
 ROOT = Path(__file__).parents[2]
 ZERO_MS = 1_700_000_000_000
+NAMES = ("--schemas", "bronze=raw,silver=results,control=_streams")
 runner = CliRunner()
 
 
@@ -56,6 +61,7 @@ def told(result):
 
 
 def test_check_run_status(spark, broker, place):
+    """In a lake whose schemas have other names; in one of the default names the tutorial does the same."""
     # check
     found = told(invoke(place, "check", "--json", "--explain"))
     (one,) = found["pipelines"]
@@ -74,20 +80,21 @@ def test_check_run_status(spark, broker, place):
     assert not (place / "lake").exists(), "check writes nothing"
 
     # status before the first run
-    (one,) = told(invoke(place, "status", "--json"))["pipelines"]
+    (one,) = told(invoke(place, "status", "--json", *NAMES))["pipelines"]
     assert (one["epoch"], one["partitions"]) == (0, [])
 
     # run
-    (one,) = told(invoke(place, "run", "--json"))["pipelines"]
+    (one,) = told(invoke(place, "run", "--json", *NAMES))["pipelines"]
     assert (one["epoch"], one["cycles"], one["records"], one["bad"], one["faults"]) == (1, 1, 8, 1, [])
-    text = invoke(place, "run", "--once").output
+    assert_found_by_the_names_of_its_schemas(place)
+    text = invoke(place, "run", "--once", *NAMES).output
     assert "page_views: claimed  epoch 2" in text
     assert "done" in text
 
     # status, with a record that no run has seen
     views = [line.split()[1] for line in (place / "sources.yml").read_text().splitlines() if "topic: PageViews" in line]
     broker.produce(views[0], [("alice", "/late", ZERO_MS + 20)])
-    (one,) = told(invoke(place, "status", "--json"))["pipelines"]
+    (one,) = told(invoke(place, "status", "--json", *NAMES))["pipelines"]
     assert (one["epoch"], one["last_finished_cycle"], one["open_plan"]) == (2, 1, None)
     assert one["last_finished_at"].endswith("+00:00")
     assert one["bronze_rows"][views[0]] == 5
@@ -95,25 +102,20 @@ def test_check_run_status(spark, broker, place):
     assert sum(one["quarantine"].values()) == 1
     assert sum(part["lag"] for part in one["partitions"]) == 1
     assert all(part["held"] == 0 and part["why"] is None for part in one["partitions"])
-    (everything,) = told(runner.invoke(app, ["status", "--root", str(place / "lake"), "--json"]))["pipelines"]
+    (everything,) = told(runner.invoke(app, ["status", "--root", str(place / "lake"), "--json", *NAMES]))["pipelines"]
     assert everything["pipeline"] == "page_views"
-    text = invoke(place, "status").output
+    text = invoke(place, "status", *NAMES).output
     assert "page_views  epoch 2, cycle 1 finished" in text
     assert "quarantine: MALFORMED_VALUE 1" in text
 
 
-def test_a_lake_whose_schemas_have_other_names(spark, broker, place):
+def assert_found_by_the_names_of_its_schemas(place):
     """Whatever a command looks at, it finds it there, and nothing lies where the default names would put it."""
-    names = ("--schemas", "bronze=raw,silver=results,control=_streams")
-    (one,) = told(invoke(place, "run", "--json", *names))["pipelines"]
-    assert (one["epoch"], one["cycles"], one["records"], one["faults"]) == (1, 1, 8, [])
     assert {folder.name for folder in (place / "lake").iterdir()} == {"raw", "results", "_streams"}
     assert (place / "lake" / "results" / "enriched_page_views" / "_delta_log").is_dir()
-    (one,) = told(invoke(place, "status", "--json", *names))["pipelines"]
-    assert (one["epoch"], one["last_finished_cycle"]) == (1, 1)
-    (one,) = told(invoke(place, "verify", "--json", *names))["pipelines"]
+    (one,) = told(invoke(place, "verify", "--json", *NAMES))["pipelines"]
     assert one["equal"]
-    opened = lakestreams.open(place / "enrichment.yml", root=str(place / "lake"), schemas=names[1])
+    opened = lakestreams.open(place / "enrichment.yml", root=str(place / "lake"), schemas=NAMES[1])
     assert (opened.silver().count(), opened.quarantine().count()) == (4, 1)
     (one,) = told(invoke(place, "status", "--json"))["pipelines"]
     assert one["epoch"] == 0, "the lake of the default names is another one, and empty"
@@ -224,16 +226,45 @@ def nothing_left(tmp_path):
     assert list((tmp_path / "tmp").glob("lakestreams-*")) == []
 
 
-def test_the_demo_tells_its_whole_story_and_leaves_nothing(tmp_path):
-    process = start_demo(tmp_path)
-    out, err = process.communicate(timeout=540)
-    assert process.returncode == 0, out + err
+def assert_told(out):
+    """What the demo shows of each act whose outcome users look for."""
     for user, page, region in demo.ENRICHED:
         assert any(line.split()[:3] == [user, page, region] for line in out.splitlines()), out
     assert "epoch 1 was killed after its plan of cycle 1; epoch 2 executed the same plan; 4 rows, no duplicate" in out
     assert "LS104 CO_PARTITIONING_REQUIRED" in out
     assert 'CoPartitioningRequired { left = "PageViews" (12), right = "UserProfiles" (6) }' in out
     assert "Fix: equal counts | repartition one side | kind: global_table" in out
+
+
+def test_the_demo_tells_its_whole_story(spark, tmp_path, monkeypatch):
+    """With the session of all tests; where the demo kills the job, it fails here. As users start it: in `make soak`."""
+
+    def failed(options, log):
+        del log
+        monkeypatch.setenv(failpoints.VARIABLE, demo.FAILPOINT.replace("killgroup", "raise"))
+        (outcome,) = jobs_runner.prepare(jobs_runner.load(options.files, Secrets()), options).run(spark)
+        monkeypatch.delenv(failpoints.VARIABLE)
+        assert outcome.error is not None
+        return demo.KILLED
+
+    monkeypatch.setattr(demo, "_killed_child", failed)
+    monkeypatch.setattr(demo, "_end_on_sigterm", lambda: None)  # the signals of this process are pytest's
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
+    monkeypatch.setenv("COLUMNS", "80")
+    with small(spark):
+        done = runner.invoke(app, ["demo"])
+    assert done.exit_code == 0, done.output + done.stderr
+    assert_told(done.stdout)
+    assert list(tmp_path.glob("lakestreams-*")) == []
+
+
+@pytest.mark.soak  # the story is told above, and the job of the demo is a process of its own below
+def test_the_demo_as_users_start_it_leaves_nothing(tmp_path):
+    process = start_demo(tmp_path)
+    out, err = process.communicate(timeout=540)
+    assert process.returncode == 0, out + err
+    assert_told(out)
     assert err == ""
     nothing_left(tmp_path)
 

@@ -1,4 +1,7 @@
-"""`lakestreams quarantine` on the real broker: looked at, mended, replayed, discarded, each as users do it."""
+"""`lakestreams quarantine` on the real broker: looked at, mended, replayed, discarded, each as users do it.
+
+In `make test` the page of the guide is walked, with a replay that a run takes (`tests/docs/test_guides_walked.py`).
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def failed(result, code):
     return result.stderr
 
 
-def test_looked_at_mended_and_replayed(spark, place):
+def test_looked_at_and_tried_without_a_trace(spark, place):
     assert "has never run in" in failed(invoke(place, "quarantine list"), "LS411 NOT_IN_QUARANTINE")
     told(invoke(place, "run", "--json", "--max-bad-share", "1"))
     # list
@@ -94,16 +97,6 @@ def test_looked_at_mended_and_replayed(spark, place):
     assert shown == {(3, 3, 0), (1, 0, 1)}, "a profile that a later one has replaced is not even read"
     assert not Lake(str(place / "lake")).control("replays").exists(spark)
     assert "takes exactly one record" in failed(invoke(place, "quarantine replay", "--set-value", "/x"), "LS112")
-    # one by hand, which the next run takes
-    made = told(invoke(place, "quarantine replay", "--json", "--at", one, "--set-value", "/two", "--reason", "typo"))
-    assert [(row["number"], row["records"]) for row in made["requests"]] == [(1, 1)]
-    refused = failed(invoke(place, "quarantine replay", "--at", one, "--yes"), "LS411")
-    assert "of the records that match: 1 requested" in refused
-    told(invoke(place, "run", "--json", "--max-bad-share", "1"))
-    assert outputs(spark, place) == [("/two", "EU", 1)]
-    (record,) = told(invoke(place, "quarantine show", "--at", one, "--json"))["records"]
-    assert (record["state"], record["reason"], record["request"]) == ("replayed", "typo", 1)
-    assert "nothing to discard" in failed(invoke(place, "quarantine discard", "--at", one), "LS411")
 
 
 def outputs(spark, place):
@@ -111,12 +104,15 @@ def outputs(spark, place):
     return sorted(tuple(row) for row in rows.select("page", "region", "_lineage.trigger.attempt").collect())
 
 
-@pytest.mark.soak
+@pytest.mark.soak  # the guide's commands do the same, and test_replay shows what a run makes of them
 def test_mended_by_a_file_and_discarded(spark, place):
     told(invoke(place, "run", "--json", "--max-bad-share", "1"))
     views = told(invoke(place, "quarantine list", "--json", "--topic", "PageViews"))["newest"][0]["topic"]
     one = f"{views}-0@1"
-    told(invoke(place, "quarantine replay", "--json", "--at", one, "--set-value", "/two", "--reason", "typo"))
+    made = told(invoke(place, "quarantine replay", "--json", "--at", one, "--set-value", "/two", "--reason", "typo"))
+    assert [(row["number"], row["records"]) for row in made["requests"]] == [(1, 1)]
+    refused = failed(invoke(place, "quarantine replay", "--at", one, "--yes"), "LS411")
+    assert "of the records that match: 1 requested" in refused
     lines = invoke(place, "quarantine show", "--lines", "--state", "open", "--limit", "9").output.splitlines()
     assert len(lines) == 3
     repairs = [json.loads(line) for line in lines]

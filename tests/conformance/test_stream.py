@@ -1,8 +1,8 @@
-"""Recorded and random cases through the real engine: one of each of a dozen shapes in `make test`, all in `make soak`."""
+"""Recorded and random cases through the real engine: one of each join in `make test`, all in `make soak`."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from tests.conformance import reference
 from tests.conformance.__main__ import DEFAULT, main
 from tests.conformance.cases import Case, Rules, load
 from tests.conformance.runner import run
-from tests.conformance.sample import pairs, sample, shape_of
+from tests.conformance.sample import pairs, runs, sample, shape_of
 from tests.conformance.stream import ENDS_AT_ZERO, LATER_MS, Stream, takes
 from tests.sampling import chosen
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 RECORDED, RANDOM = DEFAULT
 MOST = 2  # runs of a case of a shape; each takes seconds
-SHAPES = 12  # in `make test`, by a seed: they share two pipelines
 OLD = "it compares the value before, which tables do not hold"
 ENDS = "its window would end before time 0, and ends there"
 STOPS = "it stops the run, which other cases share"
@@ -38,6 +37,15 @@ def of_each_shape() -> list[Case]:
     """One case of each shape. Kernels show every shape with every setting, too (`test_kernels`)."""
     (recorded, _), (random, _) = load([RECORDED]), load([RANDOM])
     return sample(recorded, random, "kafka", MOST)
+
+
+def of_each_join() -> list[Case]:
+    """A case of each join, its kind by a seed, of those that take one run; they share two pipelines."""
+    at_once: dict[str, list[Case]] = defaultdict(list)
+    for case in of_each_shape():
+        if runs(case, "kafka") == 1:
+            at_once[case.join].append(case)
+    return [one for cases in at_once.values() for one in chosen(cases, 1)]
 
 
 def run_through(cases: list[Case], broker: Broker, rules: Rules) -> None:
@@ -56,6 +64,7 @@ def test_the_sample_has_every_shape_and_most_settings() -> None:
     settings = {setting for case in of_each for _, setting in pairs(case, "kafka")}
     engines = {"plain", "grace", "self-join", "eager", "chain", "left as of", "right as of", "cache"}
     assert engines <= settings
+    assert sorted(case.join for case in of_each_join()) == sorted({case.join for case in cases})
 
 
 def test_what_the_engine_cannot_be_given_is_left_out_and_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +106,7 @@ def test_of_cases_that_are_dated_later_only_those_that_are_left_out_give_somethi
 def test_a_sample_through_the_engine(spark: SparkSession, broker: Broker) -> None:
     """Under Kafka's rules; strict ones differ in kernels, which other tests look at."""
     del spark  # the executor takes the session that is there
-    run_through(chosen(of_each_shape(), SHAPES), broker, "kafka")
+    run_through(of_each_join(), broker, "kafka")
 
 
 @pytest.mark.broker

@@ -138,9 +138,22 @@ def test_what_the_cli_refuses_is_a_fault(pooled: Path, tmp_path: Path, monkeypat
     assert "databricks bundle validate: instance-pool named small does not exist" in told["faults"]
 
 
-@pytest.mark.parametrize(
-    "script", sampled(["echo 'Error: cannot configure default credentials' >&2; exit 1", "echo no JSON"], 1)
-)
+SILENT = {
+    "echo 'Error: cannot configure default credentials' >&2; exit 1": "cannot configure default credentials",
+    "echo no JSON": "Expecting value: line 1 column 1 (char 0)",
+}
+
+
+@pytest.mark.parametrize("script", SILENT)
+def test_a_cli_that_cannot_look_says_why(
+    script: str, pooled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli(tmp_path / "bin", script, monkeypatch)
+    found = validated(pooled, "prod", {})
+    assert (found.refused, found.silent) == (None, SILENT[script])
+
+
+@pytest.mark.parametrize("script", sampled(SILENT, 1, others=pytest.mark.soak))
 def test_a_cli_that_cannot_look_is_no_fault(
     script: str, pooled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from tests.docs.blocks import blocks
+from tests.docs.walking import command, ran
 from typer.main import get_command
 
 from lakestreams.cli.app import app
@@ -20,6 +20,10 @@ from lakestreams.costs import commits
 from lakestreams.deploy.read import load
 from lakestreams.deploy.template import Project
 from lakestreams.engine.runtime.lake import Lake
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deploy.md"
@@ -28,26 +32,21 @@ HERE = "# on this machine\n"
 
 
 @pytest.mark.slow
-def test_the_local_commands_run(tmp_path: Path) -> None:
-    commands = "\n".join(text for text in SHELL if text.startswith(HERE))
+def test_the_local_commands_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the session of all tests; what commands as processes of their own do is shown in `tests/deploy`."""
+    lines = [line for text in SHELL if text.startswith(HERE) for line in filter(None, map(command, text.splitlines()))]
+    assert len(lines) == sum(len(text.splitlines()) - 1 for text in SHELL if text.startswith(HERE)), "no other program"
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / Project("my-streams").wheel_name).touch()  # what a job is made of is not looked into here
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "lakestreams").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lakestreams "$@"\n', encoding="utf-8")
-    (tools / "lakestreams").chmod(0o755)
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("DATABRICKS_", "BUNDLE_VAR_"))},
-        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT / "src"),
-    }
-    done = subprocess.run(
-        ["sh", "-e", "-c", commands], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"\d+ passed", done.stdout)
-    assert "ok  target prod: jobs enrichment, maintenance, verify" in done.stdout
-    assert "ok  target dev: jobs enrichment, maintenance, orders, verify" in done.stdout
+    for name in [name for name in os.environ if name.startswith(("DATABRICKS_", "BUNDLE_VAR_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
+    monkeypatch.chdir(tmp_path)
+    with small(spark):
+        told = "".join(ran(line, servers="") for line in lines)
+    assert re.search(r"\d+ passed", told)
+    assert "ok  target prod: jobs enrichment, maintenance, verify" in told
+    assert "ok  target dev: jobs enrichment, maintenance, orders, verify" in told
 
 
 def test_all_commands_exist() -> None:

@@ -70,6 +70,12 @@ def project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         yield Project(folder, broker.bootstrap_servers)
 
 
+@pytest.fixture(scope="module")
+def _correlated(project: Project) -> None:
+    """The run of the orders' pipeline, which two of the guides begin with."""
+    ran("lakestreams run conf/correlation.yml", project.servers)
+
+
 @pytest.fixture(autouse=True)
 def here(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each guide begins in the project's folder."""
@@ -90,8 +96,8 @@ def test_troubleshooting(project: Project) -> None:
     assert walk("troubleshooting.md", project.servers)[-1] == "lakestreams why conf/enrichment.yml --key alice"
 
 
+@pytest.mark.usefixtures("_correlated")
 def test_debug_a_wrong_row(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
-    ran("lakestreams run conf/correlation.yml", project.servers)
     shown: list[str] = []
 
     def python(code: str) -> None:
@@ -102,14 +108,17 @@ def test_debug_a_wrong_row(project: Project, capfd: pytest.CaptureFixture[str]) 
     assert "o3" in shown[0]
 
 
+@pytest.mark.usefixtures("_correlated")
 def test_report(project: Project) -> None:
-    ran("lakestreams run conf/correlation.yml", project.servers)
     walk("report.md", project.servers)
     assert all((project.folder / name).is_file() for name in ("report.html", "today.html"))
 
 
 def test_quarantine(project: Project) -> None:
     assert UNREADABLE in "".join(walk("quarantine.md", project.servers))
+    show = f"lakestreams quarantine show conf/enrichment.yml --at {UNREADABLE} --json"
+    (record,) = json.loads(ran(show, project.servers))["records"]
+    assert (record["state"], record["reason"]) == ("replayed", "cut off by the proxy")
 
 
 def test_change_a_pipeline(project: Project) -> None:

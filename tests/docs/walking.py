@@ -61,7 +61,7 @@ def walk(
             file.write_text(block.text, encoding="utf-8")
         elif block.language == "sh":
             output = ""
-            for line in filter(None, map(_command, block.text.splitlines())):
+            for line in filter(None, map(command, block.text.splitlines())):
                 (before or {}).get(line, lambda: None)()
                 output += ran(line, servers, fails=line in fails)
                 typed.append(line)
@@ -96,7 +96,7 @@ def _file(block: Block) -> Path | None:
     return Path(block.title or named[1]) if block.title or named else None
 
 
-def _command(line: str) -> str | None:
+def command(line: str) -> str | None:
     """A command without its comment; None for one of another program."""
-    command = re.sub(r"\s+#.*$", "", line).strip()
-    return command if command.partition(" ")[0] in _OURS else None
+    typed = re.sub(r"\s+#.*$", "", line).strip()
+    return typed if typed.partition(" ")[0] in _OURS else None

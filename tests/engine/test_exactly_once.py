@@ -140,9 +140,8 @@ def _passed_by(job: str) -> list[str]:
     return [name for name in NAMES if not name.startswith(others)]
 
 
-# Behind a write of each kind: of one topic of two, of an output, and of what is kept. Behind that of a plan it is in
-# test_enrichment (Spark Connect) and test_taken_over.
-BEHIND = ("bronze.after/first", "publish.after", "state.after")
+# Behind a write of each kind: of one topic of two, of the ledger, of an output, and of what is kept.
+BEHIND = ("bronze.after/first", "plan.after", "publish.after", "state.after")
 
 
 # One job fails behind each kind of write here; all of them at every step in `make soak`.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("small_input")]
 
 
-@pytest.mark.connect
+@pytest.mark.lts  # behind Connect test_enrichment has a bad record
 def test_each_kind_of_bad_record_is_kept_with_its_reason(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 1)
     builder = StreamsBuilder("bad_input")

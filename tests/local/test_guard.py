@@ -179,7 +179,14 @@ with Broker() as broker:
 
 @pytest.mark.broker
 @pytest.mark.crash
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.soak),  # as of the demo that is interrupted (test_commands)
+        pytest.param(signal.SIGTERM, marks=pytest.mark.soak),  # ends Python as SIGKILL does
+        signal.SIGKILL,
+    ],
+)
 def test_nothing_is_left_of_a_broker_when_its_parent_goes(number):
     parent = subprocess.Popen(
         [sys.executable, "-c", BROKER_PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment()

@@ -47,7 +47,7 @@ def test_second_call_returns_the_same_session(spark, connect_mode):
     assert spark_session(connect=connect_mode) is spark
 
 
-@pytest.mark.connect
+@pytest.mark.lts  # behind Connect whole runs show it (test_enrichment)
 @pytest.mark.broker
 def test_kafka_to_delta_by_merge_in_foreach_batch(spark, broker, tmp_path):
     """What ingest does: read what is there, run a function a batch, and in it write with the batch's own session."""

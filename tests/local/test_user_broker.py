@@ -40,6 +40,7 @@ def test_up_info_down(own_cache):
     assert not Path(started.data_dir).exists()
 
 
+@pytest.mark.soak  # kept data stay below, and a broker that begins again on them is in test_broker
 def test_up_keeps_data_on_request(own_cache):
     first = up(keep=True)
     down()
@@ -49,8 +50,9 @@ def test_up_keeps_data_on_request(own_cache):
 
 
 def test_stale_state_is_not_believed(own_cache):
-    started = up()
+    started = up(keep=True)
     down()
+    assert (Path(started.data_dir) / "data" / "meta.properties").is_file(), "kept, as it was asked for"
     live = psutil.Process().pid  # a process that lives, and is no broker of ours
     state = {
         "bootstrap_servers": started.bootstrap_servers,

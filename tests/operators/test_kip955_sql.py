@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-SEED, COUNT = 20261121, 40
+SEED = 20261121
 QUERY = """
     select named.id, named.place
     from (select $key as key, $text as text) as event {how} join named on named.refers_to = event.key
@@ -72,12 +72,13 @@ def _small(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.timeout(900)
-def test_each_event_gets_what_sql_says(spark: SparkSession) -> None:
+@pytest.mark.parametrize(("count", "steps"), [(20, 2), pytest.param(40, 3, marks=pytest.mark.soak)])
+def test_each_event_gets_what_sql_says(spark: SparkSession, count: int, steps: int) -> None:
     settings, kept, moved = Settings(SEED), Wild(), Wild(counts={"left": 3, "right": 3})
     own = judged(settings.foreign_key_stream("inner"), "inner")
     rekeyed = judged(settings.foreign_key_stream("left", left=settings.rekeyed, rekeyed={"left": 3}), "left")
-    lots = [(one, wild.histories(COUNT, f"{SEED}/{one.name}")) for one, wild in ((own, kept), (rekeyed, moved))]
+    lots = [(one, wild.histories(count, f"{SEED}/{one.name}")) for one, wild in ((own, kept), (rekeyed, moved))]
     for setting, histories in lots:
         kinds = [row[5] for one in histories for row in expected(setting, one).rows]
-        assert kinds.count("matched") > COUNT, "the histories have something to show"
-    require_no_faults(spark, run(spark, lots, steps=3, seed=SEED), steps=3, seed=SEED)
+        assert kinds.count("matched") > count, "the histories have something to show"
+    require_no_faults(spark, run(spark, lots, steps=steps, seed=SEED), steps=steps, seed=SEED)

@@ -317,7 +317,7 @@ def test_a_joined_row_is_deleted_once_it_had_passed(spark: SparkSession) -> None
 @pytest.mark.usefixtures("_small")
 def test_random_histories_as_the_reference_says(spark: SparkSession) -> None:
     """Of a sample by a seed; which filters are quiet is looked at of each above, and all histories are in `make soak`."""
-    lots = [(one, Wild().histories(6, f"{SEED}/{one.name}")) for one in chosen(settings(), 9)]
+    lots = [(one, Wild().histories(6, f"{SEED}/{one.name}")) for one in chosen(settings(), 6)]
     require_no_faults(spark, run(spark, lots, steps=2, seed=SEED), steps=2, seed=SEED)
 
 
