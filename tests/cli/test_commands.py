@@ -20,9 +20,7 @@ from typer.testing import CliRunner
 import lakestreams
 from lakestreams.cli import demo
 from lakestreams.cli.app import app
-from lakestreams.engine.runtime import failpoints
 from lakestreams.run import runner as jobs_runner
-from lakestreams.run.failure import Secrets
 from lakestreams.testing.small import small
 
 pytestmark = pytest.mark.broker
@@ -237,17 +235,7 @@ def assert_told(out):
 
 
 def test_the_demo_tells_its_whole_story(spark, tmp_path, monkeypatch):
-    """With the session of all tests; where the demo kills the job, it fails here. As users start it: in `make soak`."""
-
-    def failed(options, log):
-        del log
-        monkeypatch.setenv(failpoints.VARIABLE, demo.FAILPOINT.replace("killgroup", "raise"))
-        (outcome,) = jobs_runner.prepare(jobs_runner.load(options.files, Secrets()), options).run(spark)
-        monkeypatch.delenv(failpoints.VARIABLE)
-        assert outcome.error is not None
-        return demo.KILLED
-
-    monkeypatch.setattr(demo, "_killed_child", failed)
+    """With the session of all tests; the job that it kills is a process of its own. As users start it: in `make soak`."""
     monkeypatch.setattr(demo, "_end_on_sigterm", lambda: None)  # the signals of this process are pytest's
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("LAKESTREAMS_LOG_DIR", str(tmp_path / "logs"))
@@ -259,7 +247,7 @@ def test_the_demo_tells_its_whole_story(spark, tmp_path, monkeypatch):
     assert list(tmp_path.glob("lakestreams-*")) == []
 
 
-@pytest.mark.soak  # the story is told above, and the job of the demo is a process of its own below
+@pytest.mark.soak  # the story is told above, and a demo that is a process of its own is interrupted below
 def test_the_demo_as_users_start_it_leaves_nothing(tmp_path):
     process = start_demo(tmp_path)
     out, err = process.communicate(timeout=540)

@@ -463,16 +463,12 @@ def _kill(log: Log, root: Path, chance: random.Random, *, group: bool) -> str:
     return f"killed {target} after {delay:.2f} s, ledger then {dict(sorted(kinds.items()))}"
 
 
-# The one in `make test` comes in the first second, while much is done; others wait up to eight.
-KILLS = [
-    pytest.param(job, number, marks=[] if (job, number) == ("enrichment", 14) else [pytest.mark.soak])
-    for job in JOBS
-    for number in range(20)
-]
+KILLS = [(job, number) for job in JOBS for number in range(20)]
 IN_A_ROW = {1: 2}  # each of the driver that goes on where the last one was killed
 
 
 @pytest.mark.crash
+@pytest.mark.soak  # in `make test` the demo kills a job and its JVM, at one place (tests/cli/test_commands)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("log", "number"), KILLS, indirect=["log"])
 def test_real_kills_after_the_first_bronze_commit(log: Log, tmp_path: Path, number: int) -> None:
