@@ -24,7 +24,7 @@ check:  ## the fast lane, under 5 minutes: lint, types, and the tests that need 
 test:  ## all that must hold for a change: lint, types, every test but the long ones
 	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy $(TYPED) \
 	&& $$py -m lakestreams.local.cds \
-	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak and not slow" $(TWO) \
+	&& LAKESTREAMS_TEST_MODE=connect $$py -m pytest -q -m "connect and not soak and not slow" \
 	&& $$py -m pytest -m "not soak" $(TWO)
 
 test-lts:  ## scenario 1, restarts, quarantine, the joins' cases and the wheel on the Spark of the long-term runtime

@@ -72,7 +72,7 @@ def test_two_developers_deploy_dev_side_by_side_into_one_catalog(
     assert set(workspace.scopes) == {"lakestreams-dev-ada", "lakestreams-dev-grace_hopper"}
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # test_f1_to_f10 has it of two targets and two users
 def test_status_shows_only_the_jobs_of_its_target(
     workspace: Workspace, client: WorkspaceClient, shell_wheel: Path
 ) -> None:

@@ -344,7 +344,7 @@ def counted_per_minute():
 @pytest.mark.parametrize(
     ("minutes", "read_at"),
     [
-        pytest.param([9], [9], id="at once"),
+        pytest.param([9], [9], id="at once", marks=pytest.mark.soak),
         pytest.param([2, 9], [2, 9], id="in two", marks=pytest.mark.soak),
         pytest.param([1, 3, 5, 7, 9], [5, 9], id="bit by bit"),
         pytest.param([1, 3, 5, 7, 9], [1, 5, 7, 9], id="bit by bit, read more often", marks=pytest.mark.soak),
