@@ -1,7 +1,7 @@
 """Fixtures shared by all tests: one Spark session and one broker a run.
 
 A process can hold a classic Spark session or a Connect one, never both. `spark` is therefore classic, and the Connect
-session in a run with LAKESTREAMS_TEST_MODE=connect; `make test` runs the tests marked `connect` once more that way.
+session in a run with LAKESTREAMS_TEST_MODE=connect; `make test` runs the tests marked `connect` that way, most of them once more.
 """
 
 from __future__ import annotations

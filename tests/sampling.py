@@ -1,14 +1,10 @@
-"""Which tests a lane runs: of many like cases a sample by a seed, of what runs in two sessions the one. Others are in the next
-longer lane.
-"""
+"""Which of many like cases a lane runs: a sample by a seed. The others are in the next longer lane."""
 
 from __future__ import annotations
 
-import os
 import random
-from collections.abc import Callable, Iterable
-from functools import reduce
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -34,16 +30,3 @@ def sampled(
     every = list(cases)
     kept = chosen(range(len(every)), most, seed)
     return [pytest.param(one, marks=[] if place in kept else others) for place, one in enumerate(every)]
-
-
-IN_CONNECT: Final[list[pytest.MarkDecorator]] = [
-    pytest.mark.connect,
-    pytest.mark.lts,
-    *([] if os.environ.get("LAKESTREAMS_TEST_MODE") == "connect" else [pytest.mark.soak]),
-]
-"""Of what `make test` runs behind Spark Connect and `make test-lts` on a classic session; with today's Spark on one it is soak."""
-
-
-def in_connect(test: Callable[..., Any]) -> Callable[..., Any]:
-    """The same test with these marks."""
-    return reduce(lambda marked, mark: mark(marked), IN_CONNECT, test)

@@ -1,4 +1,4 @@
-"""check, run, status and the demo on the real broker, in one process with the session of all tests."""
+"""check, run, status and the demo on the real broker, with the session of all tests; and demos that are processes of their own."""
 
 from __future__ import annotations
 
@@ -244,6 +244,8 @@ def test_the_demo_tells_its_whole_story(spark, tmp_path, monkeypatch):
         done = runner.invoke(app, ["demo"])
     assert done.exit_code == 0, done.output + done.stderr
     assert_told(done.stdout)
+    assert done.stderr == ""
+    assert descendants(tmp_path) == {}
     assert list(tmp_path.glob("lakestreams-*")) == []
 
 

@@ -135,8 +135,8 @@ MUTANTS: Final[dict[str, tuple[Patch, Story]]] = {
         for name in (ORDERS.table, LEDGER, "silver.named", "_lakestreams.quarantine", "_lakestreams.events")
     },
 }  # fmt: skip
-# In `make test`; there `tests/protocol` removes the guards of the others from the same functions.
-SAMPLE_OF_MUTANTS: Final = ("bronze is not sealed",)
+# In `make test`; there `tests/protocol` removes the guards of bronze, the ledger and outputs from the same functions.
+SAMPLE_OF_MUTANTS: Final = ("bronze is not numbered by epoch", "bronze is not sealed")
 
 
 def assert_found_wrong(shop: Shop, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import SILVER, ZERO, Bench, assert_ledger_sound, assert_sound, at, fresh_topics, page_views
-from tests.sampling import in_connect
 
 from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine.driver import Driver
@@ -210,7 +209,7 @@ def test_a_half_published_cycle_is_not_finished_under_another_configuration(
     changed.run(config_text="something else")
 
 
-@in_connect  # there, and on the long-term runtime, Spark tells progress in other ways
+@pytest.mark.connect  # and so in the lane of the long-term runtime, whose Spark tells progress in another way
 def test_sparks_own_source_tells_the_ends_where_no_admin_client_can(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -97,7 +97,6 @@ def test_ignored_null_values_leave_no_trace_but_bronze(spark: SparkSession, brok
     assert (bench.bronze(views).count(), bench.silver().count(), bench.quarantine().count()) == (2, 1, 0)
 
 
-@pytest.mark.soak  # test_expectations has a rule that fails and goes on after the fix, test_same_refusals has null keys under this one
 def test_keys_not_null_fails_before_anything_is_published(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     views, users = fresh_topics(broker, 1)
 

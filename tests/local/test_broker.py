@@ -191,7 +191,6 @@ def test_listens_on_loopback_only(broker):
     assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
 
 
-@pytest.mark.soak  # one that was killed has them, and so has one that moves to another port
 def test_restart_on_kept_data_has_the_same_records_and_port(tmp_path):
     folder = tmp_path / "kept"
     with Broker(data_dir=folder) as first:

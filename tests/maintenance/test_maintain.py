@@ -208,7 +208,7 @@ def test_trimmed_compacted_and_robbed_of_its_caches_a_job_gives_the_same(
     with pytest.raises(NoSuchRecord, match="it is trimmed"):
         why(spark, bench.lake, bench.topology, place=(bench.topology.sources[0].topic, 1, 0))
 
-    # small files are joined and old ones removed, caches are lost, and the next run goes on, maintained all the while
+    # small files are joined and old ones removed, caches are lost, and the next run goes on, maintained beside it (in soak all the while)
     lose_caches(bench)
     tended = maintain(spark, bench.lake, bench.topology, Options(outputs=True, vacuum_hours=0))
     assert all(one.files_after <= 2 for one in tended.tables)
