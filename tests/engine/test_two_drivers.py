@@ -125,7 +125,7 @@ def twice(spark: SparkSession, broker: Broker, tmp_path: Path) -> Twice:
     return Twice(spark, broker, tmp_path)
 
 
-@pytest.mark.soak  # the next topic's first append, below, is stopped; skipped by its number: tests/protocol
+@pytest.mark.soak  # in tests/protocol one is skipped by its number; the one in flight below is stopped
 def test_rows_that_come_behind_the_newer_drivers_are_skipped(twice: Twice) -> None:
     newer = twice.bench.driver()
     newer.start()
@@ -162,7 +162,7 @@ def test_a_topics_first_append_in_a_later_batch_than_its_drivers_first_comes_onc
     assert_sound(both)
 
 
-@pytest.mark.soak  # as of the topic's first append above, in flight
+@pytest.mark.soak  # the one in flight above is stopped, too
 def test_the_rest_of_a_batch_does_not_come_behind_its_recovery(twice: Twice, tmp_path: Path) -> None:
     """One topic is in bronze when the newer driver looks, the other one is being written."""
     twice.append(twice.users, twice.rows(twice.users))

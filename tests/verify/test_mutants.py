@@ -405,6 +405,7 @@ def _pieces_above_are_taken(patch: pytest.MonkeyPatch) -> None:
     [
         (_frontier_not_strict, {"plans, what was settled"}),
         (_skips_a_record, {"plans"}),
+        # test_pieces compares such plans with those of counting every row
         pytest.param(_pieces_above_are_taken, {"plans, what was settled"}, marks=pytest.mark.soak),
     ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else "",
