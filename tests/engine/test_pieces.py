@@ -21,6 +21,7 @@ from lakestreams.kafka.noted import TopicPartition
 
 RULE = "r"
 JUDGED = {"a": frozenset({RULE}), "b": frozenset[str]()}
+HOMES = [("murmur2", 2), ("crc32", 2), ("murmur2", 3)]
 
 
 class Row(NamedTuple):
@@ -162,7 +163,8 @@ def _appended(draw: st.DrawFn, at: TopicPartition, rows: Sequence[Row]) -> Appen
     size = draw(st.integers(1, 4))
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
     pieces = [replace(totals(at, one[0].offset, one[-1].offset + 1, one), failed={}) for one in parts]
-    whole = totals(at, rows[0].offset, rows[-1].offset + 1, rows)
+    homes = draw(st.dictionaries(st.sampled_from(HOMES), st.frozensets(st.integers(1, 4))))
+    whole = replace(totals(at, rows[0].offset, rows[-1].offset + 1, rows), homes=homes)
     return AppendedRange(whole, 0, 0, () if JUDGED[at[0]] else tuple(pieces))
 
 
@@ -178,6 +180,15 @@ def test_plans_are_those_of_counting_every_row(history: tuple[Bronze, list[Round
     assert found.plans == wanted.plans
     assert sum(map(_offsets, found.read)) <= sum(map(_offsets, wanted.read))
     assert sum(part.records for plan in found.plans for part in plan.ranges) == sum(map(len, history[0].values()))
+    batches = [part for one in history[1] for part in one.batch.ranges if part.records]
+    for taken in (part for plan in found.plans for part in plan.ranges if part.records):
+        own = [one for one in batches if one.at == taken.at and _overlap(one, taken)]
+        for law, keys in taken.homes.items():  # of what each of its batches says
+            assert all(keys >= one.homes.get(law, {None}) for one in own)
+
+
+def _overlap(one: Range, other: Range) -> bool:
+    return one.from_offset < other.to_offset and other.from_offset < one.to_offset
 
 
 def _offsets(ranges: Sequence[Range]) -> int:

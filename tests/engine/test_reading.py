@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from lakestreams import EventTime, Json, Text
 from lakestreams.engine.ingest import row_counts
 from lakestreams.engine.ingest.reading import OutOfOrder, Reading
 from lakestreams.engine.ledger.plans import Position
+from lakestreams.formats.base import Format
+from lakestreams.operators.homes import homes
 from lakestreams.topology.endpoints import Source
 
 RAW = pa.schema(
@@ -104,6 +107,50 @@ def test_pieces_are_the_same_however_records_are_cut(seed: int, most: int, monke
             monkeypatch.setattr(row_counts, "PIECE", 1_000)
             assert row_counts.total(own) == row_counts.pieces([text()])[partition][0]
             monkeypatch.setattr(row_counts, "PIECE", 7)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("law", ["murmur2", "crc32"])
+def test_it_is_noted_by_which_law_keys_lie_at_home(law: str, size: int) -> None:
+    """However few are looked at together. Records without a key, or a readable one, lie anywhere."""
+    place = {"crc32": lambda key: zlib.crc32(key) % 3, "murmur2": lambda key: homes(pa.array([key]), 3).item()}[law]
+    keys: dict[int, list[bytes | None]] = {partition: [None, b"\xff"] for partition in range(3)}
+    for number in range(330):
+        key = b"k%d" % (number % 160)
+        keys[place(key)].append(key)
+    everywhere: dict[int, Any] = {partition: {law: []} for partition in range(3)}
+    nowhere: dict[int, Any] = {partition: {} for partition in range(3)}
+    assert noted(keys, size) == everywhere
+    assert noted(keys, size, partitions=0) == nowhere, "nobody asks"
+    assert noted(keys, size, partitions=4) == nowhere
+    assert noted(keys, size, key=Json("user string")) == everywhere, "as it is read"
+    assert noted(keys, size, key=Json("user string, n int")) == nowhere
+    for text in (b"beat 1", b"beat"):  # one of them at least lies elsewhere
+        keys[1].append(text)
+    beats = sorted(text for text in ("beat", "beat 1") if place(text.encode()) != 1)
+    assert beats
+    assert noted(keys, size) == everywhere | {1: {law: beats}}
+    keys[1].append(next(b"x" * long for long in range(41, 99) if place(b"x" * long) != 1))
+    assert noted(keys, size) == everywhere | {1: {}}, "too long to be noted"
+    keys[2] += [b"beat%d" % number for number in range(60)]
+    assert noted(keys, size) == everywhere | {1: {}, 2: {}}, "too many"
+
+
+def noted(
+    keys: dict[int, list[bytes | None]], size: int, key: Format = SOURCE.key, partitions: int = 3
+) -> dict[int, dict[str, list[Any]]]:
+    """Partition to what is noted of it, of records in batches of so many."""
+    quoted = {one: b'{"user": "%s"}' % one for own in keys.values() for one in own if one} if key != SOURCE.key else {}
+    rows = [
+        {"topic": "t", "partition": partition, "offset": offset, "attempt": 0, "timestamp_ms": 5,
+         "key": quoted.get(one or b"", one), "value": b'{"ms": 7}'}
+        for partition, own in keys.items() for offset, one in enumerate(own)
+    ]  # fmt: skip
+    batches = [pa.RecordBatch.from_pylist(rows[at : at + size], RAW) for at in range(0, len(rows), size)]
+    reading = Reading.of(replace(SOURCE, key=key))
+    found = list(reading.judged({}, 3, NOW, batches, counted=True, partitions=partitions))
+    counted = row_counts.pieces([found[-1].column(row_counts.COUNTS)[-1].as_py()])
+    return {partition: row_counts.total(own)["homes"] for partition, own in counted.items()}
 
 
 @pytest.mark.parametrize("offsets", [(1, 0), (0, 0), (0, 2, 1)])

@@ -12,7 +12,9 @@ from tests.evaluate.test_few import MANY, cycle, windowed
 from tests.operators import plans
 from tests.operators.rows import frame
 
-from lakestreams.evaluate import walk
+from lakestreams.evaluate import joins, walk
+from lakestreams.operators import homes
+from lakestreams.operators.noted_homes import Noted
 from lakestreams.operators.records import COORDINATES
 from lakestreams.partitioning.kafka_default import partition_of
 from lakestreams.testing.small import small
@@ -54,3 +56,58 @@ def test_keys_at_home_are_joined_by_task(spark: SparkSession, tmp_path: Path, ho
     by_key = "xxhash64" in plans.plan_of(found, python=True)
     assert by_key == bool(moved)
     assert (workers > 1) == (by_key and how == "outer"), "what waits goes by task, in a second step"
+
+
+HOME = {("murmur2", 3): frozenset[str]()}
+BEATS = {("murmur2", 3): frozenset({"b", "beat"})}
+
+
+@pytest.mark.slow
+def test_what_was_noted_of_new_keys_is_not_asked_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The past is, since nothing is noted of it; and all rows where that does not help. The results are the same."""
+    asked: list[int] = []
+
+    def spied(rows: DataFrame, tasks: int, noted: Noted | None = None, rest: DataFrame | None = None) -> bool:
+        looked_at = rows if noted is None else rest
+        asked.append(looked_at.where("k is not null").count() if looked_at is not None else 0)
+        return homes.share_tasks(rows, tasks, noted, rest)
+
+    monkeypatch.setattr(joins, "share_tasks", spied)
+    topology = windowed("outer")
+    with small(spark):
+        rows = {
+            "l": placed(frame(spark, "l", [("c", "x", 10, 1), ("c", "x", 20, 2)], side=1), ""),
+            "r": placed(frame(spark, "r", [("b", "y", 21, 2)], side=1), ""),
+        }
+        past, new = ({name: one.where(f"o.cycle = {n}") for name, one in rows.items()} for n in (1, 2))
+        kept = walk.run(topology, replace(cycle(topology, past, 1, keeps=True), partitions=PARTITIONS)).kept
+        held = {
+            node: {side: plans.stored(one, tmp_path / f"{node}-{side}") for side, one in own.items()}
+            for node, own in kept.items()
+        }
+        elsewhere = {
+            node: {side: one.withColumn("task", F.col("task") + 1) for side, one in own.items()}
+            for node, own in held.items()
+        }
+        few = replace(cycle(topology, new, 2, retained=held), partitions=PARTITIONS)
+        many = replace(few, counts=dict.fromkeys(rows, MANY))
+        wanted = walk.run(topology, few).outputs["silver.out"]
+        noted = replace(many, homes={"l": (HOME, 2), "r": (HOME | {("crc32", 3): frozenset()}, 2)})
+        found = walk.run(topology, noted).outputs["silver.out"]
+        assert asked == [1]
+        assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
+        asked.clear()
+        walk.run(topology, replace(many, homes={"l": (BEATS, 2), "r": (HOME, 2)}))
+        assert asked == [1], "it lies in one task, wherever that is"
+        for known, past_of in (
+            (noted.homes, elsewhere),
+            ({"l": (HOME, 2), "r": ({("murmur2", 4): frozenset()}, 2)}, held),
+            ({"l": (HOME, 2), "r": ({("crc32", 3): frozenset()}, 2)}, held),
+            ({"l": (HOME, 2)}, held),
+            ({"l": (HOME, 2), "r": (HOME, MANY * 2)}, held),
+        ):
+            asked.clear()
+            walk.run(topology, replace(many, homes=known, retained=past_of))
+            assert asked == ([1, 3] if past_of is elsewhere else [3])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.expectations.judging import Dataset
+    from lakestreams.operators.noted_homes import Homes
 
 
 def _as_it_is(rows: DataFrame) -> DataFrame:
@@ -32,6 +33,7 @@ class Inputs:
         counts: source name to how many rows it brings (points of a stream, rows of a table); may be incomplete.
         changes: table source to how many of its rows are changes; none reported: few.
         partitions: topic to partition count, which says how many tasks re-keyed records have.
+        homes: source to what is noted of where its keys lie, and how many rows the partition has that has most. May be incomplete.
         fewer: where topics have grown, the first cycle that had other counts, and the counts until then; ascending.
         retained: node to what it kept of the past (`Results.kept` of the cycles before).
         keeps: whether `Results.kept` is wanted.
@@ -72,6 +74,7 @@ class Inputs:
     retained_rows: int = 0
     counted: Counter = uncounted
     fewer: Sequence[tuple[int, Mapping[str, int]]] = ()
+    homes: Mapping[str, tuple[Homes, int]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

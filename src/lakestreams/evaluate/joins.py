@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial, reduce
+from typing import TypeAlias
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.evaluate.scopes import key_names, types
 from lakestreams.evaluate.sides import Sides, late_by
 from lakestreams.evaluate.stateless import names
+from lakestreams.operators import noted_homes
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
-from lakestreams.operators.homes import share_tasks
-from lakestreams.operators.records import KEY, VALUE
+from lakestreams.operators.homes import ROWS_OF_A_TASK, share_tasks
+from lakestreams.operators.records import KEY, TASK, VALUE
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_stream import frames as stream_stream
@@ -43,10 +45,8 @@ from lakestreams.topology.kinds import STREAM
 from lakestreams.topology.lookups import ForeignKeyStreamJoin, StreamGlobalJoin, StreamTableJoin
 from lakestreams.topology.node import Node
 from lakestreams.topology.old_values import remembers_rows
+from lakestreams.topology.partitions import lies_as_sources_do
 from lakestreams.topology.steps import DropAbsentDeletes, Repartition
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
 # docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
@@ -144,9 +144,36 @@ class Shapes(Sides):
         shares = self._shares(node)
         if strict:
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
-            if shares > 1 and both is not None and share_tasks(both, join.realm):
+            if shares > 1 and both is not None and self._share_tasks(node, both, join.realm):
                 join = replace(join, together=True)
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
+
+    def _share_tasks(self, node: WindowedJoin, both: DataFrame, realm: int) -> bool:
+        """Whether equal keys share a task: of new rows as it was noted, of the past as it is; if that fails, by all of them."""
+        noted = self._noted(node, realm)
+        if noted is not None and noted.elsewhere and noted.rows <= ROWS_OF_A_TASK:
+            kept, key = self.retained.get(node.name, {}).values(), both.schema[KEY].dataType
+            past = [rows.select(F.col(KEY).cast(key).alias(KEY), TASK) for rows in kept]
+            if share_tasks(both, realm, noted, reduce(DataFrame.unionAll, past) if past else None):
+                return True
+        return share_tasks(both, realm)
+
+    def _noted(self, node: WindowedJoin, realm: int) -> noted_homes.Noted | None:
+        """What was noted of where the keys of a join's new rows lie."""
+        reached = [source.name for parent in node.parents for source in sources_of(parent)]
+        sources = [name for name in reached if self.counts.get(name) != 0]
+        if (
+            self.scopes is not None
+            or not lies_as_sources_do(node)
+            or not sources
+            or not self.homes.keys() >= set(sources)
+        ):
+            return None
+        known = [
+            {law: keys for (law, partitions), keys in self.homes[name][0].items() if partitions == realm}
+            for name in sources
+        ]
+        return noted_homes.Noted(noted_homes.of_all(known), sum(self.homes[name][1] for name in sources))
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)

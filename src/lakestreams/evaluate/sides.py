@@ -54,6 +54,7 @@ from lakestreams.topology.node import Node
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from lakestreams.operators.noted_homes import Homes
     from lakestreams.topology.kinds import Mapper
     from lakestreams.topology.topology import Topology
 
@@ -121,6 +122,7 @@ class Sides:
         counted: counts a node's rows on their way (see `inputs.Inputs`).
         hold: keeps a frame that is read several times.
         keep_past, extract: see `inputs.Inputs`.
+        homes: see `inputs.Inputs`.
         pruned: noted are nodes that read few rows of what is retained, and how many.
     """
 
@@ -145,6 +147,7 @@ class Sides:
     keep_past: KeepPast = call
     extract: Extract = unextracted
     pruned: dict[str, int] = field(default_factory=dict)
+    homes: Mapping[str, tuple[Homes, int]] = field(default_factory=dict)
 
     @cached_property
     def scope_keys(self) -> ScopeKeys:

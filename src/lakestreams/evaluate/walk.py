@@ -131,7 +131,7 @@ class _Walk:
             topology, self._steps, inputs.cycle, inputs.counts, inputs.changes, inputs.partitions, inputs.retained, inputs.scopes,
             inputs.keeps, inputs.raw, inputs.wanted, self._results.kept, self._results.rejected, inputs.ticks,
             inputs.fewer, inputs.retained_rows, inputs.counted, inputs.hold, inputs.keep_past, inputs.extract,
-            self._results.pruned,
+            self._results.pruned, inputs.homes,
         )  # fmt: skip
         self._shapes, self._derived = Shapes(*given), Derived(*given)
         self._quiet = quiet_filters(topology.nodes)

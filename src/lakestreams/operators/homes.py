@@ -4,13 +4,16 @@ The laws, over the bytes of the key: `(murmur2 & 0x7fffffff) mod tasks` (Kafka's
 section 9), or `crc32 mod tasks` (librdkafka's `consistent`, the default of its clients). The bytes of a key of one column are
 those of the usual serializers: UTF-8, big-endian numbers, binary itself. A few keys may be elsewhere, such as those of
 heartbeats that go to every partition: they are looked for in all tasks.
+
+Ingest notes the laws by which the keys of its records lie at home, and which few do not (`laws_of`). What is known by that is
+not looked at again.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,55 +23,67 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.arrays import ints, valid
+from lakestreams.operators.noted_homes import MOST
 from lakestreams.operators.records import KEY, TASK
 from lakestreams.operators.weights import arrived, weighed
 from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
+    from lakestreams.operators.noted_homes import Noted, NotedKey
     from lakestreams.operators.segments import Ints
 
 _KINDS: Final = ("string", "binary", "bigint", "int")
+_ARROW_KINDS: Final = (pa.string(), pa.binary(), pa.int64(), pa.int32())  # the same
 _SEED, _M = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)
 ROWS_OF_A_TASK: Final = 1_500_000
 """In one worker; with values of 50 bytes it then holds about 1 GB."""
 _LOOKED_FOR: Final = 1_000  # keys that may be elsewhere
 _LONGEST: Final = 256  # bytes of a key: each word of the longest one is a step, and some keys are collected
+_TELLING: Final = 100  # so many keys do not lie at the homes of a law by chance
+_SHORT: Final = 40  # bytes of a key that is noted
 
 
-def share_tasks(rows: DataFrame, tasks: int) -> bool:
+def share_tasks(rows: DataFrame, tasks: int, noted: Noted | None = None, rest: DataFrame | None = None) -> bool:
     """Whether equal keys surely lie in one task, and each task's rows in a worker.
 
     Args:
         rows: a records frame with `task`; rows without a key do not count.
         tasks: how many there are.
+        noted: what is known of all rows but the rest.
+        rest: those; None: there are none.
     """
     fields = rows.schema[KEY].dataType.fields  # type: ignore[attr-defined]
     if len(fields) != 1 or fields[0].dataType.simpleString() not in _KINDS:
         return False
     kind = f"{KEY} struct<{quoted(fields[0].name)}: {fields[0].dataType.simpleString()}>"
-    told = weighed(rows.select(KEY, TASK)).mapInArrow(
-        partial(_homes_of, tasks), f"law string, {kind}, task int, rows bigint"
-    )
-    found = told.collect()
+    asked, found = rows if noted is None else rest, []
+    if asked is not None:
+        told = weighed(asked.select(KEY, TASK)).mapInArrow(
+            partial(_homes_of, tasks), f"law string, {kind}, task int, rows bigint"
+        )
+        found = told.collect()
     counts: Counter[int] = Counter()
     for one in found:
         if one["law"] is None:
             counts[one["task"]] += one["rows"]
-    if max(counts.values(), default=0) > ROWS_OF_A_TASK:
+    if max(counts.values(), default=0) + (noted.rows if noted else 0) > ROWS_OF_A_TASK:
         return False
-    for law in _LAWS:
-        elsewhere = [one[KEY] for one in found if one["law"] == law]
-        if None not in elsewhere and len(elsewhere) <= _LOOKED_FOR:
-            return not elsewhere or not _in_two_tasks(rows.select(KEY, TASK), elsewhere)
+    for law in _LAWS if noted is None else noted.elsewhere:
+        keys = [one[KEY] for one in found if one["law"] == law]
+        if None in keys:
+            continue
+        elsewhere = {bytes(key[0]) if isinstance(key[0], bytearray) else key[0] for key in keys}
+        elsewhere |= noted.elsewhere[law] if noted else set()
+        if len(elsewhere) <= _LOOKED_FOR:
+            return not elsewhere or not _in_two_tasks(rows, F.col(KEY)[fields[0].name], elsewhere)
     return False
 
 
-def _in_two_tasks(rows: DataFrame, keys: Sequence[Any]) -> bool:
+def _in_two_tasks(rows: DataFrame, key: Column, keys: Iterable[Any]) -> bool:
     """Whether one of these keys lies in several tasks."""
-    wanted = rows.sparkSession.createDataFrame([(key,) for key in keys], rows.select(KEY).schema).distinct()
-    placed = rows.join(F.broadcast(wanted), KEY).groupBy(KEY).agg(F.min(TASK).alias("first"), F.max(TASK).alias("last"))
+    placed = rows.where(key.isin(*keys)).groupBy(key).agg(F.min(TASK).alias("first"), F.max(TASK).alias("last"))
     return bool(placed.where(F.col("first") < F.col("last")).limit(1).collect())
 
 
@@ -82,7 +97,7 @@ def _homes_of(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
         kind = keys.type
         counts.update(dict(zip(*(one.tolist() for one in np.unique(task, return_counts=True)), strict=True)))
         own, here = keys.filter(keys.is_valid()).flatten()[0], task[valid(keys)]
-        told = not own.null_count and int(_bytes(own)[2].max(initial=0)) <= _LONGEST
+        told = _is_told(own)
         for name in [law for law, seen in elsewhere.items() if seen is not None]:
             other = np.flatnonzero(_LAWS[name](own, tasks) != here) if told else None
             elsewhere[name] = _with(elsewhere[name], own, other)
@@ -101,6 +116,38 @@ def _with(seen: set[Any] | None, keys: Any, places: Ints | None) -> set[Any] | N
         return None
     found = seen | set(keys.take(pa.array(places)).to_pylist())
     return found if len(found) <= _LOOKED_FOR else None
+
+
+def laws_of(keys: Any, task: int, tasks: int) -> dict[str, list[NotedKey]]:
+    """The laws by which a task's keys lie at home, and the few keys that do not; of many keys the first such law.
+
+    Args:
+        keys: an array of structs; null ones do not count.
+        task: where they lie.
+        tasks: how many tasks there are.
+    """
+    own = keys.filter(keys.is_valid()).flatten()
+    if len(own) != 1 or own[0].type not in _ARROW_KINDS or not _is_told(own[0]):
+        return {}
+    found: dict[str, list[NotedKey]] = {}
+    for name, law in _LAWS.items():
+        places = np.flatnonzero(law(own[0], tasks) != task)
+        elsewhere = own[0].take(pa.array(places)).unique()
+        if _is_notable(elsewhere):
+            found[name] = elsewhere.to_pylist()
+            if len(own[0]) >= _TELLING:
+                break
+    return found
+
+
+def _is_notable(keys: Any) -> bool:
+    """Whether keys are few, short, and as JSON has them."""
+    few = len(keys) <= MOST and keys.type != pa.binary()
+    return not len(keys) or (few and int(_bytes(keys)[2].max()) <= _SHORT)
+
+
+def _is_told(keys: Any) -> bool:
+    return not keys.null_count and int(_bytes(keys)[2].max(initial=0)) <= _LONGEST
 
 
 def homes(keys: Any, tasks: int) -> Ints:
@@ -153,4 +200,4 @@ def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:
 
 _LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {"murmur2": homes, "crc32": _by_crc32}
 
-__all__ = ["homes", "murmur2", "share_tasks"]
+__all__ = ["ROWS_OF_A_TASK", "homes", "laws_of", "murmur2", "share_tasks"]

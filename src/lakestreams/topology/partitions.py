@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakestreams.errors import CoPartitioningRequired, LakestreamsError
 from lakestreams.errors.places import NodePlace
-from lakestreams.topology.graph import sources_of
+from lakestreams.topology.graph import is_derived, is_multi_row, key_source, sources_of
 from lakestreams.topology.joins import Join
 from lakestreams.topology.node import Node
 
@@ -62,6 +62,22 @@ def task_count(node: Node, partitions: Mapping[str, int]) -> int | None:
         return counts[0]
     fed = (source.topic for parent in node.task_inputs for source in sources_of(parent))
     return max((partitions[topic] for topic in fed if topic in partitions), default=None)
+
+
+def lies_as_sources_do(node: Node) -> bool:
+    """Whether the rows of a join of two streams, under `strict`, lie where its sources' records do: a row a record, under its key.
+
+    Then equal keys of its sides share a task if those of its sources do.
+    """
+    if not isinstance(node, Join) or not node.joins_streams or not node.follows_strictly:
+        return False
+    moved = (key_source(one) is None or is_derived(one) or is_multi_row(one) for one in node.parents)
+    return not any(moved)
+
+
+def topics_that_group(nodes: Sequence[Node]) -> frozenset[str]:
+    """Topics of which it matters to a join whether equal keys share a partition."""
+    return frozenset(source.topic for node in nodes if lies_as_sources_do(node) for source in sources_of(node))
 
 
 def most_partitions(nodes: Sequence[Node]) -> int:

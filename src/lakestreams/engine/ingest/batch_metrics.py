@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from lakestreams.engine.ingest.row_counts import Counts
     from lakestreams.expectations.rules import Judged
+    from lakestreams.operators.noted_homes import Homes
     from lakestreams.topology.endpoints import Source
 
 _ROW_COUNTS, _FAILED = "row_counts", "failed"
@@ -107,6 +108,18 @@ class AppendMetrics:
             return None
         parts = [one for own in self._pieces.values() for one in own]
         return Weight(*(sum(one[name] for one in parts) for name in ("records", "bytes")))
+
+    def homes(self, partitions: int) -> dict[TopicPartition, Homes]:
+        """By which partitioners keys lie where they are, as far as that was counted (`Range.homes`).
+
+        Args:
+            partitions: how many the topic has.
+        """
+        topic, own = self._source.topic, self._pieces or {}
+        return {
+            (topic, partition): {(law, partitions): frozenset(keys) for law, keys in total(parts)["homes"].items()}
+            for partition, parts in own.items()
+        }
 
     @cached_property
     def _values(self) -> dict[str, Any] | None:

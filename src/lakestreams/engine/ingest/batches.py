@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,11 +41,21 @@ from lakestreams.kafka.noted import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakestreams.operators.noted_homes import Homes
     from lakestreams.topology.endpoints import Source
 
-Reported = tuple[
-    dict[TopicPartition, AppendedRange] | None, Weight | None
-]  # what an append tells of its topic; None: it could not
+
+@dataclass(frozen=True)
+class Reported:
+    """What an append tells of its topic; None and nothing: it could not.
+
+    Attributes:
+        homes: as in `Range.homes`.
+    """
+
+    appended: Mapping[TopicPartition, AppendedRange] | None = None
+    weight: Weight | None = None
+    homes: Mapping[TopicPartition, Homes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,7 @@ class BatchWriter:
         handed: what the driver gets from here, and waits for.
         schemas: the writers' schemas of records.
         scans: reads the topics of a batch of many records, each by itself.
+        grouping: topics of which it matters whether their keys lie at home.
     """
 
     ledger: Ledger
@@ -75,6 +87,7 @@ class BatchWriter:
     handed: HandOver = field(default_factory=HandOver, compare=False)
     schemas: WriterSchemas = field(default_factory=WriterSchemas)
     scans: OwnScans = field(default_factory=OwnScans, compare=False)
+    grouping: frozenset[str] = frozenset()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Appends one batch to bronze and closes it in the ledger.
@@ -181,33 +194,38 @@ class _Batch:
         placed = as_read if self._small else placing(news, _get(self._spark, SHUFFLES))
         raw = part(source.topic)
         small = 0 < sum(news.values()) <= SMALL_INPUT
+        partitions = sum(topic == source.topic for topic, _ in self._ends) if source.topic in writer.grouping else 0
 
         def written(reading: Source) -> Reported:
-            rows = bronze_rows(raw, reading, own, seq, now, placed, counted=True)
+            rows = bronze_rows(raw, reading, own, seq, now, placed, counted=True, partitions=partitions)
             metrics = batch_metrics.AppendMetrics(
                 writer.ledger, source, sorted(news) if small else None, writer.rules, seq, now
             )
             writer.ledger.failpoint("bronze.before", source.topic)
             once = append_once(self._spark, writer.ledger, source.topic, metrics.of(rows), append.transaction)
             writer.ledger.failpoint("bronze.after", source.topic)
-            return (metrics.appended(), metrics.weight()) if once else (None, None)
+            return Reported(metrics.appended(), metrics.weight(), metrics.homes(partitions)) if once else Reported()
 
         return writer.schemas.append(writer.ledger, raw, source, written)
 
     def _appended(self) -> Mapping[TopicPartition, AppendedRange]:
         """What bronze holds of the batch: what the appends have reported, if they all have."""
-        by_range: dict[TopicPartition, AppendedRange] = {}
-        for appended, _ in self._reported:
-            if appended is None:
+        found: dict[TopicPartition, AppendedRange] = {}
+        for one in self._reported:
+            if one.appended is None:
                 sources, writer = list(self.sources.values()), self._writer
-                return read_back(self._spark, writer.ledger, sources, self._before, self._ingest_time_ms, writer.rules)
-            by_range |= appended
-        return by_range
+                found = dict(
+                    read_back(self._spark, writer.ledger, sources, self._before, self._ingest_time_ms, writer.rules)
+                )
+                break
+            found |= one.appended
+        homes = ChainMap(*(dict(one.homes) for one in self._reported))
+        return {at: replace(part, range=replace(part.range, homes=homes.get(at, {}))) for at, part in found.items()}
 
     def _close(self, finished: Ingest, *, pending: bool) -> None:
         """Appends the row that closes it; what was weighed stands in it, too."""
         writer, spark = self._writer, self._spark
-        weights = {topic: weight for topic, (_, weight) in zip(self.sources, self._reported, strict=True)}
+        weights = {topic: one.weight for topic, one in zip(self.sources, self._reported, strict=True)}
         made = replace(finished, mean_bytes={**self._before.mean_bytes, **_means(weights)})
         self.following = writer.following(_news(self._ends, self._before), weights)
         waits = self.following is not None or not pending

@@ -100,6 +100,7 @@ def bronze_rows(
     placed: Placing = in_any_order,
     *,
     counted: bool = False,
+    partitions: int = 0,
 ) -> DataFrame:
     """Bronze rows of one topic's part of a batch.
 
@@ -111,6 +112,7 @@ def bronze_rows(
         ingest_time_ms: one reading of the clock for the whole batch; recorded, since `max_future` is judged by it.
         placed: brings them to the tasks that read them.
         counted: count them on the way, for `AppendMetrics`.
+        partitions: as for `row_counts.with_counts`.
 
     Returns:
         The columns of `bronze_schema`, and `row_counts.COUNTS` if they are counted. A record that cannot be read, has no
@@ -130,7 +132,7 @@ def bronze_rows(
     known = {partition: position.offset for partition, position in positions.items() if position.offset > 0}
     if known:
         raw = raw.where(F.col("offset") >= F.coalesce(_lookup(known), F.lit(0)))
-    return read_rows(raw, source, positions, seq, ingest_time_ms, placed, counted=counted)
+    return read_rows(raw, source, positions, seq, ingest_time_ms, placed, counted=counted, partitions=partitions)
 
 
 def read_rows(
@@ -142,15 +144,16 @@ def read_rows(
     placed: Placing = in_any_order,
     *,
     counted: bool = False,
+    partitions: int = 0,
 ) -> DataFrame:
     """Bronze rows of raw records, in the order of their offsets: read by the source's formats, and judged.
 
     Args:
         raw: the raw columns of `bronze_schema`, up to `timestamp_type`.
-        source, positions, seq, ingest_time_ms, placed, counted: as for `bronze_rows`.
+        source, positions, seq, ingest_time_ms, placed, counted, partitions: as for `bronze_rows`.
     """
     clocks = {partition: position.stream_time_ms for partition, position in positions.items()}
-    judged = partial(Reading.of(source).judged, clocks, seq, ingest_time_ms, counted=counted)
+    judged = partial(Reading.of(source).judged, clocks, seq, ingest_time_ms, counted=counted, partitions=partitions)
     columns = bronze_columns(source) + (f", {COUNTS} string" if counted else "")
     return weighed(placed(raw)).mapInArrow(judged, columns)
 

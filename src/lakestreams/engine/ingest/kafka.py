@@ -12,6 +12,7 @@ from lakestreams.engine.ingest.batch_size import BatchSize, Resized, in_doubt, m
 from lakestreams.engine.ingest.own_scans import OwnScans
 from lakestreams.engine.runtime import callbacks
 from lakestreams.engine.runtime.tuning import SHUFFLES
+from lakestreams.topology.partitions import topics_that_group
 
 if TYPE_CHECKING:
     from lakestreams.engine.ingest.ingesting import Ingesting
@@ -148,6 +149,7 @@ class KafkaIngest:
             self.ingesting.handed,
             self.ingesting.schemas,
             OwnScans(ingest_query.reader_options(settings)),
+            topics_that_group(run.topology.nodes),
         )
         topics = run.endpoints.topics
         return ingest_query.IngestQuery(run.spark, run.topology.name, settings, generation, topics, writer)

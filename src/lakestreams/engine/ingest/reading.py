@@ -71,7 +71,14 @@ class Reading:
             yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, "event_time_ms"])
 
     def judged(
-        self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any], *, counted: bool = False
+        self,
+        clocks: Mapping[int, int],
+        seq: int,
+        ingest_time_ms: int,
+        batches: Iterable[Any],
+        *,
+        counted: bool = False,
+        partitions: int = 0,
     ) -> Iterator[Any]:
         """Bronze rows, of all batches of a task.
 
@@ -81,12 +88,13 @@ class Reading:
             ingest_time_ms: one reading of the clock for the whole batch.
             batches: record batches with bronze's raw columns, each partition's in the order of offsets.
             counted: count the rows, in the column `row_counts.COUNTS`.
+            partitions: as for `row_counts.with_counts`.
 
         Raises:
             OutOfOrder: if they are not in that order.
         """
         rows = self._judged(clocks, seq, ingest_time_ms, batches)
-        return with_counts(rows) if counted else rows
+        return with_counts(rows, partitions) if counted else rows
 
     def _judged(
         self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any]

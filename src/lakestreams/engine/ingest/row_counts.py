@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakestreams.engine.ledger.plans import LATENESS_MS
+from lakestreams.operators import noted_homes
+from lakestreams.operators.homes import laws_of
 
 COUNTS: Final = "_lakestreams_counts"
 """The column behind a task's rows: null but in its last one."""
@@ -32,13 +34,14 @@ _ADDED: Final = ("records", "bad", "null_keys", "null_values", "bytes")
 _GREATEST: Final = ("last", "stream_time_ms", "lag_ms")
 
 
-def with_counts(batches: Iterable[Any]) -> Iterator[Any]:
+def with_counts(batches: Iterable[Any], partitions: int = 0) -> Iterator[Any]:
     """The batches of a task with the column `COUNTS`. One is held back, since only the last one has the counts.
 
     Args:
         batches: record batches with bronze's columns.
+        partitions: how many the topic has, if it is wanted which partitioners place its keys where they are; 0: it is not.
     """
-    counted = _Counted()
+    counted = _Counted(partitions)
     held = None
     for batch in batches:
         if not len(batch):
@@ -56,7 +59,7 @@ def pieces(texts: Iterable[str]) -> dict[int, list[Counts]]:
 
     Returns:
         Partition to its pieces, ascending. Each has `partition, first, last, records, bad, null_keys, null_values, bytes,
-        stream_time_ms, lag_ms, lateness`.
+        stream_time_ms, lag_ms, lateness, homes`.
     """
     found: dict[int, list[Counts]] = {}
     for part in itertools.chain.from_iterable(json.loads(text) for text in sorted(set(texts))):
@@ -71,19 +74,22 @@ def total(parts: Iterable[Counts]) -> Counts:
 
 def _sum(one: Counts, other: Counts) -> Counts:
     """The counts of two pieces of a partition."""
+    homes = noted_homes.of_all([one["homes"], other["homes"]])
     return {
         "partition": one["partition"],
         "first": min(one["first"], other["first"]),
         **{name: max(one[name], other[name]) for name in _GREATEST},
         **{name: one[name] + other[name] for name in _ADDED},
         "lateness": [mine + more for mine, more in zip(one["lateness"], other["lateness"], strict=True)],
+        "homes": {law: sorted(keys) for law, keys in homes.items() if len(keys) <= noted_homes.MOST},
     }
 
 
 class _Counted:
     """The counts of a task's rows, however they are cut into batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions: int = 0) -> None:
+        self._partitions = partitions
         self._of: dict[int, list[Counts]] = {}  # partition to its pieces; the last one may have fewer records
         self._sizes: dict[int, int] = {}  # partition to how many records a piece has
 
@@ -101,7 +107,7 @@ class _Counted:
             own = self._of.setdefault(partition, [])
             while at < end:
                 rows = batch.slice(at, min(end - at, self._room(partition, own)))
-                self._add(own, {"partition": partition, **_of_partition(rows)})
+                self._add(own, {"partition": partition, **_of_partition(rows, self._partitions)})
                 at += len(rows)
 
     def _room(self, partition: int, own: list[Counts]) -> int:
@@ -121,9 +127,9 @@ class _Counted:
             own.append(part)
 
 
-def _of_partition(rows: Any) -> Counts:
+def _of_partition(rows: Any, partitions: int) -> Counts:
     offsets, stream_times = (rows.column(name).to_numpy() for name in ("offset", "stream_time_ms"))
-    bad = rows.column("error").is_valid()
+    partition, bad = rows.column("partition")[0].as_py(), rows.column("error").is_valid()
     counts: Counts = {
         "first": int(offsets.min()),
         "last": int(offsets.max()),
@@ -143,6 +149,7 @@ def _of_partition(rows: Any) -> Counts:
         "null_values": rows.column("v").null_count,
         "lag_ms": int(behind.max(initial=0)),
         "lateness": spread.tolist(),
+        "homes": laws_of(rows.column("k"), partition, partitions) if partitions else {},
     }
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakestreams.kafka.noted import Noted, TopicPartition
+from lakestreams.operators import noted_homes
+from lakestreams.operators.noted_homes import Homes
 
 # Upper bounds, in ms, of the ranges by which lateness is counted; the last range has none.
 LATENESS_MS = (0, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
@@ -33,6 +35,8 @@ class Range:
         failed: what is judged of single records (`RecordRules`) to how many readable ones violate it; what was not
             judged is not there.
         lateness: how many readable records lie how far behind the stream time, by `LATENESS_MS`; empty: not counted.
+        homes: by which partitioners its keys lie at home; none: not known. Known to the driver that appended the records, not
+            to the ledger.
     """
 
     topic: str
@@ -48,6 +52,7 @@ class Range:
     end_offset: int | None = None
     failed: Mapping[str, int] = field(default_factory=dict)
     lateness: tuple[int, ...] = ()
+    homes: Homes = field(default_factory=dict, compare=False)
 
     def merged_with(self, other: Range) -> Range:
         """This range with the counts of another one before it."""
@@ -66,6 +71,7 @@ class Range:
             lag_ms=max(self.lag_ms, other.lag_ms),
             failed=failed,
             lateness=tuple(a + b for a, b in pairs) or self.lateness or other.lateness,
+            homes=noted_homes.of_all([one.homes for one in (self, other) if one.records]),
         )
 
     @property

@@ -32,6 +32,7 @@ SCHEMA = (
 )
 # What of a range is reported in the JSON text `details`: numbers that later versions may add to without another schema.
 _IN_DETAILS = ("failed", "lateness")
+_UNWRITTEN = ("homes",)  # of a range
 REQUEST, SEMANTICS, RESULTS, FORMER = "request", "meaning", "results", "former"
 _EPOCH: Final = "epoch"
 _TOPICS, _MEAN_BYTES = "topics", "mean_bytes"
@@ -54,7 +55,7 @@ def frame_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 def row_of(part: Range) -> dict[str, Any]:
     """An offset range as it is written; what is not written here is in the details."""
-    return {name: value for name, value in asdict(part).items() if name not in _IN_DETAILS}
+    return {name: value for name, value in asdict(part).items() if name not in (*_IN_DETAILS, *_UNWRITTEN)}
 
 
 def schema_details(name: SchemaName, one: Written) -> str:

@@ -125,7 +125,7 @@ def _cut(backlog: Backlog, asked: Sequence[Range], frontier: int | None, cut: Cu
         one = joined(part, divisions[part.at], counted.get(part.at), judged[part.at])
         if one.to_offset == part.from_offset:  # nothing of it yet: its clock stays where it was
             one = replace(one, stream_time_ms=before.get(part.at, NO_TIME))
-        found[part.at] = one
+        found[part.at] = replace(one, homes=part.homes)  # what holds of all holds of some
     return found
 
 

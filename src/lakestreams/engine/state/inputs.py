@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -16,12 +17,14 @@ from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
 from lakestreams.evaluate.inputs import Inputs
 from lakestreams.expectations.rules import kept
+from lakestreams.operators import noted_homes
 from lakestreams.operators.records import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestreams.operators.noted_homes import Homes
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
@@ -87,7 +90,17 @@ def over(
         hold=hold,
         retained_rows=retained_rows,
         fewer=grown(plans),
+        homes={source.name: homes for source in topology.sources if (homes := _homes(source.topic, plans)) is not None},
     )
+
+
+def _homes(topic: str, plans: Sequence[Plan]) -> tuple[Homes, int] | None:
+    """By which partitioners keys lie where they are that plans take of a topic, and the records of the fullest partition."""
+    parts = [part for plan in plans for part in plan.of(topic) if part.records]
+    sizes: Counter[int] = Counter()
+    for part in parts:
+        sizes[part.partition] += part.records
+    return (noted_homes.of_all([part.homes for part in parts]), max(sizes.values())) if parts else None
 
 
 def _in_order(
