@@ -41,7 +41,7 @@ ROWS_OF_A_TASK: Final = 1_500_000
 """In one worker; with values of 50 bytes it then holds about 1 GB."""
 _LOOKED_FOR: Final = 1_000  # keys that may be elsewhere
 _LONGEST: Final = 256  # bytes of a key: each word of the longest one is a step, and some keys are collected
-_TELLING: Final = 100  # so many keys do not lie at the homes of a law by chance
+_NO_CHANCE: Final = 100  # so many keys do not lie at the homes of a law by chance
 _SHORT: Final = 40  # bytes of a key that is noted
 
 
@@ -97,7 +97,7 @@ def _homes_of(tasks: int, batches: Iterable[Any]) -> Iterator[Any]:
         kind = keys.type
         counts.update(dict(zip(*(one.tolist() for one in np.unique(task, return_counts=True)), strict=True)))
         own, here = keys.filter(keys.is_valid()).flatten()[0], task[valid(keys)]
-        told = _is_told(own)
+        told = _can_be_hashed(own)
         for name in [law for law, seen in elsewhere.items() if seen is not None]:
             other = np.flatnonzero(_LAWS[name](own, tasks) != here) if told else None
             elsewhere[name] = _with(elsewhere[name], own, other)
@@ -127,7 +127,7 @@ def laws_of(keys: Any, task: int, tasks: int) -> dict[str, list[NotedKey]]:
         tasks: how many tasks there are.
     """
     own = keys.filter(keys.is_valid()).flatten()
-    if len(own) != 1 or own[0].type not in _ARROW_KINDS or not _is_told(own[0]):
+    if len(own) != 1 or own[0].type not in _ARROW_KINDS or not _can_be_hashed(own[0]):
         return {}
     found: dict[str, list[NotedKey]] = {}
     for name, law in _LAWS.items():
@@ -135,18 +135,18 @@ def laws_of(keys: Any, task: int, tasks: int) -> dict[str, list[NotedKey]]:
         elsewhere = own[0].take(pa.array(places)).unique()
         if _is_notable(elsewhere):
             found[name] = elsewhere.to_pylist()
-            if len(own[0]) >= _TELLING:
+            if len(own[0]) >= _NO_CHANCE:
                 break
     return found
 
 
 def _is_notable(keys: Any) -> bool:
     """Whether keys are few, short, and as JSON has them."""
-    few = len(keys) <= MOST and keys.type != pa.binary()
-    return not len(keys) or (few and int(_bytes(keys)[2].max()) <= _SHORT)
+    is_small = len(keys) <= MOST and keys.type != pa.binary()
+    return not len(keys) or (is_small and int(_bytes(keys)[2].max()) <= _SHORT)
 
 
-def _is_told(keys: Any) -> bool:
+def _can_be_hashed(keys: Any) -> bool:
     return not keys.null_count and int(_bytes(keys)[2].max(initial=0)) <= _LONGEST
 
 
