@@ -55,7 +55,11 @@ def _windowed(frames: Frames, count: int) -> Iterator[Case]:
         join = _join_of(how)
         yield Case(f"windowed {how}, by key", count, _join(left, right, join, shares=max(2, shares)))
         together = replace(join, together=True)
-        yield Case(f"windowed {how}, by task", count, _join(left, right, together, shares=max(2, shares), asks=True))
+        by_task = _join(left, right, together, shares=max(2, shares))
+        yield Case(f"windowed {how}, by task", count, by_task)
+        if how == "left":
+            asks = replace(by_task, options={**by_task.options, "asks": True})
+            yield Case(f"windowed {how}, by task, homes looked for", count, asks)
         yield Case(f"windowed {how}, one worker", count, _join(left, right, join))
     sorting = replace(_join_of("left"), ascending=False)  # what the results of other joins need
     yield Case("windowed left, clocks sorted", count, _join(left, right, sorting, shares=max(2, shares)))
@@ -80,7 +84,7 @@ class Windows:
 
     def __call__(self) -> DataFrame:
         options = dict(self.options)
-        if options.pop("asks", False):  # as jobs do before
+        if options.pop("asks", False):  # as jobs do where ingest has not noted it
             assert share_tasks(both_sides(self.left, self.right, self.join), PARTITIONS)
         if past := options.pop("past", None):
             clocks, compute = pruning.last_clocks(past), CachedFrames().extract
