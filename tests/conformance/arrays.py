@@ -13,7 +13,7 @@ from tests.conformance.reference import arrivals
 from tests.operators import in_arrays
 from tests.operators.in_arrays import Arrival, Found, History
 
-from lakestreams.operators.stream_stream.kernel import Window
+from lakestreams.operators.stream_stream.rows import Window
 
 ELSEWHERE = "no stream-stream join"
 

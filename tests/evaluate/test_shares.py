@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -12,9 +12,8 @@ from tests.evaluate.test_few import MANY, cycle, windowed
 from tests.operators import plans
 from tests.operators.rows import frame
 
-from lakestreams.evaluate import joins, walk
+from lakestreams.evaluate import walk
 from lakestreams.operators import homes
-from lakestreams.operators.noted_homes import Noted
 from lakestreams.operators.records import COORDINATES
 from lakestreams.partitioning.kafka_default import partition_of
 from lakestreams.testing.small import small
@@ -59,7 +58,7 @@ def test_keys_at_home_are_joined_by_task(spark: SparkSession, tmp_path: Path, ho
 
 
 HOME = {("murmur2", 3): frozenset[str]()}
-BEATS = {("murmur2", 3): frozenset({"b", "beat"})}
+BEATS = {("murmur2", 3): frozenset({"c", "beat"})}
 
 
 @pytest.mark.slow
@@ -68,19 +67,18 @@ def test_what_was_noted_of_new_keys_is_not_asked_again(
 ) -> None:
     """The past is, since nothing is noted of it; and all rows where that does not help. The results are the same."""
     asked: list[int] = []
+    real = homes._asked
 
-    def spied(rows: DataFrame, tasks: int, noted: Noted | None = None, rest: DataFrame | None = None) -> bool:
-        looked_at = rows if noted is None else rest
-        asked.append(looked_at.where("k is not null").count() if looked_at is not None else 0)
-        return homes.share_tasks(rows, tasks, noted, rest)
+    def spied(rows: DataFrame, tasks: int) -> Any:
+        asked.append(rows.where("k is not null").count())
+        return real(rows, tasks)
 
-    monkeypatch.setattr(joins, "share_tasks", spied)
+    monkeypatch.setattr(homes, "_asked", spied)
     topology = windowed("outer")
     with small(spark):
-        rows = {
-            "l": placed(frame(spark, "l", [("c", "x", 10, 1), ("c", "x", 20, 2)], side=1), ""),
-            "r": placed(frame(spark, "r", [("b", "y", 21, 2)], side=1), ""),
-        }
+        left = frame(spark, "l", [("c", "x", 10, 1), ("c", "x", 20, 2)], side=1)
+        right = frame(spark, "r", [("b", "y", 11, 1), ("b", "y", 21, 2), ("c", "z", 22, 2)], side=1)
+        rows = {"l": placed(left, ""), "r": placed(right, "")}
         past, new = ({name: one.where(f"o.cycle = {n}") for name, one in rows.items()} for n in (1, 2))
         kept = walk.run(topology, replace(cycle(topology, past, 1, keeps=True), partitions=PARTITIONS)).kept
         held = {
@@ -88,7 +86,9 @@ def test_what_was_noted_of_new_keys_is_not_asked_again(
             for node, own in kept.items()
         }
         elsewhere = {
-            node: {side: one.withColumn("task", F.col("task") + 1) for side, one in own.items()}
+            node: {
+                side: one.withColumn("task", (F.col("task") + int(side == "right")) % 3) for side, one in own.items()
+            }
             for node, own in held.items()
         }
         few = replace(cycle(topology, new, 2, retained=held), partitions=PARTITIONS)
@@ -96,18 +96,22 @@ def test_what_was_noted_of_new_keys_is_not_asked_again(
         wanted = walk.run(topology, few).outputs["silver.out"]
         noted = replace(many, homes={"l": (HOME, 2), "r": (HOME | {("crc32", 3): frozenset()}, 2)})
         found = walk.run(topology, noted).outputs["silver.out"]
-        assert asked == [1]
+        assert asked == [2]
+        assert "xxhash64" not in plans.plan_of(found, python=True)
         assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
-        asked.clear()
-        walk.run(topology, replace(many, homes={"l": (BEATS, 2), "r": (HOME, 2)}))
-        assert asked == [1], "it lies in one task, wherever that is"
-        for known, past_of in (
-            (noted.homes, elsewhere),
-            ({"l": (HOME, 2), "r": ({("murmur2", 4): frozenset()}, 2)}, held),
-            ({"l": (HOME, 2), "r": ({("crc32", 3): frozenset()}, 2)}, held),
-            ({"l": (HOME, 2)}, held),
-            ({"l": (HOME, 2), "r": (HOME, MANY * 2)}, held),
+        apart = {"l": rows["l"], "r": placed(right, "c").where("o.cycle = 2")}
+        for known, given, past_of, looks, by_task in (
+            ({"l": (BEATS, 2), "r": (BEATS, 2)}, new, held, [2], True),  # they lie in one task, wherever that is
+            ({"l": (BEATS, 2), "r": (BEATS, 2)}, apart, held, [2], False),
+            (noted.homes, new, elsewhere, [2], False),  # a key of the past lies in another task
+            ({"l": (HOME, 2), "r": ({("murmur2", 4): frozenset()}, 2)}, new, held, [5], True),
+            ({"l": (HOME, 2), "r": ({("crc32", 3): frozenset()}, 2)}, new, held, [5], True),
+            ({"l": (HOME, 2)}, new, held, [5], True),
+            ({"l": (HOME, 2), "r": (HOME, MANY * 2)}, new, held, [5], True),
+            ({"l": (HOME, homes.ROWS_OF_A_TASK // 2), "r": (HOME, homes.ROWS_OF_A_TASK // 2)}, new, held, [2, 5], True),
         ):
             asked.clear()
-            walk.run(topology, replace(many, homes=known, retained=past_of))
-            assert asked == ([1, 3] if past_of is elsewhere else [3])
+            one = replace(many, streams={**given}, homes=known, retained=past_of)
+            planned = plans.plan_of(walk.run(topology, one).outputs["silver.out"], python=True)
+            assert asked == looks, known
+            assert ("xxhash64" not in planned) == by_task, known

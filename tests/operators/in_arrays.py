@@ -10,7 +10,8 @@ import numpy as np
 from tests.reference.records import Record, key_bytes
 
 from lakestreams.operators.segments import Flags, Ints, groups, running
-from lakestreams.operators.stream_stream.kernel import LEFT, MISSING, NOTHING, RIGHT, Rows, Window, judge, match
+from lakestreams.operators.stream_stream.kernel import judge, match
+from lakestreams.operators.stream_stream.rows import LEFT, MISSING, NOTHING, RIGHT, Rows, Window
 
 Arm = Literal["left", "right", "tick"]
 STRIDE = 16  # tasks of a history

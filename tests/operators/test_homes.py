@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from lakestreams.operators.homes import homes, murmur2, share_tasks
+from lakestreams.operators.homes import homes, laws_of, murmur2, share_tasks
+from lakestreams.operators.noted_homes import of_all
 from lakestreams.partitioning.kafka_default import partition_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ KNOWN = {
     b"a-little-bit-longer-string": -1486304829, b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     b"abc": 479470107,
 }  # fmt: skip
+
+
+LAWS_OF = {
+    "murmur2": homes,
+    "crc32": lambda keys, tasks: np.array([zlib.crc32(one.encode()) % tasks for one in keys.to_pylist()]),
+}
 
 
 def test_hashes_are_kafkas() -> None:
@@ -60,6 +67,19 @@ def test_homes_are_those_of_the_same_in_sql(spark: SparkSession, kind: str, valu
         assert homes(table["k"].combine_chunks().flatten()[0], count).tolist() == table["task"].to_pylist()
         materialise = placed.unionByName(placed.withColumn("task", F.col("task") + 1))
         assert not share_tasks(materialise, count)
+
+
+@pytest.mark.parametrize("size", [1, 9, 500])
+def test_what_is_noted_does_not_depend_on_how_keys_are_cut(size: int) -> None:
+    """Few keys may lie at the homes of several laws, but for the same few."""
+    keys = pa.array([f"k{one % 15}" for one in range(180)])
+    rows = pa.StructArray.from_arrays([keys], names=["k"])
+    whole = {law: {*keys.filter(pa.array(homes_of(keys, 2) != 1)).to_pylist()} for law, homes_of in LAWS_OF.items()}
+    assert all(0 < len(elsewhere) < 15 for elsewhere in whole.values())
+    parts = [laws_of(rows.slice(at, size), 1, 2) for at in range(0, 180, size)]
+    assert of_all(parts) == whole
+    many = pa.StructArray.from_arrays([pa.array([f"k{one}" for one in range(180)])], names=["k"])
+    assert of_all([laws_of(many.slice(at, size), 1, 2) for at in range(0, 180, size)]) == {}
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from tests.reference.stream_stream import StrictJoin
 from tests.reference.stream_stream_kafka import KafkaJoin
 from tests.reference.windows import Emit, How, StreamStreamJoin, Windows
 
-from lakestreams.operators.stream_stream.kernel import Window
+from lakestreams.operators.stream_stream.rows import Window
 from lakestreams.testing.histories import CLOCK
 
 SEED = 20261126

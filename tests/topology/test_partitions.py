@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from lakestreams import Json, StreamsBuilder, Text
-from lakestreams.topology.graph import keeps_null_keys
+from lakestreams.topology.graph import keeps_null_keys, sources_of
 from lakestreams.topology.joins import Join
-from lakestreams.topology.partitions import co_partitioning, task_count
+from lakestreams.topology.partitions import co_partitioning, lies_as_sources_do, task_count, topics_that_group
 from lakestreams.topology.steps import Repartition
 
 CASES = json.loads((Path(__file__).parent / "copartition.json").read_text(encoding="utf-8"))
@@ -222,3 +222,42 @@ def test_which_joins_behind_a_repartition_take_null_keys(name: str) -> None:
     (spread,) = (node for node in nodes if node.name == "spread")
     assert isinstance(spread, Repartition)
     assert keeps_null_keys(spread, nodes) is kept
+
+
+# --- whether a join's rows lie as its sources' do ----------------------------------------------------------------------
+
+
+LIE_AS_SOURCES_DO: dict[str, tuple[Callable[[StreamsBuilder, Any], Any], bool]] = {
+    "as it is": (lambda _, stream: stream, True),
+    "filtered, with other values": (lambda _, stream: stream.filter(lambda row: row.page > "a").map_values(lambda row: {"page": row.page}), True),
+    "merged": (lambda builder, stream: stream.merge(builder.stream("c", key=KEY, value=VIEW)), True),
+    "merged with itself": (lambda _, stream: stream.merge(stream.filter(lambda row: row.page > "a")), False),
+    "by a new key": (lambda _, stream: stream.select_key({"user": "page"}), False),
+    "repartitioned": (lambda _, stream: stream.repartition(4), False),
+    "several values": (lambda _, stream: stream.flat_map_values(lambda row: [{"page": row.page}]), False),
+    "joined with a table": (
+        lambda builder, stream: stream.left_join(builder.table("u", key=KEY, value=USER), name="first"), False),
+    "joined with a stream": (
+        lambda builder, stream: stream.join(builder.stream("d", key=KEY, value=USER), within="1 s", name="first"), False),
+    "counted": (lambda _, stream: stream.group_by_key().count(name="counted").to_stream(), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "so"), LIE_AS_SOURCES_DO.values(), ids=LIE_AS_SOURCES_DO)
+@pytest.mark.parametrize("rules", ["strict", "kafka"])
+def test_rows_lie_as_sources_records_do_if_each_is_one_under_its_key(
+    make: Callable[[StreamsBuilder, Any], Any], so: bool, rules: Any
+) -> None:
+    for turned in (False, True):
+        builder = StreamsBuilder("p")
+        one = make(builder, builder.stream("a", key=KEY, value=VIEW))
+        other = builder.stream("b", key=KEY, value=Text("paid"))
+        left, right = (other, one) if turned else (one, other)
+        left.join(right, within="1 s", rules=rules, name="last").to_delta("out")
+        nodes = builder.build().nodes
+        (join,) = (node for node in nodes if node.name == "last")
+        so = so and rules == "strict"
+        assert lies_as_sources_do(join) == so
+        topics = {source.topic for source in sources_of(join)}
+        assert topics_that_group([join]) == (topics if so else set())
+    assert not any(map(lies_as_sources_do, (node for node in nodes if not isinstance(node, Join))))

@@ -17,8 +17,8 @@ from lakestreams.operators import noted_homes
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
-from lakestreams.operators.homes import ROWS_OF_A_TASK, share_tasks
-from lakestreams.operators.records import KEY, TASK, VALUE
+from lakestreams.operators.homes import share_tasks
+from lakestreams.operators.records import KEY, TASK, VALUE, is_new
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_stream import frames as stream_stream
@@ -149,16 +149,17 @@ class Shapes(Sides):
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
 
     def _share_tasks(self, node: WindowedJoin, both: DataFrame, realm: int) -> bool:
-        """Whether equal keys share a task: of new rows as it was noted, of the past as it is; if that fails, by all of them."""
-        noted = self._noted(node, realm)
-        if noted is not None and noted.elsewhere and noted.rows <= ROWS_OF_A_TASK:
-            kept, key = self.retained.get(node.name, {}).values(), both.schema[KEY].dataType
-            past = [rows.select(F.col(KEY).cast(key).alias(KEY), TASK) for rows in kept]
-            if share_tasks(both, realm, noted, reduce(DataFrame.unionAll, past) if past else None):
-                return True
-        return share_tasks(both, realm)
+        """Whether equal keys share a task: of new rows as it was noted, of the past as it is."""
+        past, rest = self.retained.get(node.name), None
+        if past and node.name in self.pruned:
+            rest = both.where(~is_new(self.since))
+        elif past:
+            key = both.schema[KEY].dataType
+            sides = [rows.select(F.col(KEY).cast(key).alias(KEY), TASK) for rows in past.values()]
+            rest = reduce(DataFrame.unionAll, sides)
+        return share_tasks(both, realm, self._noted(node, realm), rest)
 
-    def _noted(self, node: WindowedJoin, realm: int) -> noted_homes.Noted | None:
+    def _noted(self, node: WindowedJoin, realm: int) -> noted_homes.NotedHomes | None:
         """What was noted of where the keys of a join's new rows lie."""
         reached = [source.name for parent in node.parents for source in sources_of(parent)]
         sources = [name for name in reached if self.counts.get(name) != 0]
@@ -173,7 +174,7 @@ class Shapes(Sides):
             {law: keys for (law, partitions), keys in self.homes[name][0].items() if partitions == realm}
             for name in sources
         ]
-        return noted_homes.Noted(noted_homes.of_all(known), sum(self.homes[name][1] for name in sources))
+        return noted_homes.NotedHomes(noted_homes.of_all(known), sum(self.homes[name][1] for name in sources))
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)

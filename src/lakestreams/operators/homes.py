@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,23 +29,24 @@ from lakestreams.operators.weights import arrived, weighed
 from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql.types import StructField
 
-    from lakestreams.operators.noted_homes import Noted, NotedKey
+    from lakestreams.operators.noted_homes import NotedHomes, NotedKey
     from lakestreams.operators.segments import Ints
 
 _KINDS: Final = ("string", "binary", "bigint", "int")
 _ARROW_KINDS: Final = (pa.string(), pa.binary(), pa.int64(), pa.int32())  # the same
 _SEED, _M = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)
-ROWS_OF_A_TASK: Final = 1_500_000
+ROWS_OF_A_TASK: Final = 1_800_000
 """In one worker; with values of 50 bytes it then holds about 1 GB."""
 _LOOKED_FOR: Final = 1_000  # keys that may be elsewhere
 _LONGEST: Final = 256  # bytes of a key: each word of the longest one is a step, and some keys are collected
-_NO_CHANCE: Final = 100  # so many keys do not lie at the homes of a law by chance
+LAWS: Final = ("murmur2", "crc32")
 _SHORT: Final = 40  # bytes of a key that is noted
 
 
-def share_tasks(rows: DataFrame, tasks: int, noted: Noted | None = None, rest: DataFrame | None = None) -> bool:
+def share_tasks(rows: DataFrame, tasks: int, noted: NotedHomes | None = None, rest: DataFrame | None = None) -> bool:
     """Whether equal keys surely lie in one task, and each task's rows in a worker.
 
     Args:
@@ -54,31 +55,52 @@ def share_tasks(rows: DataFrame, tasks: int, noted: Noted | None = None, rest: D
         noted: what is known of all rows but the rest.
         rest: those; None: there are none.
     """
-    fields = rows.schema[KEY].dataType.fields  # type: ignore[attr-defined]
+    if noted is None or not noted.elsewhere or noted.rows > ROWS_OF_A_TASK:
+        found = _asked(rows, tasks)
+        return found is not None and bool(_share(rows, found, dict.fromkeys(_LAWS, frozenset()), 0))
+    found = [] if rest is None else _asked(rest, tasks)
+    told = None if found is None else _share(rows, found, noted.elsewhere, noted.rows)
+    return share_tasks(rows, tasks) if told is None else told
+
+
+def _asked(rows: DataFrame, tasks: int) -> list[Row] | None:
+    """What `_homes_of` tells of rows; None where their keys are of another kind."""
+    fields = _key_fields(rows)
     if len(fields) != 1 or fields[0].dataType.simpleString() not in _KINDS:
-        return False
+        return None
     kind = f"{KEY} struct<{quoted(fields[0].name)}: {fields[0].dataType.simpleString()}>"
-    asked, found = rows if noted is None else rest, []
-    if asked is not None:
-        told = weighed(asked.select(KEY, TASK)).mapInArrow(
-            partial(_homes_of, tasks), f"law string, {kind}, task int, rows bigint"
-        )
-        found = told.collect()
+    told = weighed(rows.select(KEY, TASK)).mapInArrow(
+        partial(_homes_of, tasks), f"law string, {kind}, task int, rows bigint"
+    )
+    return told.collect()
+
+
+def _share(
+    rows: DataFrame, reported: Sequence[Row], noted: Mapping[str, frozenset[NotedKey]], more: int
+) -> bool | None:
+    """Whether equal keys share a task; None where rows or keys are too many to tell.
+
+    Args:
+        reported: what is known of some rows.
+        noted: what is known of the others, of which a task has so many `more` at most.
+    """
     counts: Counter[int] = Counter()
-    for one in found:
+    for one in reported:
         if one["law"] is None:
             counts[one["task"]] += one["rows"]
-    if max(counts.values(), default=0) + (noted.rows if noted else 0) > ROWS_OF_A_TASK:
-        return False
-    for law in _LAWS if noted is None else noted.elsewhere:
-        keys = [one[KEY] for one in found if one["law"] == law]
-        if None in keys:
-            continue
-        elsewhere = {bytes(key[0]) if isinstance(key[0], bytearray) else key[0] for key in keys}
-        elsewhere |= noted.elsewhere[law] if noted else set()
-        if len(elsewhere) <= _LOOKED_FOR:
-            return not elsewhere or not _in_two_tasks(rows, F.col(KEY)[fields[0].name], elsewhere)
-    return False
+    if max(counts.values(), default=0) + more > ROWS_OF_A_TASK:
+        return None
+    for law in sorted(noted, key=lambda one: (len(noted[one]), [*_LAWS].index(one))):
+        keys = [one[KEY] for one in reported if one["law"] == law]
+        elsewhere = {bytes(key[0]) if isinstance(key[0], bytearray) else key[0] for key in keys if key is not None}
+        elsewhere |= noted[law]
+        if None not in keys and len(elsewhere) <= _LOOKED_FOR:
+            return not elsewhere or not _in_two_tasks(rows, F.col(KEY)[_key_fields(rows)[0].name], elsewhere)
+    return None
+
+
+def _key_fields(rows: DataFrame) -> list[StructField]:
+    return rows.schema[KEY].dataType.fields  # type: ignore[attr-defined,no-any-return]
 
 
 def _in_two_tasks(rows: DataFrame, key: Column, keys: Iterable[Any]) -> bool:
@@ -118,25 +140,23 @@ def _with(seen: set[Any] | None, keys: Any, places: Ints | None) -> set[Any] | N
     return found if len(found) <= _LOOKED_FOR else None
 
 
-def laws_of(keys: Any, task: int, tasks: int) -> dict[str, list[NotedKey]]:
-    """The laws by which a task's keys lie at home, and the few keys that do not; of many keys the first such law.
+def laws_of(keys: Any, task: int, tasks: int, among: Iterable[str] = LAWS) -> dict[str, frozenset[NotedKey]]:
+    """The laws by which a task's keys lie at home but for a few, with these.
 
     Args:
         keys: an array of structs; null ones do not count.
         task: where they lie.
         tasks: how many tasks there are.
+        among: the laws that are looked at.
     """
     own = keys.filter(keys.is_valid()).flatten()
     if len(own) != 1 or own[0].type not in _ARROW_KINDS or not _can_be_hashed(own[0]):
         return {}
-    found: dict[str, list[NotedKey]] = {}
-    for name, law in _LAWS.items():
-        places = np.flatnonzero(law(own[0], tasks) != task)
-        elsewhere = own[0].take(pa.array(places)).unique()
+    found: dict[str, frozenset[NotedKey]] = {}
+    for law in among:
+        elsewhere = own[0].take(pa.array(np.flatnonzero(_LAWS[law](own[0], tasks) != task))).unique()
         if _is_notable(elsewhere):
-            found[name] = elsewhere.to_pylist()
-            if len(own[0]) >= _NO_CHANCE:
-                break
+            found[law] = frozenset(elsewhere.to_pylist())
     return found
 
 
@@ -198,6 +218,6 @@ def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:
     return hashed ^ hashed >> 15
 
 
-_LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {"murmur2": homes, "crc32": _by_crc32}
+_LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {**dict(zip(LAWS, (homes, _by_crc32), strict=True))}
 
-__all__ = ["ROWS_OF_A_TASK", "homes", "laws_of", "murmur2", "share_tasks"]
+__all__ = ["LAWS", "ROWS_OF_A_TASK", "homes", "laws_of", "murmur2", "share_tasks"]

@@ -11,14 +11,14 @@ from typing import TypeAlias, TypeVar
 
 NotedKey: TypeAlias = str | int
 Homes: TypeAlias = Mapping[tuple[str, int], frozenset[NotedKey]]
-"""Partitioner and partition count to the keys that it does not place where they are."""
+"""Partitioner and partition count to the keys that lie elsewhere: what is not there is not known."""
 MOST = 20
-"""Keys that lie elsewhere; of more nothing is noted. They are sent with the counts of every piece of a topic."""
+"""Keys that lie elsewhere; where there are more, a partitioner is not noted."""
 _Law = TypeVar("_Law")
 
 
 @dataclass(frozen=True)
-class Noted:
+class NotedHomes:
     """What is known of rows without a look at them.
 
     Attributes:
@@ -32,5 +32,6 @@ class Noted:
 
 def of_all(parts: Sequence[Mapping[_Law, Iterable[NotedKey]]]) -> dict[_Law, frozenset[NotedKey]]:
     """What is known of all keys, from what is known of some and of the others."""
-    laws = set(parts[0]).intersection(*parts[1:]) if parts else set()
-    return {law: frozenset[NotedKey]().union(*(one[law] for one in parts)) for law in laws}
+    laws = [law for law in parts[0] if all(law in one for one in parts)] if parts else []
+    both = {law: frozenset[NotedKey]().union(*(one[law] for one in parts)) for law in laws}
+    return {law: keys for law, keys in both.items() if len(keys) <= MOST}

@@ -6,6 +6,7 @@ is a function of a module with plain arguments, so that workers elsewhere can ha
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 ROWS_OF_A_WORKER = 250_000  # with values of 200 bytes a worker then holds 400 MB at most
 
+_BATCHES_AT_ONCE = 16
 _CODED = re.compile(r"\b(LS\d{3}) [A-Z_]+\n  (.+)\n  Fix: ")  # an error as it prints itself
 
 Columns: TypeAlias = dict[str, Any]
@@ -64,13 +66,20 @@ def coded_errors() -> Iterator[None]:
 
 
 def _whole(step: Step, batches: Iterator[Any]) -> Iterator[Any]:
-    given = [batch for batch in arrived(batches) if batch.num_rows]
-    if given:
-        columns = {name: _column(given, place) for place, name in enumerate(given[0].schema.names)}
-        given.clear()  # two copies of a worker's rows are one too many
+    columns = _together(batch for batch in arrived(batches) if batch.num_rows)
+    if columns:
         yield from step(columns)
 
 
-def _column(batches: list[Any], place: int) -> Any:
-    """A column of all batches in one piece."""
-    return pa.concat_arrays([batch.column(place) for batch in batches])
+def _together(batches: Iterator[Any]) -> Columns:
+    """The columns of all batches, each in one piece, and no more than one of them twice in memory.
+
+    A batch as it comes is one piece of memory, which is free when no column of it is needed any more. So some are copied at a
+    time, by column.
+    """
+    parts: dict[str, list[Any]] = {}
+    while some := list(itertools.islice(batches, _BATCHES_AT_ONCE)):
+        for place, name in enumerate(some[0].schema.names):
+            parts.setdefault(name, []).append(pa.concat_arrays([batch.column(place) for batch in some]))
+        some.clear()
+    return {name: pa.concat_arrays(parts.pop(name)) for name in list(parts)}

@@ -117,7 +117,9 @@ class AppendMetrics:
         """
         topic, own = self._source.topic, self._pieces or {}
         return {
-            (topic, partition): {(law, partitions): frozenset(keys) for law, keys in total(parts)["homes"].items()}
+            (topic, partition): {
+                (law, partitions): frozenset(keys) for law, keys in total(parts).get("homes", {}).items()
+            }
             for partition, parts in own.items()
         }
 

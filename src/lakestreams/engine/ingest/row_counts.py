@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from lakestreams.engine.ledger.plans import LATENESS_MS
 from lakestreams.operators import noted_homes
-from lakestreams.operators.homes import laws_of
+from lakestreams.operators.homes import LAWS, laws_of
+from lakestreams.operators.noted_homes import NotedKey
 
 COUNTS: Final = "_lakestreams_counts"
 """The column behind a task's rows: null but in its last one."""
@@ -59,7 +60,7 @@ def pieces(texts: Iterable[str]) -> dict[int, list[Counts]]:
 
     Returns:
         Partition to its pieces, ascending. Each has `partition, first, last, records, bad, null_keys, null_values, bytes,
-        stream_time_ms, lag_ms, lateness, homes`.
+        stream_time_ms, lag_ms, lateness`, and one of each task `homes` if that was wanted.
     """
     found: dict[int, list[Counts]] = {}
     for part in itertools.chain.from_iterable(json.loads(text) for text in sorted(set(texts))):
@@ -74,14 +75,14 @@ def total(parts: Iterable[Counts]) -> Counts:
 
 def _sum(one: Counts, other: Counts) -> Counts:
     """The counts of two pieces of a partition."""
-    homes = noted_homes.of_all([one["homes"], other["homes"]])
+    homes = [part["homes"] for part in (one, other) if "homes" in part]
     return {
         "partition": one["partition"],
         "first": min(one["first"], other["first"]),
         **{name: max(one[name], other[name]) for name in _GREATEST},
         **{name: one[name] + other[name] for name in _ADDED},
         "lateness": [mine + more for mine, more in zip(one["lateness"], other["lateness"], strict=True)],
-        "homes": {law: sorted(keys) for law, keys in homes.items() if len(keys) <= noted_homes.MOST},
+        **({"homes": noted_homes.of_all(homes)} if homes else {}),
     }
 
 
@@ -92,10 +93,13 @@ class _Counted:
         self._partitions = partitions
         self._of: dict[int, list[Counts]] = {}  # partition to its pieces; the last one may have fewer records
         self._sizes: dict[int, int] = {}  # partition to how many records a piece has
+        self._homes: dict[int, dict[str, frozenset[NotedKey]]] = {}
 
     @property
     def pieces(self) -> list[Counts]:
-        """Those of each partition."""
+        """Those of each partition; where its keys lie stands with the first one."""
+        for partition, homes in self._homes.items():
+            self._of[partition][0]["homes"] = {law: sorted(keys) for law, keys in homes.items()}
         return [part for own in self._of.values() for part in own]
 
     def add(self, batch: Any) -> None:
@@ -105,10 +109,21 @@ class _Counted:
         for start, end in itertools.pairwise([0, *cuts, len(partitions)]):
             at, partition = start, int(partitions[start])
             own = self._of.setdefault(partition, [])
+            if self._partitions:
+                self._look(batch.slice(start, end - start), partition)
             while at < end:
                 rows = batch.slice(at, min(end - at, self._room(partition, own)))
-                self._add(own, {"partition": partition, **_of_partition(rows, self._partitions)})
+                self._add(own, {"partition": partition, **_of_partition(rows)})
                 at += len(rows)
+
+    def _look(self, rows: Any, partition: int) -> None:
+        """Takes note of where further keys of a partition lie, by the laws that have held so far."""
+        if rows.column("error").null_count < len(rows):
+            rows = rows.filter(rows.column("error").is_null())
+        known = self._homes.setdefault(partition, dict.fromkeys(LAWS, frozenset()))
+        self._homes[partition] = noted_homes.of_all(
+            [known, laws_of(rows.column("k"), partition, self._partitions, known)]
+        )
 
     def _room(self, partition: int, own: list[Counts]) -> int:
         """How many records the partition's last piece has room for; if it is full, how many a further one has."""
@@ -127,9 +142,9 @@ class _Counted:
             own.append(part)
 
 
-def _of_partition(rows: Any, partitions: int) -> Counts:
+def _of_partition(rows: Any) -> Counts:
     offsets, stream_times = (rows.column(name).to_numpy() for name in ("offset", "stream_time_ms"))
-    partition, bad = rows.column("partition")[0].as_py(), rows.column("error").is_valid()
+    bad = rows.column("error").is_valid()
     counts: Counts = {
         "first": int(offsets.min()),
         "last": int(offsets.max()),
@@ -149,7 +164,6 @@ def _of_partition(rows: Any, partitions: int) -> Counts:
         "null_values": rows.column("v").null_count,
         "lag_ms": int(behind.max(initial=0)),
         "lateness": spread.tolist(),
-        "homes": laws_of(rows.column("k"), partition, partitions) if partitions else {},
     }
 
 

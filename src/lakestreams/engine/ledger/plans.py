@@ -35,8 +35,8 @@ class Range:
         failed: what is judged of single records (`RecordRules`) to how many readable ones violate it; what was not
             judged is not there.
         lateness: how many readable records lie how far behind the stream time, by `LATENESS_MS`; empty: not counted.
-        homes: by which partitioners its keys lie at home; none: not known. Known to the driver that appended the records, not
-            to the ledger.
+        homes: by which partitioners its keys lie at home, and which keys do not; of a range that was cut, those of all of it.
+            Known to the driver that appended the records, not to the ledger.
     """
 
     topic: str

@@ -14,76 +14,15 @@ right before left, bytes of the key, order), in places up to -1; then its own fr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from lakestreams.operators.segments import Flags, Ints, groups, pieces, places, ranges, running, sorted_by
+from lakestreams.operators.stream_stream.rows import LEFT, MISSING, NOTHING, Judged, Matches, Rows, Window
 
-Ms: TypeAlias = int | Ints
 Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
-
-LEFT, RIGHT, MISSING = 0, 1, -1  # sides; a side without a record
-NOTHING: Final = -(1 << 62)  # a time before all others
 PIECE: Final = 1 << 19  # pairs that are tried at once
-
-
-@dataclass(frozen=True)
-class Window:
-    """The options; times in ms, of all records or of each."""
-
-    before: Ms  # `l.time - before <= r.time <= l.time + after`
-    after: Ms
-    grace: Ms = 0  # how long a window stays open after its end
-    outer: tuple[bool, bool] = (False, False)  # whether unmatched records come out: of the left side, of the right
-    kafka: bool = False  # whether the rules are Kafka's
-    eager: bool = False
-    in_memory: bool = False  # whether Kafka Streams would keep the window in memory
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The records of both sides in the total order; a place in it names a record."""
-
-    arm: Ints
-    key: Ints  # equal numbers for equal keys; -1: null
-    valued: Flags
-    time: Ints
-    moves: Ints  # what the record moves its task's clock to; not below its time
-    task: Ints
-    history: Ints  # tasks of one history may share keys
-    tick: Flags  # no record, only a move of the clock
-    new: Flags
-    left_time: Ints  # running maxima of the sides, and of the history, where they are known, else NOTHING
-    right_time: Ints
-    horizon: Ints
-
-    def __len__(self) -> int:
-        return len(self.time)
-
-
-class Matches(NamedTuple):
-    """Results: places of the left and the right record and the trigger, and the place among the trigger's results."""
-
-    left: Ints
-    right: Ints
-    trigger: Ints
-    place: Ints
-
-
-class Judged(NamedTuple):
-    """What the clocks say of each record, and what `pairs` has seen of it so far."""
-
-    clock: Ints  # of its task
-    horizon: Ints  # the greatest clock of its history
-    seen: Ints  # how far the other side's time has come
-    end: Ints  # of its window
-    close: Ints
-    late: Flags
-    taking: Flags  # whether it takes part
-    matched: Flags  # whether it found a partner when it came
-    first: Ints  # the trigger of the first pair that a later one had with it, else the number of records
 
 
 def judge(rows: Rows, window: Window) -> Judged:
@@ -116,25 +55,7 @@ def match(rows: Rows, window: Window, ranks: Ranks) -> Iterator[Matches]:
 
 def pairs(rows: Rows, judged: Judged, window: Window) -> Iterator[Matches]:
     """The pairs of new triggers, by trigger and the partner's (time, order); notes who meets whom."""
-    taking = np.flatnonzero(judged.taking)
-    time, side = rows.time[taking], (2 * rows.key + rows.arm)[taking]
-    times = np.sort(time, kind="stable")
-    size = len(times) + 1
-    codes = side * size + np.searchsorted(times, time)
-    by_key = np.argsort(codes, kind="stable")
-    codes, partners = codes[by_key], taking[by_key]
-
-    low = (rows.time - np.where(rows.arm == LEFT, window.before, window.after))[taking]
-    high = judged.end[taking]
-    if window.kafka:
-        low, high = np.maximum(low, 0), np.maximum(high, 0)
-    high = np.minimum(high, judged.horizon[taking])  # nothing that came before is later than that
-    other, start, end = (side ^ 1) * size, np.empty_like(time), np.empty_like(time)
-    # neighbours are searched one after the other, which is several times faster than here and there
-    start[by_key] = np.searchsorted(codes, (other + np.searchsorted(times, low))[by_key])
-    end[by_key] = np.searchsorted(codes, (other + np.searchsorted(times, high, "right"))[by_key])
-    triggers = np.flatnonzero((end > start) & (rows.new[taking] | any(window.outer)))
-    start, counts, triggers = start[triggers], (end - start)[triggers], taking[triggers]
+    triggers, start, counts, partners = _candidates(rows, judged, window)
     for here in pieces(counts, PIECE):
         trigger, partner = np.repeat(triggers[here], counts[here]), partners[ranges(start[here], counts[here])]
         meets = (partner < trigger) & _is_open(rows, judged, window, trigger, partner)
@@ -145,6 +66,32 @@ def pairs(rows: Rows, judged: Judged, window: Window) -> Iterator[Matches]:
         wanted, is_left = rows.new[trigger], rows.arm[trigger] == LEFT
         left, right = np.where(is_left, trigger, partner), np.where(is_left, partner, trigger)
         yield Matches(left[wanted], right[wanted], trigger[wanted], places(trigger)[wanted])
+
+
+def _candidates(rows: Rows, judged: Judged, window: Window) -> tuple[Ints, Ints, Ints, Ints]:
+    """The triggers that may have partners, where these begin and how many they are; and those by (key, side, time)."""
+    taking = np.flatnonzero(judged.taking)
+    time, side = rows.time[taking], (2 * rows.key + rows.arm)[taking]
+    times = np.sort(time, kind="stable")
+    size = len(times) + 1
+    codes, other = side * size + np.searchsorted(times, time), (side ^ 1) * size
+    del time, side  # a task's rows must fit a worker
+    by_key = np.argsort(codes, kind="stable")
+    codes, partners = codes[by_key], taking[by_key]
+
+    def reached(bound: Ints, side: Literal["left", "right"]) -> Ints:
+        found = np.empty_like(other)
+        # neighbours are searched one after the other, which is several times faster than here and there
+        found[by_key] = np.searchsorted(codes, (other + np.searchsorted(times, bound, side))[by_key])
+        return found
+
+    low = (rows.time - np.where(rows.arm == LEFT, window.before, window.after))[taking]
+    start = reached(np.maximum(low, 0) if window.kafka else low, "left")
+    del low
+    high = np.maximum(judged.end[taking], 0) if window.kafka else judged.end[taking]
+    end = reached(np.minimum(high, judged.horizon[taking]), "right")  # nothing that came before is later than that
+    triggers = np.flatnonzero((end > start) & (rows.new[taking] | any(window.outer)))
+    return taking[triggers], start[triggers], (end - start)[triggers], partners
 
 
 def _is_open(rows: Rows, judged: Judged, window: Window, trigger: Ints, partner: Ints) -> Flags:

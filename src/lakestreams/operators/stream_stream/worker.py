@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakestreams.operators import arrays
 from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, MATCHED, ORDER, PLACE, TASK, TIME, UNMATCHED
 from lakestreams.operators.stream_stream import kernel
-from lakestreams.operators.stream_stream.kernel import MISSING, NOTHING, Matches, Rows, Window
+from lakestreams.operators.stream_stream.rows import MISSING, NOTHING, Matches, Rows, Window
 from lakestreams.operators.windows import (
     ARM,
     HORIZON,
@@ -108,9 +108,10 @@ class _Share:
                 yield self._batch(left[here], right[here], trigger[here], found.place[here])
 
     def _ints(self, name: str, null: int = 0) -> Ints:
-        if name not in self._columns:
-            return np.full(len(self.order), null)
-        return arrays.ints(self._columns[name], null)[self.order]
+        column = self._columns.get(name)
+        if column is None or column.null_count == len(column):  # as if there were an array
+            return np.broadcast_to(np.int64(null), len(self.order))
+        return arrays.ints(column, null)[self.order]
 
     def _rows(self, options: Options) -> Rows:
         arm, task = self._ints(ARM), self._ints(TASK)

@@ -1,0 +1,79 @@
+"""Where keys lie is noted while topics are read, and a windowed join of many records goes by it: on a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.harness import ZERO, Bench, fresh_topics
+
+from lakestreams import StreamsBuilder, Text
+from lakestreams.engine.ledger.plans import REPLAYED, Plan, Range
+from lakestreams.engine.state import inputs
+from lakestreams.evaluate import joins, sides
+from lakestreams.operators import homes
+from lakestreams.operators.noted_homes import NotedHomes
+from lakestreams.testing.small import small
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestreams.local.broker import Broker
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+def test_a_join_goes_by_what_ingest_has_noted(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is new nothing is looked at, of what is retained everything."""
+    asked: list[tuple[str, bool]] = []
+
+    def spied(rows: DataFrame, tasks: int, noted: NotedHomes | None = None, rest: DataFrame | None = None) -> bool:
+        looks_at = "all" if noted is None else "nothing" if rest is None else "the past"
+        asked.append((looks_at, homes.share_tasks(rows, tasks, noted, rest)))
+        return asked[-1][1]
+
+    monkeypatch.setattr(joins, "share_tasks", spied)
+    monkeypatch.setattr(sides, "ROWS_OF_A_WORKER", 10)
+    orders, payments = fresh_topics(broker, 3, ("Orders", "Payments"))
+    builder = StreamsBuilder("paid")
+    left, right = (
+        builder.stream(topic, key=Text("id"), value=Text(name)) for topic, name in ((orders, "o"), (payments, "p"))
+    )
+    left.expect("short", "length(o) < 9")
+    left.outer_join(right, within="50 ms", name="paid").to_delta("silver.paid")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+
+    def produce(first: int) -> None:
+        broker.produce(orders, [(f"o{one}", "a", ZERO + one) for one in range(first, first + 40)])
+        broker.produce(payments, [(f"o{one}", "b", ZERO + one + 1) for one in range(first, first + 40) if one % 4])
+
+    with small(spark):
+        produce(0)
+        driver = bench.driver(snapshot_every=1)
+        driver.start()
+        driver.round()
+        assert asked == [("nothing", True)]
+        produce(30)
+        driver.round()
+        driver.end()
+        assert asked[1:] == [("the past", True)]
+    pairs = bench.silver("silver.paid").where("o is not null and p is not null")
+    assert {row[0] for row in pairs.select("id").collect()} >= {f"o{one}" for one in range(70) if one % 4}
+
+
+def test_what_several_plans_take_is_known_if_it_is_known_of_each() -> None:
+    """Plans since what is stored are evaluated together; what replays bring is not known."""
+
+    def plan(cycle: int, *ranges: Range) -> Plan:
+        return Plan(cycle, "f", ranges, {}, cycle, cycle)
+
+    home, other = {("murmur2", 2): frozenset({"beat"})}, {("murmur2", 2): frozenset({"b"}), ("crc32", 2): frozenset()}
+    first = plan(1, Range("t", 0, 0, 9, records=9, homes=home), Range("t", 1, 0, 3, records=3, homes=other))
+    nothing = plan(2, Range("t", 0, 9, 10), Range("t", 1, 3, 3))
+    assert inputs._homes("t", [first, nothing]) == ({("murmur2", 2): {"beat", "b"}}, 9)
+    assert inputs._homes("t", [plan(0, Range("t", 1, 0, 7, records=7)), first]) == ({}, 10)
+    assert inputs._homes("t", [first, plan(2, Range("t", REPLAYED, 2, 3, records=1))]) == ({}, 9)
+    assert inputs._homes("t", [nothing]) is None
