@@ -115,3 +115,7 @@ def test_what_was_noted_of_new_keys_is_not_asked_again(
             planned = plans.plan_of(walk.run(topology, one).outputs["silver.out"], python=True)
             assert asked == looks, known
             assert ("xxhash64" not in planned) == by_task, known
+        asked.clear()
+        too_many = replace(noted, retained_rows=3 * homes.ROWS_OF_A_TASK)
+        assert "xxhash64" in plans.plan_of(walk.run(topology, too_many).outputs["silver.out"], python=True)
+        assert asked == [], "no task could hold its part"

@@ -17,7 +17,7 @@ from lakestreams.operators import noted_homes
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
-from lakestreams.operators.homes import share_tasks
+from lakestreams.operators.homes import ROWS_OF_A_TASK, share_tasks
 from lakestreams.operators.records import KEY, TASK, VALUE, is_new
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
@@ -149,7 +149,9 @@ class Shapes(Sides):
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
 
     def _share_tasks(self, node: WindowedJoin, both: DataFrame, realm: int) -> bool:
-        """Whether equal keys share a task: of new rows as it was noted, of the past as it is."""
+        """Whether equal keys share a task, and each task fits a worker: of new rows as it was noted, of the past as it is."""
+        if lies_as_sources_do(node) and self._records(node) > ROWS_OF_A_TASK * realm:
+            return False  # not even if they are spread evenly
         past, rest = self.retained.get(node.name), None
         if past and node.name in self.pruned:
             rest = both.where(~is_new(self.since))

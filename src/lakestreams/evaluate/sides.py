@@ -254,10 +254,13 @@ class Sides:
 
     def _shares(self, node: Node) -> int:
         """How many Python workers a kernel's rows need, as far as they are counted."""
-        past = self.pruned.get(node.name, self.retained_rows)
-        rows = sum(self.counts.get(source.name, 0) for source in sources_of(node)) + past
         times = _MULTIPLIED if any(map(multiplies, node.parents)) else 1
-        return max(1, ceil(rows * times / ROWS_OF_A_WORKER))
+        return max(1, ceil(self._records(node) * times / ROWS_OF_A_WORKER))
+
+    def _records(self, node: Node) -> int:
+        """About how many records a node reads, new and retained ones, as far as they are counted."""
+        new = sum(self.counts.get(source.name, 0) for source in sources_of(node))
+        return new + self.pruned.get(node.name, self.retained_rows)
 
     def _history(self, node: Node) -> int | Column | None:
         own = node.history_ms
