@@ -243,3 +243,23 @@ def test_a_batch_that_ends_behind_its_last_record_is_read() -> None:
     second = totals(VIEWS, 3, 4, [Row(3, 9)])
     division = divided(Range(*VIEWS, 0, 4), [Piece(first, to_its_end=False), Piece(second, to_its_end=True)], 9, ())
     assert [(one.from_offset, one.to_offset) for one in division.read] == [(0, 4)]
+
+
+def test_of_a_cut_range_is_known_what_is_known_of_all_of_it() -> None:
+    backlog = backlog_of(None, 100, 10)
+    known = [{("murmur2", 2): frozenset({"a"}), ("crc32", 2): frozenset()}, {("murmur2", 2): frozenset({"b"})}]
+    batches = tuple(
+        replace(one, ranges=tuple(replace(part, homes=homes) for part in one.ranges))
+        for one, homes in zip(backlog.ingests, known, strict=True)
+    )
+    rows = {VIEWS: [Row(offset, offset) for offset in range(200)]}
+    found = settle.next_plan(
+        1,
+        "f",
+        replace(backlog, ingests=batches),
+        {VIEWS: 300},
+        {},
+        lambda parts, below, _: cut_below(rows, parts, below),
+    )
+    assert found is not None
+    assert [(part.to_offset, part.homes) for part in found.ranges] == [(199, {("murmur2", 2): {"a", "b"}})]
