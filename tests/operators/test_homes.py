@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from lakestreams.operators.homes import homes, laws_of, murmur2, share_tasks
+from lakestreams.operators.homes import LAWS, homes, laws_of, murmur2, share_tasks
 from lakestreams.operators.noted_homes import of_all
 from lakestreams.partitioning.kafka_default import partition_of
 
@@ -76,10 +76,10 @@ def test_what_is_noted_does_not_depend_on_how_keys_are_cut(size: int) -> None:
     rows = pa.StructArray.from_arrays([keys], names=["k"])
     whole = {law: {*keys.filter(pa.array(homes_of(keys, 2) != 1)).to_pylist()} for law, homes_of in LAWS_OF.items()}
     assert all(0 < len(elsewhere) < 15 for elsewhere in whole.values())
-    parts = [laws_of(rows.slice(at, size), 1, 2) for at in range(0, 180, size)]
+    parts = [laws_of(rows.slice(at, size), 1, 2, LAWS) for at in range(0, 180, size)]
     assert of_all(parts) == whole
     many = pa.StructArray.from_arrays([pa.array([f"k{one}" for one in range(180)])], names=["k"])
-    assert of_all([laws_of(many.slice(at, size), 1, 2) for at in range(0, 180, size)]) == {}
+    assert of_all([laws_of(many.slice(at, size), 1, 2, LAWS) for at in range(0, 180, size)]) == {}
 
 
 @pytest.mark.slow

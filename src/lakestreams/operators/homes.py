@@ -35,14 +35,12 @@ if TYPE_CHECKING:
     from lakestreams.operators.noted_homes import NotedHomes, NotedKey
     from lakestreams.operators.segments import Ints
 
-_KINDS: Final = ("string", "binary", "bigint", "int")
-_ARROW_KINDS: Final = (pa.string(), pa.binary(), pa.int64(), pa.int32())  # the same
+_KINDS: Final = {"string": pa.string(), "binary": pa.binary(), "bigint": pa.int64(), "int": pa.int32()}
 _SEED, _M = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)
 ROWS_OF_A_TASK: Final = 1_800_000
 """In one worker; with values of 50 bytes it then holds about 1 GB."""
 _LOOKED_FOR: Final = 1_000  # keys that may be elsewhere
 _LONGEST: Final = 256  # bytes of a key: each word of the longest one is a step, and some keys are collected
-LAWS: Final = ("murmur2", "crc32")
 _SHORT: Final = 40  # bytes of a key that is noted
 
 
@@ -90,7 +88,7 @@ def _share(
             counts[one["task"]] += one["rows"]
     if max(counts.values(), default=0) + more > ROWS_OF_A_TASK:
         return None
-    for law in sorted(noted, key=lambda one: (len(noted[one]), [*_LAWS].index(one))):
+    for law in sorted(noted, key=lambda one: len(noted[one])):
         keys = [one[KEY] for one in reported if one["law"] == law]
         elsewhere = {bytes(key[0]) if isinstance(key[0], bytearray) else key[0] for key in keys if key is not None}
         elsewhere |= noted[law]
@@ -140,7 +138,7 @@ def _with(seen: set[Any] | None, keys: Any, places: Ints | None) -> set[Any] | N
     return found if len(found) <= _LOOKED_FOR else None
 
 
-def laws_of(keys: Any, task: int, tasks: int, among: Iterable[str] = LAWS) -> dict[str, frozenset[NotedKey]]:
+def laws_of(keys: Any, task: int, tasks: int, among: Iterable[str]) -> dict[str, frozenset[NotedKey]]:
     """The laws by which a task's keys lie at home but for a few, with these.
 
     Args:
@@ -150,7 +148,7 @@ def laws_of(keys: Any, task: int, tasks: int, among: Iterable[str] = LAWS) -> di
         among: the laws that are looked at.
     """
     own = keys.filter(keys.is_valid()).flatten()
-    if len(own) != 1 or own[0].type not in _ARROW_KINDS or not _can_be_hashed(own[0]):
+    if len(own) != 1 or own[0].type not in _KINDS.values() or not _can_be_hashed(own[0]):
         return {}
     found: dict[str, frozenset[NotedKey]] = {}
     for law in among:
@@ -218,6 +216,7 @@ def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:
     return hashed ^ hashed >> 15
 
 
-_LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {**dict(zip(LAWS, (homes, _by_crc32), strict=True))}
+_LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {"murmur2": homes, "crc32": _by_crc32}
+LAWS: Final = tuple(_LAWS)
 
 __all__ = ["LAWS", "ROWS_OF_A_TASK", "homes", "laws_of", "murmur2", "share_tasks"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -219,7 +218,7 @@ class _Batch:
                 )
                 break
             found |= one.appended
-        homes = ChainMap(*(dict(one.homes) for one in self._reported))
+        homes = {at: own for one in self._reported for at, own in one.homes.items()}
         return {at: replace(part, range=replace(part.range, homes=homes.get(at, {}))) for at, part in found.items()}
 
     def _close(self, finished: Ingest, *, pending: bool) -> None:

@@ -98,9 +98,15 @@ class _Counted:
     @property
     def pieces(self) -> list[Counts]:
         """Those of each partition; where its keys lie stands with the first one."""
-        for partition, homes in self._homes.items():
-            self._of[partition][0]["homes"] = {law: sorted(keys) for law, keys in homes.items()}
-        return [part for own in self._of.values() for part in own]
+        noted = {
+            partition: {"homes": {law: sorted(keys) for law, keys in homes.items()}}
+            for partition, homes in self._homes.items()
+        }
+        return [
+            part if place else part | noted.get(partition, {})
+            for partition, own in self._of.items()
+            for place, part in enumerate(own)
+        ]
 
     def add(self, batch: Any) -> None:
         """Counts further rows."""

@@ -79,10 +79,10 @@ def _candidates(rows: Rows, judged: Judged, window: Window) -> tuple[Ints, Ints,
     by_key = np.argsort(codes, kind="stable")
     codes, partners = codes[by_key], taking[by_key]
 
-    def reached(bound: Ints, side: Literal["left", "right"]) -> Ints:
+    def reached(bound: Ints, edge: Literal["left", "right"]) -> Ints:
         found = np.empty_like(other)
         # neighbours are searched one after the other, which is several times faster than here and there
-        found[by_key] = np.searchsorted(codes, (other + np.searchsorted(times, bound, side))[by_key])
+        found[by_key] = np.searchsorted(codes, (other + np.searchsorted(times, bound, edge))[by_key])
         return found
 
     low = (rows.time - np.where(rows.arm == LEFT, window.before, window.after))[taking]
