@@ -236,7 +236,7 @@ def test_a_registry_that_is_killed_while_it_answers_is_unreachable(name: str) ->
 def test_waits_between_tries_are_bounded(server: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr(client, "_WAIT_S", 0.2)
-    monkeypatch.setattr(client.time, "sleep", waited.append)
+    monkeypatch.setattr(client, "sleep", waited.append)  # its own name: other threads of this process sleep on
     server.says("GET /schemas/ids/7", (503, b"busy"))
     with pytest.raises(RegistryUnreachable, match="100 tries"):
         Registry(RegistryOptions(server.url, {"max.retries": "99"})).by_id(7)

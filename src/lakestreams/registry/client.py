@@ -6,13 +6,13 @@ import json
 import re
 import ssl
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
+from time import sleep
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 from uuid import UUID
@@ -188,7 +188,7 @@ class Registry:
         said = ""
         for number in range(tries):
             if number:
-                time.sleep(min(_WAIT_S * 2 ** (number - 1), _MOST_WAIT_S))
+                sleep(min(_WAIT_S * 2 ** (number - 1), _MOST_WAIT_S))
             if self._gone:  # another question has found out, before this one or while it waited
                 msg = f"{self._base}: {method} {path}: not asked, since no answer came before: {self._gone}"
                 raise RegistryUnreachable(msg)
