@@ -107,7 +107,7 @@ def test_what_was_noted_of_new_keys_is_not_asked_again(
             ({"l": (HOME, 2), "r": ({("murmur2", 4): frozenset()}, 2)}, new, held, [5], True),
             ({"l": (HOME, 2), "r": ({("crc32", 3): frozenset()}, 2)}, new, held, [5], True),
             ({"l": (HOME, 2)}, new, held, [5], True),
-            ({"l": (HOME, 2), "r": (HOME, MANY * 2)}, new, held, [5], True),
+            ({"l": (HOME, 2), "r": (HOME, homes.ROWS_OF_A_TASK + 1)}, new, held, [5], True),
             ({"l": (HOME, homes.ROWS_OF_A_TASK // 2), "r": (HOME, homes.ROWS_OF_A_TASK // 2)}, new, held, [2, 5], True),
         ):
             asked.clear()

@@ -369,7 +369,7 @@ def _sides(left: Fields, right: Fields) -> dict[str, Column]:
     return {"left": left.events, "right": right.events}
 
 
-@pytest.mark.soak  # chains of joins are in tests/operators/aggregate/test_chains and tests/audit
+@pytest.mark.soak  # chains of joins are in tests/operators/aggregate/test_chains and tests/verify
 def test_a_self_join_of_many_takes_one_row_on_both_sides_before_the_next(spark: SparkSession) -> None:
     """So b meets a on the right and is not alone; only a is, since its own right side comes after its left one."""
     builder = StreamsBuilder("self")
@@ -405,7 +405,7 @@ def test_clocks_of_unequal_partition_counts_see_each_other(spark: SparkSession) 
     assert found == [["K l/. @0"], ["K l/. @0"]]
 
 
-@pytest.mark.soak  # chains of joins are in tests/operators/aggregate/test_chains and tests/audit
+@pytest.mark.soak  # chains of joins are in tests/operators/aggregate/test_chains and tests/verify
 def test_self_joins_of_a_table(spark: SparkSession) -> None:
     """Each side hears of the change by itself, and both see it: every row comes twice."""
     builder = StreamsBuilder("self")
@@ -449,7 +449,7 @@ def test_rows_of_a_windowed_join_meet_a_table(spark: SparkSession) -> None:
     assert last.contributors == (("orders", 0, 1), ("payments", 0, 2), ("customers", 0, 2))
 
 
-@pytest.mark.soak  # chains of joins are in tests/operators/aggregate/test_chains and tests/audit
+@pytest.mark.soak  # chains of joins are in tests/operators/aggregate/test_chains and tests/verify
 def test_unmatched_rows_of_one_window_go_on_into_the_next(spark: SparkSession) -> None:
     """The second window has a grace that the wait in the first one fits into."""
     builder = StreamsBuilder("chain")
@@ -495,7 +495,7 @@ def test_results_of_table_joins_are_tables_to_the_next_join(spark: SparkSession)
     assert rows(driver, "told") == ["o1 q1/. @2", "o1 q2/ship @4", "o1 q3/. @8"]
 
 
-@pytest.mark.soak  # chains of joins are in tests/operators/aggregate/test_chains and tests/audit
+@pytest.mark.soak  # chains of joins are in tests/operators/aggregate/test_chains and tests/verify
 def test_rows_of_lookups_and_foreign_keys_go_into_windows(spark: SparkSession) -> None:
     """One record gives many rows by a foreign key in the table's value; each of them is a point of its own."""
     builder = StreamsBuilder("chain")

@@ -103,6 +103,8 @@ def test_contributors_are_those_of_the_left_record_then_of_the_right_one() -> No
     found = arrays.contributors(lists, orders, left, right).to_pylist()
     assert [[one["offset"] for one in made] for made in found] == [[0, 7, 8], [7, 8], [3], [], [3, 3]]
     assert {one["source"] for one in found[1]} == {"t"}
+    alone = arrays.contributors(pa.nulls(4, lists.type), orders, left, right).to_pylist()
+    assert [[one["offset"] for one in made] for made in alone] == [[0, 1], [1], [3], [2, 2], [3, 3]]
     assert len(arrays.contributors(lists.slice(0, 0), orders.slice(0, 0), left[:0], right[:0])) == 0
 
 

@@ -7,6 +7,7 @@ Keys are numbered so that equal numbers mean what Spark's `=` means: nulls insid
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,12 @@ def ints(array: Any, null: int = 0) -> Ints:
         array = pc.fill_null(array, null)
     found: Ints = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return found
+
+
+def as_one(numbers: Ints) -> Ints:
+    """The same numbers, in the memory of one of them if all are equal."""
+    first = numbers[:1].copy()
+    return np.broadcast_to(first, numbers.shape) if (numbers == first).all() else numbers
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------
@@ -158,10 +165,10 @@ def total_order(orders: Any, *further: Ints) -> Ints:
     Args:
         orders: structs of `cycle, stream_time_ms, side, source, partition, offset, attempt`.
     """
-    columns = [_ranked(one) if pa.types.is_string(one.type) else ints(one) for one in _fields(orders)]
+    columns = (_ranked(one) if pa.types.is_string(one.type) else ints(one) for one in _fields(orders))
     packed: list[Ints] = []
     room = 0
-    for one in [*columns, *further]:
+    for one in chain(columns, further):
         low, count = _span(one)
         if count == 1:
             continue
@@ -196,15 +203,15 @@ def contributors(lists: Any, orders: Any, left: Ints, right: Ints) -> Any:
     known = lists.type.value_type
     fields = dict(zip([one.name for one in orders.type], _fields(orders), strict=True))
     own = pa.StructArray.from_arrays([fields[one.name].cast(one.type) for one in known], fields=list(known))
-    size = len(orders)
-    first = ints(lists.offsets)
-    counts = np.diff(first)
-    alone = ~valid(lists)
-    starts = np.append(np.where(alone, np.arange(size), first[:-1] - first[0] + size), 0)
-    counts = np.append(np.where(alone, 1, counts), 0)  # -1 is the last one: none
     both = np.stack([left, right], axis=1).ravel()
-    elements = pa.concat_arrays([own, _elements(lists)]).take(pa.array(ranges(starts[both], counts[both])))
-    ends = np.cumsum(counts[left] + counts[right])
+    if lists.null_count == len(lists):  # as most are: only what is taken is copied
+        elements, ends = own.take(pa.array(both[both >= 0])), np.cumsum((left >= 0).astype(np.int64) + (right >= 0))
+    else:
+        size, first, alone = len(orders), ints(lists.offsets), ~valid(lists)
+        starts = np.append(np.where(alone, np.arange(size), first[:-1] - first[0] + size), 0)
+        counts = np.append(np.where(alone, 1, np.diff(first)), 0)  # -1 is the last one: none
+        elements = pa.concat_arrays([own, _elements(lists)]).take(pa.array(ranges(starts[both], counts[both])))
+        ends = np.cumsum(counts[left] + counts[right])
     return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), elements, type=lists.type)
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _KINDS: Final = {"string": pa.string(), "binary": pa.binary(), "bigint": pa.int64(), "int": pa.int32()}
 _SEED, _M = np.uint32(0x9747B28C), np.uint32(0x5BD1E995)
-ROWS_OF_A_TASK: Final = 1_800_000
+ROWS_OF_A_TASK: Final = 2_500_000
 """In one worker; with values of 50 bytes it then holds about 1 GB."""
 _LOOKED_FOR: Final = 1_000  # keys that may be elsewhere
 _LONGEST: Final = 256  # bytes of a key: each word of the longest one is a step, and some keys are collected

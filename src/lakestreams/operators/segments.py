@@ -17,6 +17,9 @@ def groups(group: Ints) -> Iterator[tuple[int, Ints]]:
     """Each group and the places of its elements, ascending."""
     if not len(group):
         return
+    if (group == group[0]).all():
+        yield int(group[0]), np.arange(len(group))
+        return
     order = np.argsort(group, kind="stable")
     starts = _starts(group[order])
     for start, end in pairwise([*starts.tolist(), len(group)]):
@@ -25,7 +28,7 @@ def groups(group: Ints) -> Iterator[tuple[int, Ints]]:
 
 def running(values: Ints, group: Ints) -> Ints:
     """The greatest value of each group so far."""
-    found = np.empty_like(values)
+    found = np.empty(len(values), np.int64)
     for _, places in groups(group):
         found[places] = np.maximum.accumulate(values[places])
     return found

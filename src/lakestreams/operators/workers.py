@@ -66,9 +66,9 @@ def coded_errors() -> Iterator[None]:
 
 
 def _whole(step: Step, batches: Iterator[Any]) -> Iterator[Any]:
-    columns = _together(batch for batch in arrived(batches) if batch.num_rows)
-    if columns:
-        yield from step(columns)
+    own = (batch for batch in arrived(batches) if batch.num_rows)
+    for first in own:
+        yield from step(_together(itertools.chain([first], own)))  # not held here: a step may let go of some
 
 
 def _together(batches: Iterator[Any]) -> Columns:
@@ -82,4 +82,8 @@ def _together(batches: Iterator[Any]) -> Columns:
         for place, name in enumerate(some[0].schema.names):
             parts.setdefault(name, []).append(pa.concat_arrays([batch.column(place) for batch in some]))
         some.clear()
-    return {name: pa.concat_arrays(parts.pop(name)) for name in list(parts)}
+    columns = {}
+    for name in list(parts):
+        columns[name] = pa.concat_arrays(parts.pop(name))
+        pa.default_memory_pool().release_unused()  # what Arrow keeps for itself no array could use
+    return columns

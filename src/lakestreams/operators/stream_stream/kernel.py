@@ -22,13 +22,15 @@ from lakestreams.operators.segments import Flags, Ints, groups, pieces, places, 
 from lakestreams.operators.stream_stream.rows import LEFT, MISSING, NOTHING, Judged, Matches, Rows, Window
 
 Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
+AT_ONCE: Final = 400_000  # records whose partners are looked for at once, if their keys differ
 PIECE: Final = 1 << 19  # pairs that are tried at once
 
 
 def judge(rows: Rows, window: Window) -> Judged:
     """Clocks, and who takes part."""
     clock = running(rows.moves, rows.task)
-    horizon = np.maximum(clock, running(np.maximum(rows.horizon, rows.moves), rows.history))
+    horizon = running(np.maximum(rows.horizon, rows.moves), rows.history)
+    horizon = clock if (horizon <= clock).all() else np.maximum(horizon, clock)
     is_left, part = rows.arm == LEFT, (rows.key >= 0) & rows.valued
     met = np.zeros_like(part), np.full(len(rows), len(rows))
     end = rows.time + np.where(is_left, window.after, window.before)
@@ -55,22 +57,29 @@ def match(rows: Rows, window: Window, ranks: Ranks) -> Iterator[Matches]:
 
 def pairs(rows: Rows, judged: Judged, window: Window) -> Iterator[Matches]:
     """The pairs of new triggers, by trigger and the partner's (time, order); notes who meets whom."""
-    triggers, start, counts, partners = _candidates(rows, judged, window)
-    for here in pieces(counts, PIECE):
-        trigger, partner = np.repeat(triggers[here], counts[here]), partners[ranges(start[here], counts[here])]
-        meets = (partner < trigger) & _is_open(rows, judged, window, trigger, partner)
-        trigger, partner = trigger[meets], partner[meets]
-        judged.matched[trigger] = True
-        earlier = trigger < judged.first[partner]  # triggers ascend, so backwards the first one is what stays
-        judged.first[partner[earlier][::-1]] = trigger[earlier][::-1]
-        wanted, is_left = rows.new[trigger], rows.arm[trigger] == LEFT
-        left, right = np.where(is_left, trigger, partner), np.where(is_left, partner, trigger)
-        yield Matches(left[wanted], right[wanted], trigger[wanted], places(trigger)[wanted])
+    for taking in _by_keys(rows, judged.taking):
+        triggers, start, counts, partners = _candidates(rows, judged, window, taking)
+        for here in pieces(counts, PIECE):
+            trigger, partner = np.repeat(triggers[here], counts[here]), partners[ranges(start[here], counts[here])]
+            meets = (partner < trigger) & _is_open(rows, judged, window, trigger, partner)
+            trigger, partner = trigger[meets], partner[meets]
+            judged.matched[trigger] = True
+            earlier = trigger < judged.first[partner]  # triggers ascend, so backwards the first one is what stays
+            judged.first[partner[earlier][::-1]] = trigger[earlier][::-1]
+            wanted, is_left = rows.new[trigger], rows.arm[trigger] == LEFT
+            left, right = np.where(is_left, trigger, partner), np.where(is_left, partner, trigger)
+            yield Matches(left[wanted], right[wanted], trigger[wanted], places(trigger)[wanted])
 
 
-def _candidates(rows: Rows, judged: Judged, window: Window) -> tuple[Ints, Ints, Ints, Ints]:
+def _by_keys(rows: Rows, taking: Flags) -> Iterator[Ints]:
+    """The records that take part, some keys at a time: finding partners then takes little memory, however many there are."""
+    count = 1 + int(np.count_nonzero(taking)) // AT_ONCE
+    for part in range(count):
+        yield np.flatnonzero(taking & (rows.key % count == part) if count > 1 else taking)
+
+
+def _candidates(rows: Rows, judged: Judged, window: Window, taking: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """The triggers that may have partners, where these begin and how many they are; and those by (key, side, time)."""
-    taking = np.flatnonzero(judged.taking)
     time, side = rows.time[taking], (2 * rows.key + rows.arm)[taking]
     times = np.sort(time, kind="stable")
     size = len(times) + 1
@@ -121,6 +130,18 @@ def unpaired(rows: Rows, judged: Judged, window: Window) -> tuple[Ints, Ints]:
 
 def closed(rows: Rows, judged: Judged, window: Window, waiting: Ints, ranks: Ranks) -> Matches:
     """The waiting records that new ones let out."""
+    trigger = _let_out_by(rows, judged, window, waiting)
+    comes = (trigger <= judged.first[waiting]) & np.append(rows.new, False)[trigger]
+    waiting, trigger = waiting[comes], trigger[comes]
+    # right before left, and the bytes of the key only where the rest is equal
+    by = (trigger, rows.time[waiting], rows.arm[waiting] == LEFT)
+    order = sorted_by(by, lambda tied: ranks(waiting[tied]))
+    waiting, trigger = waiting[order], trigger[order]
+    return alone(rows, waiting, trigger, -1 - places(trigger[::-1])[::-1])
+
+
+def _let_out_by(rows: Rows, judged: Judged, window: Window, waiting: Ints) -> Ints:
+    """The first record behind each waiting one that moves the clock past its close, else the number of records."""
     steps = np.arange(len(rows))
     if window.kafka:
         steps = np.flatnonzero((judged.taking | rows.tick) & (rows.time == judged.clock))
@@ -131,13 +152,7 @@ def closed(rows: Rows, judged: Judged, window: Window, waiting: Ints, ranks: Ran
         past = np.searchsorted(judged.clock[step], judged.close[waiting[mine]], "right")
         behind = np.searchsorted(step, waiting[mine], "right")
         trigger[mine] = np.append(step, len(rows))[np.maximum(past, behind)]
-    comes = (trigger <= judged.first[waiting]) & np.append(rows.new, False)[trigger]
-    waiting, trigger = waiting[comes], trigger[comes]
-    # right before left, and the bytes of the key only where the rest is equal
-    by = (trigger, rows.time[waiting], rows.arm[waiting] == LEFT)
-    order = sorted_by(by, lambda tied: ranks(waiting[tied]))
-    waiting, trigger = waiting[order], trigger[order]
-    return alone(rows, waiting, trigger, -1 - places(trigger[::-1])[::-1])
+    return trigger
 
 
 def alone(rows: Rows, record: Ints, trigger: Ints, place: Ints) -> Matches:

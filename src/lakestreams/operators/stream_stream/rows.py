@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lakestreams.operators.segments import Flags, Ints
 
 Ms: TypeAlias = int | Ints
@@ -29,7 +32,7 @@ class Window:
 class Rows:
     """The records of both sides in the total order; a place in it names a record."""
 
-    arm: Ints
+    arm: NDArray[np.int8]
     key: Ints  # equal numbers for equal keys; -1: null
     valued: Flags
     time: Ints

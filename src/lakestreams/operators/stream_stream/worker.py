@@ -81,19 +81,23 @@ class _Share:
     """
 
     def __init__(self, options: Options, columns: Columns) -> None:
-        self._columns = columns
-        arm, place = arrays.ints(self._columns[ARM]), arrays.ints(self._columns[PLACE])
-        rank = 1 - arm if options.right_first else arm
+        rank, place = arrays.ints(columns[ARM]), arrays.ints(columns[PLACE])
+        if options.right_first:
+            rank = 1 - rank
         turns = (place, rank) if options.interleaved else (rank, place)
-        self.order = arrays.total_order(self._columns[ORDER], *turns)
-        self._turn = place * 2 + rank if options.interleaved else (rank << 32) + place
-        self.rows = self._rows(options)
-        values = (columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE))
-        self.sizes = np.append(sum(map(arrays.sizes, values)), 0)  # the last one of none
+        self._options = options
+        self._numbers = np.append(arrays.total_order(columns[ORDER], *turns), MISSING)
+        self.order = self._numbers[:-1]
         self.window = options.window
         if options.varies:
-            before, after, grace = map(self._ints, TIMES)
+            before, after, grace = (self._ints(columns[name]) for name in TIMES)
             self.window = replace(options.window, before=before, after=after, grace=grace)
+        self.rows = self._rows(columns)
+        self._columns = {
+            name: columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE, ORDER, CONTRIBUTORS, ARM, PLACE)
+        }
+        values = (columns[name] for name in (KEY, LEFT_VALUE, RIGHT_VALUE))
+        self.sizes = np.append(sum(map(arrays.sizes, values)), 0)  # the last one of none
 
     def ranks(self, among: Ints) -> Ints:
         """Numbers in the order of the keys' bytes."""
@@ -101,49 +105,56 @@ class _Share:
 
     def results(self, matches: Iterator[Matches]) -> Iterator[Any]:
         """Matches as batches of columns."""
-        numbers = np.append(self.order, MISSING)
         for found in matches:
-            left, right, trigger = numbers[found.left], numbers[found.right], numbers[found.trigger]
-            for here in arrays.batches(self.sizes[left] + self.sizes[right]):
-                yield self._batch(left[here], right[here], trigger[here], found.place[here])
+            sizes = self.sizes[self._numbers[found.left]] + self.sizes[self._numbers[found.right]]
+            for here in arrays.batches(sizes):
+                yield self._batch(*(one[here] for one in found))
 
-    def _ints(self, name: str, null: int = 0) -> Ints:
-        column = self._columns.get(name)
-        if column is None or column.null_count == len(column):  # as if there were an array
+    def _ints(self, column: Any, null: int = 0) -> Ints:
+        if column is None:
             return np.broadcast_to(np.int64(null), len(self.order))
-        return arrays.ints(column, null)[self.order]
+        return arrays.as_one(arrays.ints(column, null)[self.order])
 
-    def _rows(self, options: Options) -> Rows:
-        arm, task = self._ints(ARM), self._ints(TASK)
-        values = (arrays.valid(self._columns[name])[self.order] for name in (LEFT_VALUE, RIGHT_VALUE))
+    def _rows(self, columns: Columns) -> Rows:
+        arm, task = self._ints(columns[ARM]).astype(np.int8), self._ints(columns[TASK])
+        values = (arrays.valid(columns[name])[self.order] for name in (LEFT_VALUE, RIGHT_VALUE))
         return Rows(
             arm=arm,
-            key=arrays.key_numbers(self._columns[KEY])[self.order],
+            key=arrays.key_numbers(columns[KEY])[self.order],
             valued=np.where(arm == LEFT, *values),
-            time=self._ints(TIME),
-            moves=self._ints(MOVES),
+            time=self._ints(columns[TIME]),
+            moves=self._ints(columns[MOVES]),
             task=task,
-            history=task // options.realm,
-            tick=self._ints(TICK) > 0,
-            new=arrays.ints(self._columns[ORDER].field("cycle"))[self.order] >= options.since,
-            left_time=self._ints(LEFT_TIME, NOTHING),
-            right_time=self._ints(RIGHT_TIME, NOTHING),
-            horizon=self._ints(HORIZON, NOTHING),
+            history=arrays.as_one(task // self._options.realm),
+            tick=self._ints(columns[TICK]) > 0,
+            new=arrays.ints(columns[ORDER].field("cycle"))[self.order] >= self._options.since,
+            left_time=self._ints(columns.get(LEFT_TIME), NOTHING),
+            right_time=self._ints(columns.get(RIGHT_TIME), NOTHING),
+            horizon=self._ints(columns.get(HORIZON), NOTHING),
         )
 
+    def _turns(self, numbers: Ints) -> Ints:
+        """A row's turn among those of its source record."""
+        arm, place = (arrays.ints(self._columns[name].take(pa.array(numbers))) for name in (ARM, PLACE))
+        rank = 1 - arm if self._options.right_first else arm
+        return place * 2 + rank if self._options.interleaved else (rank << 32) + place
+
     def _batch(self, left: Ints, right: Ints, trigger: Ints, place: Ints) -> Any:
-        columns, time = self._columns, np.append(arrays.ints(self._columns[TIME]), NOTHING)
-        matched = (left >= 0) & (right >= 0)
+        """Results of records at these places."""
+        columns = self._columns
+        has_left, has_right, time = left >= 0, right >= 0, self.rows.time
+        latest = np.maximum(time[np.where(has_left, left, right)], time[np.where(has_right, right, left)])
+        left, right, trigger = self._numbers[left], self._numbers[right], self._numbers[trigger]
         made = {
-            KEY: arrays.take(columns[KEY], np.where(left >= 0, left, right)),
+            KEY: arrays.take(columns[KEY], np.where(has_left, left, right)),
             LEFT_VALUE: arrays.take(columns[LEFT_VALUE], left),
             RIGHT_VALUE: arrays.take(columns[RIGHT_VALUE], right),
-            TIME: pa.array(np.maximum(time[left], time[right])),
+            TIME: pa.array(latest),
             ORDER: arrays.take(columns[ORDER], trigger),
             CONTRIBUTORS: arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], left, right),
             PLACE: pa.array(place, pa.int32()),
-            KIND: pa.array([UNMATCHED, MATCHED]).take(pa.array(matched.astype(np.int8))),
-            TURN: pa.array(self._turn[trigger]),
+            KIND: pa.array([UNMATCHED, MATCHED]).take(pa.array((has_left & has_right).astype(np.int8))),
+            TURN: pa.array(self._turns(trigger)),
         }
         return pa.RecordBatch.from_pydict(made)
 
@@ -151,12 +162,14 @@ class _Share:
 def joined(options: Options, columns: Columns) -> Iterator[Any]:
     """All results of rows that share tasks."""
     share = _Share(options, columns)
+    del columns  # what no result needs is free from here on
     yield from share.results(kernel.match(share.rows, share.window, share.ranks))
 
 
 def met(options: Options, columns: Columns) -> Iterator[Any]:
     """Of rows that share keys and bring their clocks: the results that wait for nothing."""
     share = _Share(options, columns)
+    del columns
     rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
     yield from share.results(kernel.pairs(rows, judged, window))
     hurries, _ = kernel.unpaired(rows, judged, window)
