@@ -200,7 +200,7 @@ def main(
     batch: Annotated[int, typer.Option(help="new records of the case with ten times as many before")] = 200_000,
     repeats: Annotated[int, typer.Option(help="runs of each case; the first one is cold")] = 3,
     group: Annotated[str, typer.Option(help="tables, windowed, hot, past or derived; default all")] = "",
-    only: Annotated[str, typer.Option(help="cases whose name has this text")] = "",
+    only: Annotated[list[str] | None, typer.Option(help="cases whose name has this text, or one of several")] = None,
     folder: Annotated[Path | None, typer.Option(help="where the inputs are kept for the next time")] = None,
     beside: Annotated[Path | None, typer.Option(help="another checkout, whose windowed joins run beside these")] = None,
     stages: Annotated[bool, typer.Option(help="CPU seconds and shuffled bytes of each stage of the last run")] = False,
@@ -224,14 +224,14 @@ def main(
         if beside is not None:
             other = Other(beside)
             cases = list(_beside(cases, other))
-            _compare([case for case in cases if only in case.name], other)
+        cases = [case for case in cases if any(text in case.name for text in only or [""])]
+        if beside is not None:
+            _compare(cases, other)
         best: dict[str, Measure] = {}
         table = Table(title=f"Kernels, {records:,} records, {records // 2:,} keys, heap {memory}")
         for heading in ("case", "results", "s", "records/s", "CPU s", "records/s of 2 CPUs", "against"):
             table.add_column(heading, justify="left" if heading == "case" else "right")
         for case in cases:
-            if only not in case.name:
-                continue
             runs = [measure(spark, case) for _ in range(repeats)]
             console.print(f"{case.name}: " + ", ".join(f"{run.seconds:.1f} s ({run.cpu:.1f} CPU)" for run in runs))
             one = best[case.name] = min(runs, key=lambda run: run.cpu)

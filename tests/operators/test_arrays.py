@@ -89,6 +89,31 @@ def test_keys_of_several_columns() -> None:
     assert len(arrays.key_numbers(keys.slice(3, 0))) == 0
 
 
+def test_numbers_of_keys_of_many_fields_stay_small() -> None:
+    """Kernels reckon with them: a key of five fields with thousands of values each has not a number in 2^60."""
+    field = pa.array(np.arange(20_000) % 4_099)
+    names = list("abcde")
+    for keys in (
+        pa.StructArray.from_arrays([field] * 5, names),
+        nested(pa.StructArray.from_arrays([field] * 5, names)),
+    ):
+        numbers = arrays.key_numbers(keys)
+        assert 0 <= numbers.min() <= numbers.max() <= len(keys)
+        assert len(set(numbers.tolist())) == 4_099
+
+
+def test_equal_numbers_take_the_memory_of_one() -> None:
+    found = arrays.as_one(np.full(5, 3))
+    assert found.tolist() == [3] * 5
+    assert (found.strides, found.base.nbytes) == ((0,), 8)
+    assert arrays.as_one(np.array([3, 4])).tolist() == [3, 4]
+    assert arrays.as_one(np.array([], np.int64)).tolist() == []
+
+
+def nested(keys: Any) -> Any:
+    return pa.StructArray.from_arrays([keys], ["x"])
+
+
 def test_the_order_of_key_bytes_puts_negative_numbers_last() -> None:
     keys = pa.StructArray.from_arrays([pa.array([-1, 3, -7, 0, None]), pa.array(["b", "a", "é", "", "z"])], ["n", "t"])
     assert np.argsort(arrays.key_ranks(keys)).tolist() == [4, 3, 1, 2, 0]

@@ -10,8 +10,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.conformance.__main__ import DEFAULT
 from tests.conformance.arrays import Arrays
@@ -49,6 +51,14 @@ def test_every_recorded_and_random_case(rules: Rules, count: int, steps: int, mo
     report = run(windowed, Arrays(steps, SEED), rules)
     assert report.failed == {}, "\n".join(report.lines())
     assert len(report.passed) == count
+
+
+def test_partners_are_looked_for_some_keys_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "AT_ONCE", 4)
+    taking = np.arange(13) != 5
+    parts = list(kernel._by_keys(SimpleNamespace(key=np.arange(13) // 2), taking))  # type: ignore[arg-type]
+    assert [len(set(part // 2)) for part in parts] == [2, 2, 2, 1]
+    assert sorted(place for part in parts for place in part.tolist()) == np.flatnonzero(taking).tolist()
 
 
 # --- fresh histories -------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ the reference says. That keys are numbered as Spark compares them is shown besid
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +18,10 @@ import pytest
 from tests.operators.in_arrays import STRIDE, Arrival, History
 from tests.operators.test_stream_stream_arrays import SETTINGS, WIDER, Setting, require_same, wanted
 
+from lakestreams.operators import workers
 from lakestreams.operators.segments import running
 from lakestreams.operators.stream_stream import worker
+from lakestreams.operators.stream_stream.rows import Window
 from lakestreams.operators.stream_stream.worker import Options
 
 SEED, EXAMPLES = 20261126, 12
@@ -62,6 +65,51 @@ def test_by_key_and_then_by_task(setting: Setting) -> None:
         require_same(setting, history, rows(batches), wanted(setting, history)[0])
 
 
+LAST = 1 << 32
+
+
+@pytest.mark.parametrize(
+    ("right_first", "interleaved", "expected"),
+    [
+        (False, False, [(LAST, "l0r0"), (LAST, "l1r0"), (LAST + 1, "l0r1"), (LAST + 1, "l1r1")]),
+        (True, False, [(LAST, "l0r0"), (LAST, "l0r1"), (LAST + 1, "l1r0"), (LAST + 1, "l1r1")]),
+        (False, True, [(1, "l0r0"), (2, "l1r0"), (3, "l0r1"), (3, "l1r1")]),
+        (True, True, [(1, "l0r0"), (2, "l0r1"), (3, "l1r0"), (3, "l1r1")]),
+    ],
+)
+def test_rows_of_one_record_take_turns(right_first: bool, interleaved: bool, expected: list[tuple[int, str]]) -> None:
+    """A record with two rows on each side; a result has the later of its two times."""
+    given = [row(1, arm, 5 + 4 * arm, "k", place) for place in (1, 0) for arm in (1, 0)]
+    one = Options(Window(4, 4, 9), 0, False, 1, right_first, interleaved)
+    found = [made for batch in worker.joined(one, columns(as_table(given))) for made in batch.to_pylist()]
+    assert sorted((made["turn"], made["lv"]["a"] + made["rv"]["a"]) for made in found) == expected
+    assert {made["ts"] for made in found} == {9}
+
+
+@pytest.mark.parametrize("step", [worker.joined, worker.met, worker.let_out])
+def test_what_no_result_needs_is_free_while_results_are_made(step: Callable[..., Iterator[Any]]) -> None:
+    given = as_table([row(1, 0, 0, "a"), row(2, 1, 1, "a"), row(3, 0, 2, "b"), row(4, 1, 1_000, "z")])
+    held: list[Callable[[], Any]] = []
+
+    def arriving() -> Iterator[Any]:
+        for place in range(len(given)):
+            batch = given.slice(place, 1).to_batches()[0]
+            held.append(weakref.ref(batch))
+            yield batch
+            del batch
+
+    def spied(arrived: dict[str, Any]) -> Iterator[Any]:
+        held.extend(weakref.ref(arrived[name]) for name in ("ts", "moves", "task", "tick"))
+        results = step(Options(Window(5, 5, outer=(True, True)), 0, False, 1, False, False), arrived)
+        del arrived
+        yield from results
+
+    results = workers._whole(spied, arriving())
+    assert next(results).num_rows > 0
+    assert len(held) == len(given) + 4
+    assert [one() for one in held if one() is not None] == []
+
+
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
@@ -91,7 +139,7 @@ def table(arrivals: Sequence[Arrival], rng: random.Random) -> Any:
             "arm": int(is_right), "moves": one.moves, "tick": is_tick, "contributors": rng.choice([None, [at]]),
         })  # fmt: skip
     rng.shuffle(made)
-    return pa.Table.from_pylist(made, schema=TABLE)
+    return as_table(made)
 
 
 def known(given: Any) -> Any:
@@ -103,6 +151,20 @@ def known(given: Any) -> Any:
         found[order] = clock
         given = given.set_column(given.schema.get_field_index(name), name, pa.array(found))
     return given
+
+
+def row(cycle: int, arm: int, time: int, key: str, place: int = 0) -> dict[str, Any]:
+    """Of a record that has its cycle for itself."""
+    at = {"source": "s", "partition": 0, "offset": cycle, "attempt": 0}
+    value = {"a": f"{'lr'[arm]}{place}"}
+    return {
+        "k": {"k": key}, "lv": None if arm else value, "rv": value if arm else None, "ts": time, "n": place, "task": 0,
+        "o": {"cycle": cycle, "stream_time_ms": 9, "side": 1, **at}, "arm": arm, "moves": time, "tick": False,
+    }  # fmt: skip
+
+
+def as_table(made: list[dict[str, Any]]) -> Any:
+    return pa.Table.from_pylist(made, schema=TABLE)
 
 
 def columns(given: Any) -> dict[str, Any]:

@@ -41,13 +41,15 @@ def as_one(numbers: Ints) -> Ints:
 
 
 def key_numbers(keys: Any) -> Ints:
-    """Equal numbers from 0 on for equal keys, -1 for null ones.
+    """Equal numbers from 0 on for equal keys, not above the number of rows; -1 for null ones.
 
     Args:
         keys: an array of structs.
     """
     fields = [_numbered(one) for one in _fields(keys)]
-    numbers = fields[0] if len(fields) == 1 else _encoded(pa.array(_combined(fields, len(keys))))
+    numbers = fields[0] if len(fields) == 1 else _combined(fields, len(keys))
+    if int(numbers.max(initial=0)) > len(keys):  # of several fields, or of a struct
+        numbers = _encoded(pa.array(numbers))
     return np.where(valid(keys), numbers, -1)
 
 
@@ -205,7 +207,8 @@ def contributors(lists: Any, orders: Any, left: Ints, right: Ints) -> Any:
     own = pa.StructArray.from_arrays([fields[one.name].cast(one.type) for one in known], fields=list(known))
     both = np.stack([left, right], axis=1).ravel()
     if lists.null_count == len(lists):  # as most are: only what is taken is copied
-        elements, ends = own.take(pa.array(both[both >= 0])), np.cumsum((left >= 0).astype(np.int64) + (right >= 0))
+        elements = own.take(pa.array(both[both >= 0]))
+        ends = np.cumsum((left >= 0).astype(np.int64) + (right >= 0))
     else:
         size, first, alone = len(orders), ints(lists.offsets), ~valid(lists)
         starts = np.append(np.where(alone, np.arange(size), first[:-1] - first[0] + size), 0)

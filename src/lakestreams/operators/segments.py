@@ -28,7 +28,7 @@ def groups(group: Ints) -> Iterator[tuple[int, Ints]]:
 
 def running(values: Ints, group: Ints) -> Ints:
     """The greatest value of each group so far."""
-    found = np.empty(len(values), np.int64)
+    found = np.empty_like(values)
     for _, places in groups(group):
         found[places] = np.maximum.accumulate(values[places])
     return found

@@ -66,9 +66,11 @@ def coded_errors() -> Iterator[None]:
 
 
 def _whole(step: Step, batches: Iterator[Any]) -> Iterator[Any]:
-    own = (batch for batch in arrived(batches) if batch.num_rows)
-    for first in own:
-        yield from step(_together(itertools.chain([first], own)))  # not held here: a step may let go of some
+    columns = _together(batch for batch in arrived(batches) if batch.num_rows)
+    if columns:
+        results = step(columns)
+        del columns  # a step may let go of some
+        yield from results
 
 
 def _together(batches: Iterator[Any]) -> Columns:
@@ -85,5 +87,5 @@ def _together(batches: Iterator[Any]) -> Columns:
     columns = {}
     for name in list(parts):
         columns[name] = pa.concat_arrays(parts.pop(name))
-        pa.default_memory_pool().release_unused()  # what Arrow keeps for itself no array could use
+        pa.default_memory_pool().release_unused()  # else Arrow keeps what the parts took, and NumPy cannot use it
     return columns

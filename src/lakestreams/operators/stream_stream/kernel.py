@@ -30,7 +30,7 @@ def judge(rows: Rows, window: Window) -> Judged:
     """Clocks, and who takes part."""
     clock = running(rows.moves, rows.task)
     horizon = running(np.maximum(rows.horizon, rows.moves), rows.history)
-    horizon = clock if (horizon <= clock).all() else np.maximum(horizon, clock)
+    horizon = clock if (horizon == clock).all() else horizon  # in the memory of one
     is_left, part = rows.arm == LEFT, (rows.key >= 0) & rows.valued
     met = np.zeros_like(part), np.full(len(rows), len(rows))
     end = rows.time + np.where(is_left, window.after, window.before)
@@ -72,15 +72,16 @@ def pairs(rows: Rows, judged: Judged, window: Window) -> Iterator[Matches]:
 
 
 def _by_keys(rows: Rows, taking: Flags) -> Iterator[Ints]:
-    """The records that take part, some keys at a time: finding partners then takes little memory, however many there are."""
+    """The records that take part, some keys at a time, so that finding partners takes little memory unless one key is hot."""
     count = 1 + int(np.count_nonzero(taking)) // AT_ONCE
-    for part in range(count):
-        yield np.flatnonzero(taking & (rows.key % count == part) if count > 1 else taking)
+    part = (rows.key % count).astype(np.int16)
+    for number in range(count):
+        yield np.flatnonzero(taking & (part == number))
 
 
 def _candidates(rows: Rows, judged: Judged, window: Window, taking: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """The triggers that may have partners, where these begin and how many they are; and those by (key, side, time)."""
-    time, side = rows.time[taking], (2 * rows.key + rows.arm)[taking]
+    time, side = rows.time[taking], 2 * rows.key[taking] + rows.arm[taking]
     times = np.sort(time, kind="stable")
     size = len(times) + 1
     codes, other = side * size + np.searchsorted(times, time), (side ^ 1) * size
@@ -94,7 +95,8 @@ def _candidates(rows: Rows, judged: Judged, window: Window, taking: Ints) -> tup
         found[by_key] = np.searchsorted(codes, (other + np.searchsorted(times, bound, edge))[by_key])
         return found
 
-    low = (rows.time - np.where(rows.arm == LEFT, window.before, window.after))[taking]
+    before, after = (np.broadcast_to(one, len(rows))[taking] for one in (window.before, window.after))
+    low = rows.time[taking] - np.where(rows.arm[taking] == LEFT, before, after)
     start = reached(np.maximum(low, 0) if window.kafka else low, "left")
     del low
     high = np.maximum(judged.end[taking], 0) if window.kafka else judged.end[taking]

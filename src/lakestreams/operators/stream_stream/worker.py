@@ -81,12 +81,10 @@ class _Share:
     """
 
     def __init__(self, options: Options, columns: Columns) -> None:
-        rank, place = arrays.ints(columns[ARM]), arrays.ints(columns[PLACE])
-        if options.right_first:
-            rank = 1 - rank
-        turns = (place, rank) if options.interleaved else (rank, place)
         self._options = options
-        self._numbers = np.append(arrays.total_order(columns[ORDER], *turns), MISSING)
+        rank, place = self._rank(columns[ARM]), arrays.ints(columns[PLACE])
+        turns = (place, rank) if options.interleaved else (rank, place)
+        self._numbers = np.append(arrays.total_order(columns[ORDER], *turns), MISSING)  # the last one of none
         self.order = self._numbers[:-1]
         self.window = options.window
         if options.varies:
@@ -133,10 +131,14 @@ class _Share:
             horizon=self._ints(columns.get(HORIZON), NOTHING),
         )
 
+    def _rank(self, arm: Any) -> Ints:
+        """Which of its sides comes first where a source record is on both."""
+        return 1 - arrays.ints(arm) if self._options.right_first else arrays.ints(arm)
+
     def _turns(self, numbers: Ints) -> Ints:
-        """A row's turn among those of its source record."""
-        arm, place = (arrays.ints(self._columns[name].take(pa.array(numbers))) for name in (ARM, PLACE))
-        rank = 1 - arm if self._options.right_first else arm
+        """The turns of rows among those of their source records."""
+        arm, place = (self._columns[name].take(pa.array(numbers)) for name in (ARM, PLACE))
+        rank, place = self._rank(arm), arrays.ints(place)
         return place * 2 + rank if self._options.interleaved else (rank << 32) + place
 
     def _batch(self, left: Ints, right: Ints, trigger: Ints, place: Ints) -> Any:
@@ -191,5 +193,6 @@ def waiting(options: Options, columns: Columns) -> Iterator[Any]:
 def let_out(options: Options, columns: Columns) -> Iterator[Any]:
     """Of rows that share tasks: the results of those that wait; all others have lost key and value."""
     share = _Share(options, columns)
+    del columns
     rows, window, judged = share.rows, share.window, kernel.judge(share.rows, share.window)
     yield from share.results(iter([kernel.closed(rows, judged, window, np.flatnonzero(judged.taking), share.ranks)]))
