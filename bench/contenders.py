@@ -18,7 +18,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from bench import kafka_streams, spark_native
-from bench.measures import cpu_seconds_of
+from bench.measures import Cpu, own_processes
 from bench.results import OURS, Run
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.runtime.lake import Lake
@@ -187,7 +187,7 @@ class Watch:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._began = self._cpu = self.seconds = self.cpu = 0.0
+        self._began = self.seconds = self.cpu = 0.0
         self.peak = 0
 
     def __enter__(self) -> Self:
@@ -196,11 +196,11 @@ class Watch:
                 Path(f"/proc/{one.pid}/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
             except OSError:
                 break
-        self._cpu, self._began = self._spent(), time.perf_counter()
+        self._cpu, self._began = Cpu(self._processes), time.perf_counter()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.seconds, self.cpu = time.perf_counter() - self._began, self._spent() - self._cpu
+        self.seconds, self.cpu = time.perf_counter() - self._began, self._cpu.spent()
         self.peak = sum(_peak(one.pid) for one in self._processes())
 
     def run(self, root: Path, stages: Mapping[str, float] | None = None) -> Run:
@@ -211,12 +211,8 @@ class Watch:
         return Run(self.seconds, self.cpu, self.peak, len(data), size, commits, stages or {})
 
     def _processes(self) -> Iterator[psutil.Process]:
-        own = psutil.Process()
         left_out = {self._bench.broker.pid, self._bench.broker.guard_pid}
-        return (one for one in (own, *own.children(recursive=True)) if one.pid not in left_out)
-
-    def _spent(self) -> float:
-        return sum(map(cpu_seconds_of, self._processes()))
+        return (one for one in own_processes() if one.pid not in left_out)
 
 
 def _peak(pid: int) -> int:

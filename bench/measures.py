@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +63,12 @@ def measure(spark: SparkSession, case: Case) -> Measure:
     """Runs a case once."""
     known = {stage.number for stage in _stages(spark)}
     seen = Observation()
-    before = cpu_seconds_of_all()
+    cpu = Cpu(own_processes)
     began = time.perf_counter()
     case.run().observe(seen, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
     seconds = time.perf_counter() - began
     stages = sorted((one for one in _stages(spark) if one.number not in known), key=lambda one: one.began)
-    return Measure(seconds, cpu_seconds_of_all() - before, seen.get["rows"], stages)
+    return Measure(seconds, cpu.spent(), seen.get["rows"], stages)
 
 
 def _stages(spark: SparkSession) -> list[Stage]:
@@ -91,19 +92,36 @@ def _stages(spark: SparkSession) -> list[Stage]:
     ]
 
 
-def cpu_seconds_of_all() -> float:
-    """Those of this process and all that it has started: the JVM, and Python workers, ended ones too."""
-    own = psutil.Process()
-    return sum(map(cpu_seconds_of, [own, *own.children(recursive=True)]))
+class Cpu:
+    """CPU seconds that processes take from when it is made.
 
-
-def cpu_seconds_of(process: psutil.Process) -> float:
-    """Those of its own and of its children that have ended; none if it has ended, as those that change a file's mode do.
-
-    Spark ends Python workers that have been idle for a minute: what they took counts where they were started.
+    Args:
+        processes: those that there are, whenever it is asked.
     """
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(times.user + times.system + times.children_user + times.children_system)
+
+    def __init__(self, processes: Callable[[], Iterable[psutil.Process]]) -> None:
+        self._processes = processes
+        self._before = self._each()
+
+    def spent(self) -> float:
+        """Those so far.
+
+        One that has ended meanwhile took nothing, as nobody can say what it took. Spark ends Python workers that have been idle
+        for a minute.
+        """
+        return sum(seconds - self._before.get(one, 0.0) for one, seconds in self._each().items())
+
+    def _each(self) -> dict[psutil.Process, float]:
+        """Those of each process, and of those below it that have ended and that it has waited for."""
+        found = {}
+        for one in self._processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = one.cpu_times()
+                found[one] = float(times.user + times.system + times.children_user + times.children_system)
+        return found
+
+
+def own_processes() -> list[psutil.Process]:
+    """This one and all below it: the JVM and Python workers."""
+    own = psutil.Process()
+    return [own, *own.children(recursive=True)]

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import psutil
 import typer
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from rich.console import Console
@@ -26,7 +25,7 @@ from rich.table import Table
 
 from bench.data import profiles, views
 from bench.enrichment import pipeline
-from bench.measures import cpu_seconds_of
+from bench.measures import Cpu, own_processes
 from lakestreams.engine.driver import Driver
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
@@ -83,21 +82,15 @@ def _child(servers: str, root: Path) -> None:
 # --- warm rounds -----------------------------------------------------------------------------------------------------
 
 
-def _cpu_seconds() -> float:
-    """Of this process and all below it: Python's and the JVM's."""
-    own = psutil.Process()
-    return sum(map(cpu_seconds_of, (own, *own.children(recursive=True))))
-
-
 def rounds(running: Driver, count: int, produce: Callable[[int], object]) -> list[dict[str, float]]:
     """Rounds, before each of which something is produced: wall and CPU seconds, and those by stage."""
     found = []
     for number in range(count):
         produce(number)
         before = dict(running.summary.seconds)
-        cpu, began = _cpu_seconds(), time.perf_counter()
+        cpu, began = Cpu(own_processes), time.perf_counter()
         running.round(0)
-        one = {"wall": time.perf_counter() - began, "cpu": _cpu_seconds() - cpu}
+        one = {"wall": time.perf_counter() - began, "cpu": cpu.spent()}
         one |= {stage: s - before.get(stage, 0.0) for stage, s in running.summary.seconds.items()}
         found.append(one)
     return found
