@@ -106,8 +106,8 @@ class Cpu:
     def spent(self) -> float:
         """Those so far.
 
-        One that has ended meanwhile took nothing, as nobody can say what it took. Spark ends Python workers that have been idle
-        for a minute.
+        A process that has ended meanwhile counts as nothing, as nobody can say what it took. Spark ends Python workers that have
+        been idle for a minute.
         """
         return sum(seconds - self._before.get(one, 0.0) for one, seconds in self._each().items())
 

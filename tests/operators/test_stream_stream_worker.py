@@ -65,14 +65,14 @@ def test_by_key_and_then_by_task(setting: Setting) -> None:
         require_same(setting, history, rows(batches), wanted(setting, history)[0])
 
 
-LAST = 1 << 32
+SECOND = 1 << 32  # the turn of the second side's first row
 
 
 @pytest.mark.parametrize(
     ("right_first", "interleaved", "expected"),
     [
-        (False, False, [(LAST, "l0r0"), (LAST, "l1r0"), (LAST + 1, "l0r1"), (LAST + 1, "l1r1")]),
-        (True, False, [(LAST, "l0r0"), (LAST, "l0r1"), (LAST + 1, "l1r0"), (LAST + 1, "l1r1")]),
+        (False, False, [(SECOND, "l0r0"), (SECOND, "l1r0"), (SECOND + 1, "l0r1"), (SECOND + 1, "l1r1")]),
+        (True, False, [(SECOND, "l0r0"), (SECOND, "l0r1"), (SECOND + 1, "l1r0"), (SECOND + 1, "l1r1")]),
         (False, True, [(1, "l0r0"), (2, "l1r0"), (3, "l0r1"), (3, "l1r1")]),
         (True, True, [(1, "l0r0"), (2, "l0r1"), (3, "l1r0"), (3, "l1r1")]),
     ],

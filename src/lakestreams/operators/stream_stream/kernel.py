@@ -85,7 +85,6 @@ def _candidates(rows: Rows, judged: Judged, window: Window, taking: Ints) -> tup
     times = np.sort(time, kind="stable")
     size = len(times) + 1
     codes, other = side * size + np.searchsorted(times, time), (side ^ 1) * size
-    del time, side  # a task's rows must fit a worker
     by_key = np.argsort(codes, kind="stable")
     codes, partners = codes[by_key], taking[by_key]
 
@@ -98,7 +97,6 @@ def _candidates(rows: Rows, judged: Judged, window: Window, taking: Ints) -> tup
     before, after = (np.broadcast_to(one, len(rows))[taking] for one in (window.before, window.after))
     low = rows.time[taking] - np.where(rows.arm[taking] == LEFT, before, after)
     start = reached(np.maximum(low, 0) if window.kafka else low, "left")
-    del low
     high = np.maximum(judged.end[taking], 0) if window.kafka else judged.end[taking]
     end = reached(np.minimum(high, judged.horizon[taking]), "right")  # nothing that came before is later than that
     triggers = np.flatnonzero((end > start) & (rows.new[taking] | any(window.outer)))
