@@ -1,7 +1,7 @@
-"""Who is measured: lakestreams, its floor, Kafka Streams by its settings, Spark's own operators.
+"""Who is measured: lakestreams, its floor, Kafka Streams and Flink SQL by their settings, Spark's own operators.
 
 Each runs a work once over topics that are loaded, into new tables or topics, and says what it took and where its rows
-are. All but Kafka Streams share one Spark session, which is cold at its first run and warm at the others.
+are. All but Kafka Streams and Flink share one Spark session, which is cold at its first run and warm at the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import psutil
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from bench import kafka_streams, spark_native
+from bench import flink, kafka_streams, spark_native
 from bench.measures import Cpu, own_processes
 from bench.results import OURS, Run
 from lakestreams.engine.driver import Driver
@@ -77,10 +77,15 @@ def spark(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
 def streams(bench: Bench, work: Work, guarantee: kafka_streams.Guarantee, cache: int) -> tuple[Run, DataFrame]:
     """Kafka Streams, in a JVM of its own; its results are read from its output topic."""
     found = _streamed(bench, work, guarantee, cache)
+    return Run(found.started_seconds, found.cpu_seconds, found.peak_bytes), _of_topic(bench, work, found.output)
+
+
+def _of_topic(bench: Bench, work: Work, name: str) -> DataFrame:
+    """A contender's results where it writes them to a topic: of a table the newest of each key."""
     topic = bench.spark.read.format("kafka").options(
         **{
             "kafka.bootstrap.servers": bench.broker.bootstrap_servers,
-            "subscribe": found.output,
+            "subscribe": name,
             "kafka.isolation.level": "read_committed",
         }
     )
@@ -89,10 +94,7 @@ def streams(bench: Bench, work: Work, guarantee: kafka_streams.Guarantee, cache:
         newest = Window.partitionBy("key").orderBy(F.desc("partition"), F.desc("offset"))
         rows = rows.withColumn("place", F.row_number().over(newest)).where("place = 1 and value is not null")
     value = F.from_json(F.col("value").cast("string"), work.value).alias("v")
-    return (
-        Run(found.started_seconds, found.cpu_seconds, found.peak_bytes),
-        rows.select(F.col("key").cast("string").alias("key"), value).select("key", "v.*"),
-    )
+    return rows.select(F.col("key").cast("string").alias("key"), value).select("key", "v.*")
 
 
 def streams_into_delta(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
@@ -101,19 +103,23 @@ def streams_into_delta(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
     One after the other: both want all cores, so side by side they would take as long. The copy is warm after its first.
     """
     found = _streamed(bench, work, "exactly_once_v2", 0)
-    root = bench.folder / "copied"
-    shutil.rmtree(root, ignore_errors=True)
-    with Watch(bench) as watch:
-        spark_native.copy(
-            bench.spark, found.output, work.value, bench.broker.bootstrap_servers, root, bench.batch, newest=work.newest
-        )
     streamed = Run(
         found.started_seconds, found.cpu_seconds, found.peak_bytes, stages={"streams": found.started_seconds}
     )
+    copied, rows = _copied(bench, work, found.output)
+    return _behind(streamed, copied), rows
+
+
+def _copied(bench: Bench, work: Work, topic: str) -> tuple[Run, DataFrame]:
+    """Spark brings a topic of results into Delta."""
+    root = bench.folder / "copied"
+    shutil.rmtree(root, ignore_errors=True)
+    servers = bench.broker.bootstrap_servers
+    with Watch(bench) as watch:
+        spark_native.copy(bench.spark, topic, work.value, servers, root, bench.batch, newest=work.newest)
     copied = watch.run(root)
-    run = _behind(streamed, replace(copied, stages={"copy": copied.seconds}))
     rows = bench.spark.read.format("delta").load(spark_native.output(root))
-    return run, rows.select("key", *work.columns)
+    return replace(copied, stages={"copy": copied.seconds}), rows.select("key", *work.columns)
 
 
 def streams_into_lake(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
@@ -126,6 +132,41 @@ def streams_into_lake(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
         spark_native.land(bench.spark, topics, bench.broker.bootstrap_servers, root, bench.batch)
     landed = watch.run(root)
     return _behind(streamed, replace(landed, stages={"land": landed.seconds})), rows
+
+
+def flink_sql(bench: Bench, work: Work, *, lands: bool, backend: str = "hashmap") -> tuple[Run, DataFrame]:
+    """Flink SQL, exactly once, in a JVM of its own; with `lands` the raw topics lie beside the results.
+
+    A table's results are in a topic. With `lands` Spark brings them into Delta then, since Flink merges into no files.
+    """
+    root = bench.folder / "flink"
+    shutil.rmtree(root, ignore_errors=True)
+    found = flink.run(
+        work, bench.broker.bootstrap_servers, root, lands=lands, backend=backend, partitions=bench.partitions
+    )
+    written = [one for one in root.rglob("part-*") if one.is_file()]
+    run = Run(
+        found.started_seconds,
+        found.cpu_seconds,
+        found.peak_bytes,
+        len(written),
+        sum(one.stat().st_size for one in written),
+        stages={"flink": found.started_seconds},
+    )
+    if not work.newest:
+        rows = bench.spark.read.parquet(found.output)
+    elif lands:
+        copied, rows = _copied(bench, work, found.output)
+        run = _behind(run, copied)
+    else:
+        rows = _of_topic(bench, work, found.output)
+    for topic in work.topics if lands else ():
+        landed = bench.spark.read.parquet(str(found.landed / topic)).count()
+        if landed != (there := sum(bench.broker.end_offsets(topic).values())):
+            msg = f"Flink landed {landed:,} records of {topic}, which has {there:,}"
+            raise AssertionError(msg)
+    key = work.key if work.key in rows.columns else "key"
+    return run, rows.select(F.col(key).alias("key"), *work.columns)
 
 
 def _behind(first: Run, second: Run) -> Run:
@@ -157,6 +198,9 @@ CONTENDERS: Final[dict[str, Callable[[Bench, Work], tuple[Run, DataFrame]]]] = {
     "streams-alo-cache": lambda bench, work: streams(bench, work, "at_least_once", kafka_streams.DEFAULT_CACHE),
     "streams-eos-delta": streams_into_delta,
     "streams-eos-lake": streams_into_lake,
+    "flink": lambda bench, work: flink_sql(bench, work, lands=False),
+    "flink-rocksdb": lambda bench, work: flink_sql(bench, work, lands=False, backend="rocksdb"),
+    "flink-lake": lambda bench, work: flink_sql(bench, work, lands=True),
     SPARK: spark,
 }
 

@@ -1,15 +1,11 @@
 """Kafka Streams as a contender: a work in a JVM of its own over topics that are loaded already, and what it wrote.
 
-The program is `java/KafkaStreamsBench.java`, compiled once into the cache against the version of the embedded broker.
+The program is `java/KafkaStreamsBench.java`, of the version of the embedded broker.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
-import subprocess
-import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +14,8 @@ from typing import Final, Literal
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.java_program import JavaProgram
 from bench.pins import STREAMS_PINS
-from lakestreams.local.cache import cache_dir, locked, tail
-from lakestreams.local.jars import jar_dir, pinned_jars
-from lakestreams.local.java import find_java
 
 Work = Literal["enrichment", "correlation", "foreign_key"]
 Guarantee = Literal["exactly_once_v2", "at_least_once"]
@@ -31,10 +25,7 @@ COMMIT_MS: Final[dict[Guarantee, int]] = {"exactly_once_v2": 100, "at_least_once
 DEFAULT_CACHE: Final = 10 * 1024 * 1024
 """statestore.cache.max.bytes as it is by default."""
 
-_SOURCE: Final = Path(__file__).parent / "java" / "KafkaStreamsBench.java"
-_LOGGING: Final = _SOURCE.with_name("log4j2.properties")
-_CLASS: Final = _SOURCE.stem
-_TIMEOUT_S: Final = 1_800.0
+_PROGRAM: Final = JavaProgram("Kafka Streams", "KafkaStreamsBench", STREAMS_PINS)
 _ADMIN_TIMEOUT_S: Final = 30.0
 _BATCH: Final = 10_000
 
@@ -95,60 +86,24 @@ def run(
         RuntimeError: Kafka Streams failed; the message holds the end of its log.
         JarsUnresolved, JavaMissing, JavaTooOld: there is nothing to run it with.
     """
-    classes = compiled()
     application = f"bench-{work.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
     output = f"out-{application}"
     state = folder / application
     state.mkdir(parents=True)
-    log = folder / f"{application}.log"
-    _create(servers, output, partitions)
-    began = time.time()
-    command = [
-        str(find_java()),
-        f"-Xmx{heap}",
-        f"-Dbench.began={began * 1000:.0f}",
-        f"-Dlog4j2.configurationFile={_LOGGING}",
-        *("-cp", f"{classes}:{jar_dir(STREAMS_PINS)}/*", _CLASS),
+    create_topic(servers, output, partitions)
+    arguments = [
         *(work, servers, application, str(state), guarantee, str(cache), str(threads)),
         *(str(commit_ms or COMMIT_MS[guarantee]), output),
     ]
     try:
-        with log.open("wb") as errors:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=_TIMEOUT_S, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"Kafka Streams ended with {done.returncode}:\n{tail(log, 40)}")
-        return Outcome(**json.loads(done.stdout), output=output)
+        return Outcome(**_PROGRAM.run(arguments, folder / f"{application}.log", heap=heap), output=output)
     finally:
         shutil.rmtree(state, ignore_errors=True)
         _remove_internal(servers, application)
 
 
-def compiled() -> Path:
-    """The folder with the program's classes, compiled at the first call.
-
-    Raises:
-        RuntimeError: there is no javac beside java (a JRE), or it refuses the source.
-        JarsUnresolved, JavaMissing, JavaTooOld: there is nothing to compile with.
-    """
-    jars = pinned_jars("Kafka Streams", STREAMS_PINS)
-    digest = hashlib.sha256(_SOURCE.read_bytes() + jars[0].parent.name.encode()).hexdigest()[:16]
-    folder = cache_dir() / f"kafka-streams-bench-{digest}"
-    with locked(folder.name):
-        if not folder.exists():
-            part = folder.with_name(f".{folder.name}.part")
-            shutil.rmtree(part, ignore_errors=True)
-            javac = find_java().resolve().with_name("javac")
-            command = [str(javac), "-d", str(part), "-cp", f"{jars[0].parent}/*", str(_SOURCE)]
-            if not javac.is_file():
-                raise RuntimeError(f"there is no {javac}; the program needs a JDK to be compiled")
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise RuntimeError(f"{_SOURCE.name} cannot be compiled:\n{done.stderr}")
-            part.rename(folder)
-    return folder
-
-
-def _create(servers: str, topic: str, partitions: int) -> None:
+def create_topic(servers: str, topic: str, partitions: int) -> None:
+    """A topic for a contender's results."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_ADMIN_TIMEOUT_S)
 

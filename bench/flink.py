@@ -1,0 +1,192 @@
+"""Flink SQL as a contender: a work as one job in a JVM of its own over topics that are loaded already, and what it wrote.
+
+The program is `java/FlinkSqlBench.java`. The job reads Kafka up to the topics' ends and writes exactly once: rows of a stream
+as Parquet files, which a checkpoint commits, and a table's rows to a compacted topic, since files cannot be updated. There is
+a connector for Delta (`io.delta:delta-flink`), but none for Flink 2 could be had from Maven Central on 2026-11-28.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.java_program import JavaProgram
+from bench.kafka_streams import create_topic
+from bench.pins import FLINK_PINS
+
+if TYPE_CHECKING:
+    from bench.works import Work
+
+CHECKPOINT_MS: Final = 10_000
+"""How often what was written becomes visible. By default never; what users set is between some seconds and minutes."""
+_KEYED: Final = "'key.format' = 'raw', 'value.format' = 'json', 'value.fields-include' = 'EXCEPT_KEY'"
+_OPENED: Final = (
+    "java.lang",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "java.time",
+    "java.nio",
+)
+"""Packages that Flink's own scripts open to it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run.
+
+    Attributes:
+        started_seconds: from the start of the job, planned before, until its last checkpoint has committed everything.
+        cpu_seconds: of the process, all threads; the broker's work is not in it.
+        peak_bytes: the most resident memory, RocksDB's included.
+        output: the folder with the Parquet files, or the topic.
+        landed: the folder with the raw topics; empty if they are not written.
+    """
+
+    started_seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    output: str
+    landed: Path
+
+
+def run(
+    work: Work,
+    servers: str,
+    folder: Path,
+    *,
+    lands: bool = False,
+    backend: str = "hashmap",
+    parallelism: int = 2,
+    heap: str = "6g",
+    partitions: int = 4,
+) -> Outcome:
+    """Runs a work once, as a new job, into a new output.
+
+    Args:
+        servers: the bootstrap servers.
+        folder: for outputs, checkpoints, state and the log.
+        lands: whether the same job also writes each topic's records as they are, with offsets and headers.
+        backend: state.backend.type: `hashmap`, as by default, or `rocksdb`.
+        heap: the JVM's greatest heap; RocksDB's memory comes on top.
+        partitions: of the output topic.
+
+    Raises:
+        RuntimeError: Flink failed; the message holds the end of its log.
+        JarsUnresolved, JavaMissing, JavaTooOld: there is nothing to run it with.
+    """
+    job = f"bench-flink-{work.name.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
+    own = folder / job
+    own.mkdir(parents=True)
+    output = f"out-{job}" if work.newest else str(own / "output")
+    if work.newest:
+        create_topic(servers, output, partitions)
+    script = own / "job.sql"
+    script.write_text(";\n".join([*statements(work, servers, output, own / "landed" if lands else None), ""]), "utf-8")
+    settings = {
+        "parallelism.default": str(parallelism),
+        "execution.checkpointing.interval": f"{CHECKPOINT_MS} ms",
+        "execution.checkpointing.dir": (own / "checkpoints").as_uri(),
+        "state.backend.type": backend,
+        "state.backend.rocksdb.localdir": str(own / "state"),
+        "taskmanager.memory.managed.size": "1g",
+        "taskmanager.memory.network.min": "256m",
+        "taskmanager.memory.network.max": "256m",
+        "io.tmp.dirs": str(own),
+        "pipeline.object-reuse": "true",
+        "table.local-time-zone": "UTC",
+    }
+    found = _program().run(
+        [str(script), *(f"{key}={value}" for key, value in settings.items())], folder / f"{job}.log", heap=heap
+    )
+    for part in ("checkpoints", "state"):
+        shutil.rmtree(own / part, ignore_errors=True)
+    return Outcome(**found, output=output, landed=own / "landed")
+
+
+def statements(work: Work, servers: str, output: str, landed: Path | None) -> list[str]:
+    """The job in SQL: its tables, and what is inserted."""
+    found = [_source(topic, work.keys[topic], columns, servers, work) for topic, (columns, _) in work.topics.items()]
+    columns = ", ".join(map(_column, [f"{work.key} string", *work.value.split(", ")]))
+    if work.newest:
+        options = {
+            "connector": "upsert-kafka",
+            "topic": output,
+            "properties.bootstrap.servers": servers,
+            "properties.transaction.timeout.ms": "600000",
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": output,
+        }
+        primary = f", PRIMARY KEY (`{work.key}`) NOT ENFORCED"
+        found.append(f"CREATE TABLE results ({columns}{primary}) WITH ({_options(options)}, {_KEYED})")
+    else:
+        found.append(f"CREATE TABLE results ({columns}) WITH ({_options(_files(output))})")
+    found.append(f"INSERT INTO results {work.flink}")
+    for topic in work.topics if landed else ():
+        found += _landing(topic, servers, f"{landed}/{topic}")
+    return found
+
+
+def _source(topic: str, key: str, columns: str, servers: str, work: Work) -> str:
+    """A topic as a stream with event time, or as a table of the newest value of each key."""
+    fields = ", ".join(map(_column, [f"{key} string", *columns.split(", ")]))
+    options = {"topic": topic, "properties.bootstrap.servers": servers, "scan.bounded.mode": "latest-offset"}
+    if not work.newest:
+        fields += ", event_time TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR event_time AS event_time"
+    if topic in work.tables:
+        fields += f", PRIMARY KEY (`{key}`) NOT ENFORCED"
+        options |= {"connector": "upsert-kafka"}
+    else:
+        options |= {"connector": "kafka", "scan.startup.mode": "earliest-offset", "key.fields": key}
+    return f"CREATE TABLE `{topic}` ({fields}) WITH ({_options(options)}, {_KEYED})"
+
+
+def _landing(topic: str, servers: str, folder: str) -> list[str]:
+    """A topic's records as they are, into Parquet files."""
+    fields = (
+        "`key` BYTES, `value` BYTES, `partition` INT METADATA VIRTUAL, `offset` BIGINT METADATA VIRTUAL, "
+        "`timestamp` TIMESTAMP_LTZ(3) METADATA VIRTUAL, headers MAP<STRING, BYTES> METADATA VIRTUAL"
+    )
+    options = {
+        "connector": "kafka", "topic": topic, "properties.bootstrap.servers": servers, "key.format": "raw",
+        "key.fields": "key", "value.format": "raw", "value.fields-include": "EXCEPT_KEY",
+        "scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset",
+    }  # fmt: skip
+    written = fields.replace(" METADATA VIRTUAL", "")
+    return [
+        f"CREATE TABLE raw_{topic} ({fields}) WITH ({_options(options)})",
+        f"CREATE TABLE landed_{topic} ({written}) WITH ({_options(_files(folder))})",
+        f"INSERT INTO landed_{topic} SELECT `key`, `value`, `partition`, `offset`, `timestamp`, headers FROM raw_{topic}",
+    ]
+
+
+def _files(folder: str) -> dict[str, str]:
+    return {"connector": "filesystem", "path": f"file://{folder}", "format": "parquet", "parquet.compression": "SNAPPY"}
+
+
+def _column(text: str) -> str:
+    name, kind = text.split()
+    return f"`{name}` {kind}"
+
+
+def _options(options: Mapping[str, str]) -> str:
+    return ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
+
+
+@cache
+def _program() -> JavaProgram:
+    opened = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED]
+    return JavaProgram("Flink", "FlinkSqlBench", FLINK_PINS, _hadoop(), opened)
+
+
+def _hadoop() -> Sequence[Path]:
+    """Hadoop's classes, which Parquet needs: those of the installed pyspark."""
+    spec = importlib.util.find_spec("pyspark")
+    roots = list(spec.submodule_search_locations or []) if spec else []
+    return [jar for root in roots for jar in sorted(Path(root, "jars").glob("hadoop-client-*.jar"))]
