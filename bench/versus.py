@@ -1,4 +1,4 @@
-"""Lakestreams beside its floor, Kafka Streams and Spark's own operators, on the same topics, in one run.
+"""Lakestreams beside its floor, Kafka Streams, Flink SQL and Spark's own operators, on the same topics, in one run.
 
 `python -m bench.versus --help`. Loads each work's topics once into a real broker; then the contenders take turns, the
 first round cold, the others warm. Every run's rows are compared with what SQL finds in the topics before its time
