@@ -55,5 +55,5 @@ format:  ## formats the sources and mends what ruff can mend
 
 clean-cache:  ## removes the cached environment, jars and logs (they come back when needed)
 	@cache="$${LAKESTREAMS_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/lakestreams}"; \
-	rm -rf "$$cache"/venv-* "$$cache"/jars-* "$$cache"/.jars-* "$$cache"/kraft-* "$$cache"/spark-*.jsa "$$cache"/bootstrap-* "$$cache"/program-* "$$cache"/logs; \
+	rm -rf "$$cache"/venv-* "$$cache"/jars-* "$$cache"/.jars-* "$$cache"/kraft-* "$$cache"/spark-*.jsa "$$cache"/bootstrap-* "$$cache"/program-* "$$cache"/.program-* "$$cache"/logs; \
 	echo "removed what was in $$cache"

@@ -137,7 +137,7 @@ def streams_into_lake(bench: Bench, work: Work) -> tuple[Run, DataFrame]:
 def flink_sql(bench: Bench, work: Work, *, lands: bool, backend: str = "hashmap") -> tuple[Run, DataFrame]:
     """Flink SQL, exactly once, in a JVM of its own; with `lands` the raw topics lie beside the results.
 
-    A table's results are in a topic. With `lands` Spark brings them into Delta then, since Flink merges into no files.
+    A table's results are in a topic. With `lands` Spark brings them into Delta then, since Flink's files take no updates.
     """
     root = bench.folder / "flink"
     shutil.rmtree(root, ignore_errors=True)

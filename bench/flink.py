@@ -1,8 +1,8 @@
 """Flink SQL as a contender: a work as one job in a JVM of its own over topics that are loaded already, and what it wrote.
 
 The program is `java/FlinkSqlBench.java`. The job reads Kafka up to the topics' ends and writes exactly once: rows of a stream
-as Parquet files, which a checkpoint commits, and a table's rows to a compacted topic, since files cannot be updated. There is
-a connector for Delta (`io.delta:delta-flink`), but none for Flink 2 could be had from Maven Central on 2026-11-28.
+as Parquet files, which a checkpoint commits, and a table's rows to a topic by their keys, since Flink's files take no updates.
+There is a connector for Delta (`io.delta:delta-flink`), but Maven Central had none for Flink 2 on 2026-11-28.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +22,10 @@ from bench.pins import FLINK_PINS
 if TYPE_CHECKING:
     from bench.works import Work
 
-CHECKPOINT_MS: Final = 10_000
-"""How often what was written becomes visible. By default never; what users set is between some seconds and minutes."""
+CHECKPOINT_MS: Final = 60_000
+"""How often what was written becomes visible, besides the end of the job. By default never; users set seconds to minutes."""
 _KEYED: Final = "'key.format' = 'raw', 'value.format' = 'json', 'value.fields-include' = 'EXCEPT_KEY'"
+_READ: Final = {"properties.isolation.level": "read_committed", "scan.bounded.mode": "latest-offset"}
 _OPENED: Final = (
     "java.lang",
     "java.util",
@@ -46,7 +46,7 @@ class Outcome:
         cpu_seconds: of the process, all threads; the broker's work is not in it.
         peak_bytes: the most resident memory, RocksDB's included.
         output: the folder with the Parquet files, or the topic.
-        landed: the folder with the raw topics; empty if they are not written.
+        landed: the folder with the raw topics, which is there if they are written.
     """
 
     started_seconds: float
@@ -81,6 +81,8 @@ def run(
         RuntimeError: Flink failed; the message holds the end of its log.
         JarsUnresolved, JavaMissing, JavaTooOld: there is nothing to run it with.
     """
+    program = _program(folder)
+    program.compiled()
     job = f"bench-flink-{work.name.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
     own = folder / job
     own.mkdir(parents=True)
@@ -91,10 +93,12 @@ def run(
     script.write_text(";\n".join([*statements(work, servers, output, own / "landed" if lands else None), ""]), "utf-8")
     settings = {
         "parallelism.default": str(parallelism),
+        "restart-strategy.type": "none",
         "execution.checkpointing.interval": f"{CHECKPOINT_MS} ms",
         "execution.checkpointing.dir": (own / "checkpoints").as_uri(),
         "state.backend.type": backend,
         "state.backend.rocksdb.localdir": str(own / "state"),
+        "execution.checkpointing.incremental": str(backend == "rocksdb").lower(),
         "taskmanager.memory.managed.size": "1g",
         "taskmanager.memory.network.min": "256m",
         "taskmanager.memory.network.max": "256m",
@@ -102,7 +106,7 @@ def run(
         "pipeline.object-reuse": "true",
         "table.local-time-zone": "UTC",
     }
-    found = _program().run(
+    found = program.run(
         [str(script), *(f"{key}={value}" for key, value in settings.items())], folder / f"{job}.log", heap=heap
     )
     for part in ("checkpoints", "state"):
@@ -120,6 +124,8 @@ def statements(work: Work, servers: str, output: str, landed: Path | None) -> li
             "topic": output,
             "properties.bootstrap.servers": servers,
             "properties.transaction.timeout.ms": "600000",
+            "properties.compression.type": "lz4",
+            "properties.batch.size": "131072",
             "sink.delivery-guarantee": "exactly-once",
             "sink.transactional-id-prefix": output,
         }
@@ -136,7 +142,7 @@ def statements(work: Work, servers: str, output: str, landed: Path | None) -> li
 def _source(topic: str, key: str, columns: str, servers: str, work: Work) -> str:
     """A topic as a stream with event time, or as a table of the newest value of each key."""
     fields = ", ".join(map(_column, [f"{key} string", *columns.split(", ")]))
-    options = {"topic": topic, "properties.bootstrap.servers": servers, "scan.bounded.mode": "latest-offset"}
+    options = {"topic": topic, **_READ, "properties.bootstrap.servers": servers}
     if not work.newest:
         fields += ", event_time TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR event_time AS event_time"
     if topic in work.tables:
@@ -156,7 +162,7 @@ def _landing(topic: str, servers: str, folder: str) -> list[str]:
     options = {
         "connector": "kafka", "topic": topic, "properties.bootstrap.servers": servers, "key.format": "raw",
         "key.fields": "key", "value.format": "raw", "value.fields-include": "EXCEPT_KEY",
-        "scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset",
+        "scan.startup.mode": "earliest-offset", **_READ,
     }  # fmt: skip
     written = fields.replace(" METADATA VIRTUAL", "")
     return [
@@ -179,10 +185,10 @@ def _options(options: Mapping[str, str]) -> str:
     return ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
 
 
-@cache
-def _program() -> JavaProgram:
+def _program(folder: Path) -> JavaProgram:
+    """With its temporary files in a folder, where its web server leaves some."""
     opened = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED]
-    return JavaProgram("Flink", "FlinkSqlBench", FLINK_PINS, _hadoop(), opened)
+    return JavaProgram("Flink", "FlinkSqlBench", FLINK_PINS, _hadoop(), [*opened, f"-Djava.io.tmpdir={folder}"])
 
 
 def _hadoop() -> Sequence[Path]:

@@ -86,6 +86,7 @@ def run(
         RuntimeError: Kafka Streams failed; the message holds the end of its log.
         JarsUnresolved, JavaMissing, JavaTooOld: there is nothing to run it with.
     """
+    _PROGRAM.compiled()
     application = f"bench-{work.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
     output = f"out-{application}"
     state = folder / application

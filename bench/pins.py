@@ -21,7 +21,7 @@ _OF_STREAMS: Final = (
     "org.slf4j:slf4j-api",
 )
 
-_LOGGING: Final = tuple(name for name in _OF_STREAMS if "log4j" in name or "slf4j" in name or "lz4" in name)
+_OF_FLINK: Final = tuple(name for name in _OF_STREAMS if "log4j" in name or "slf4j" in name or "lz4" in name)
 
 
 def _of_broker(names: tuple[str, ...]) -> dict[str, str]:
@@ -83,5 +83,5 @@ FLINK_PINS: Final[dict[str, str]] = {
     "org.roaringbitmap:RoaringBitmap:1.3.0": "73443a71a2e2401c7d518a487983539fcaf5f9652efbd178f929e7b6d36881d0",
     "org.snakeyaml:snakeyaml-engine:2.6": "2652199af40c9aa2f1782400d2dfbbf4e5226208c4e05ddd4059c3d6d9cd1505",
     "org.xerial.snappy:snappy-java:1.1.10.7": "4c766cb3f855415ee734b2392949a0b6f12a60879334a74518deaf6270d32e36",
-} | _of_broker(_LOGGING)
+} | _of_broker(_OF_FLINK)
 """Flink, its small cluster, its SQL, and what reads Kafka, writes Parquet and keeps state in RocksDB."""

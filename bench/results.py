@@ -18,10 +18,10 @@ class Run:
     """What one run took.
 
     Attributes:
-        seconds: wall time until the last row was committed; of Kafka Streams without the start of its JVM.
+        seconds: wall time until the last row was committed; of Kafka Streams and Flink without the start of their JVMs.
         cpu: CPU seconds, the broker's not among them.
         peak: most memory that its processes held at once, bytes.
-        files, bytes: what it left behind in tables, or in output topics (no files).
+        files, bytes: the data files that it left behind, of tables or alone.
         stages: seconds by stage, where they are told.
         commits: of all Delta tables.
     """

@@ -44,7 +44,7 @@ class Work:
         answer: the rows that must come out, as SQL over views of its topics with `key`, `time_ms`, `at` (the order of a
             partition) and the value's columns. No engine of ours, no state, no order but that of a partition.
         keys: each topic's key, as a column of Flink's.
-        tables: the topics that are tables there.
+        tables: the topics that are tables in Flink.
         flink: what Flink inserts, as SQL over its topics with their keys, `event_time` and the value's columns.
     """
 

@@ -18,6 +18,8 @@ public final class FlinkSqlBench {
     private FlinkSqlBench() {}
 
     public static void main(String[] arguments) throws Exception {
+        // Whoever started it is gone, and the broker with it: nothing would ever end.
+        ProcessHandle.current().parent().ifPresent(one -> one.onExit().thenRun(() -> Runtime.getRuntime().halt(1)));
         final Configuration settings = new Configuration();
         for (int place = 1; place < arguments.length; place++) {
             final String[] pair = arguments[place].split("=", 2);
