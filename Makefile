@@ -17,7 +17,7 @@ help:  ## what there is
 demo:  ## the whole story on this machine: a real broker, real Spark, joins, proofs
 	@$(START) && exec $$py -m lakestreams demo
 
-check:  ## the fast lane, under 5 minutes: lint, types, and the tests that need no broker
+check:  ## the fast lane, under 3 minutes: lint, types, and the tests that need no broker
 	@$(START) && $$py -m ruff check $(SOURCES) && $$py -m ruff format --check $(SOURCES) && $$py -m mypy $(TYPED) \
 	&& LAKESTREAMS_TEST_MODE=fast $$py -m pytest -q -m "$(FAST)" $(TWO)
 

@@ -83,7 +83,7 @@ class Windows:
     options: Mapping[str, Any]
 
     def __call__(self) -> DataFrame:
-        options = dict(self.options)
+        options = {name: value for name, value in self.options.items() if name != "whole"}
         if options.pop("asks", False):  # as jobs do where ingest has not noted it
             assert share_tasks(both_sides(self.left, self.right, self.join), PARTITIONS)
         if past := options.pop("past", None):
@@ -93,9 +93,10 @@ class Windows:
         return stream_stream.execute(self.left, self.right, self.join, CYCLE, **options)
 
     def by(self, other: Other) -> DataFrame:
-        """The rows by another checkout's operators."""
+        """The rows by another checkout's operators, which find by themselves what new records reach of the past."""
         few = {"few": True} if "past" in self.options else {}
-        return other.windowed(self.left, self.right, self.join, CYCLE, **few)
+        left, right = self.options.get("whole", (self.left, self.right))
+        return other.windowed(left, right, self.join, CYCLE, **few)
 
 
 def _beside(cases: Iterable[Case], other: Other) -> Iterator[Case]:
@@ -141,7 +142,8 @@ def _past(frames: Frames, count: int) -> Iterator[Case]:
         join = _join_of(how, window)
         yield Case(f"batch alone, {how}", count, _join(fresh_left, fresh_right, join))
         past = [side.persist() for side in stream_stream.retain(left.where(~new), right.where(~new), join)]
-        yield Case(f"past 10 x, {how}", count, _join(fresh_left, fresh_right, join, past=past), f"batch alone, {how}")
+        pruned = _join(fresh_left, fresh_right, join, past=past, whole=(left, right))
+        yield Case(f"past 10 x, {how}", count, pruned, f"batch alone, {how}")
         yield Case(f"past 10 x unfiltered, {how}", count, _join(left, right, join), f"batch alone, {how}")
 
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from lakestreams.operators.balance import evenly, spread_over
 from lakestreams.operators.clocks import BEHIND, CARRIED, REACHED, with_clocks
+from lakestreams.operators.homes import ROWS_OF_A_TASK
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     COORDINATES,
@@ -165,14 +166,15 @@ def retain(
 
 def explain(join: Windowed) -> str:
     """The plan in words, for `check --explain`."""
-    many = "by task"
+    many = "a group for each task"
     if join.rules == "strict":
-        many += " if every key lies on its home partition, else by key"
+        many += f" of up to {ROWS_OF_A_TASK:,} if every key lies on its home partition, else a group of keys for each "
+        many += f"{ROWS_OF_A_WORKER:,}"
         if join.outer_sides and join.emit == "on_window_close":
-            many += ", and what waits by task"
+            many += ", and one for each task of what waits"
     return (
         f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
-        f"rules {join.rules}: up to {ROWS_OF_A_WORKER:,} rows to one Python worker, more {many}"
+        f"rules {join.rules}: up to {ROWS_OF_A_WORKER:,} rows in one group, for one Python worker; of more rows {many}"
     )
 
 
