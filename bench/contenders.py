@@ -141,9 +141,7 @@ def flink_sql(bench: Bench, work: Work, *, lands: bool, backend: str = "hashmap"
     """
     root = bench.folder / "flink"
     shutil.rmtree(root, ignore_errors=True)
-    found = flink.run(
-        work, bench.broker.bootstrap_servers, root, lands=lands, backend=backend, partitions=bench.partitions
-    )
+    found = flink.run(work, bench.broker, root, lands=lands, backend=backend, partitions=bench.partitions)
     written = [one for one in root.rglob("part-*") if one.is_file()]
     run = Run(
         found.started_seconds,
@@ -154,7 +152,7 @@ def flink_sql(bench: Bench, work: Work, *, lands: bool, backend: str = "hashmap"
         stages={"flink": found.started_seconds},
     )
     if not work.newest:
-        rows = bench.spark.read.parquet(found.output)
+        rows = bench.spark.read.parquet(found.output).withColumnRenamed(work.key, "key")
     elif lands:
         copied, rows = _copied(bench, work, found.output)
         run = _behind(run, copied)
@@ -165,8 +163,7 @@ def flink_sql(bench: Bench, work: Work, *, lands: bool, backend: str = "hashmap"
         if landed != (there := sum(bench.broker.end_offsets(topic).values())):
             msg = f"Flink landed {landed:,} records of {topic}, which has {there:,}"
             raise AssertionError(msg)
-    key = work.key if work.key in rows.columns else "key"
-    return run, rows.select(F.col(key).alias("key"), *work.columns)
+    return run, rows
 
 
 def _behind(first: Run, second: Run) -> Run:
@@ -185,8 +182,7 @@ def _behind(first: Run, second: Run) -> Run:
 def _streamed(bench: Bench, work: Work, guarantee: kafka_streams.Guarantee, cache: int) -> kafka_streams.Outcome:
     root = bench.folder / "streams"
     shutil.rmtree(root, ignore_errors=True)
-    servers = bench.broker.bootstrap_servers
-    return kafka_streams.run(work.name, servers, root, guarantee, cache, partitions=bench.partitions)
+    return kafka_streams.run(work.name, bench.broker, root, guarantee, cache, partitions=bench.partitions)
 
 
 CONTENDERS: Final[dict[str, Callable[[Bench, Work], tuple[Run, DataFrame]]]] = {

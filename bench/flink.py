@@ -7,7 +7,6 @@ There is a connector for Delta (`io.delta:delta-flink`), but Maven Central had n
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -15,12 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyspark
+
 from bench.java_program import JavaProgram
-from bench.kafka_streams import create_topic
 from bench.pins import FLINK_PINS
 
 if TYPE_CHECKING:
     from bench.works import Work
+    from lakestreams.local.broker import Broker
+    from lakestreams.topology.endpoints import Source
 
 CHECKPOINT_MS: Final = 60_000
 """How often what was written becomes visible, besides the end of the job. By default never; users set seconds to minutes."""
@@ -58,7 +60,7 @@ class Outcome:
 
 def run(
     work: Work,
-    servers: str,
+    broker: Broker,
     folder: Path,
     *,
     lands: bool = False,
@@ -70,7 +72,7 @@ def run(
     """Runs a work once, as a new job, into a new output.
 
     Args:
-        servers: the bootstrap servers.
+        broker: has the topics.
         folder: for outputs, checkpoints, state and the log.
         lands: whether the same job also writes each topic's records as they are, with offsets and headers.
         backend: state.backend.type: `hashmap`, as by default, or `rocksdb`.
@@ -88,9 +90,10 @@ def run(
     own.mkdir(parents=True)
     output = f"out-{job}" if work.newest else str(own / "output")
     if work.newest:
-        create_topic(servers, output, partitions)
-    script = own / "job.sql"
-    script.write_text(";\n".join([*statements(work, servers, output, own / "landed" if lands else None), ""]), "utf-8")
+        broker.create_topic(output, partitions)
+    script, landed = own / "job.sql", own / "landed"
+    sql = statements(work, broker.bootstrap_servers, output, landed if lands else None)
+    script.write_text(";\n".join([*sql, ""]), "utf-8")
     settings = {
         "parallelism.default": str(parallelism),
         "restart-strategy.type": "none",
@@ -111,12 +114,12 @@ def run(
     )
     for part in ("checkpoints", "state"):
         shutil.rmtree(own / part, ignore_errors=True)
-    return Outcome(**found, output=output, landed=own / "landed")
+    return Outcome(**found, output=output, landed=landed)
 
 
 def statements(work: Work, servers: str, output: str, landed: Path | None) -> list[str]:
     """The job in SQL: its tables, and what is inserted."""
-    found = [_source(topic, work.keys[topic], columns, servers, work) for topic, (columns, _) in work.topics.items()]
+    found = [_source(one, work, servers) for one in work.topology(True).sources]
     columns = ", ".join(map(_column, [f"{work.key} string", *work.value.split(", ")]))
     if work.newest:
         options = {
@@ -139,18 +142,19 @@ def statements(work: Work, servers: str, output: str, landed: Path | None) -> li
     return found
 
 
-def _source(topic: str, key: str, columns: str, servers: str, work: Work) -> str:
-    """A topic as a stream with event time, or as a table of the newest value of each key."""
+def _source(source: Source, work: Work, servers: str) -> str:
+    """A source as lakestreams has it: a stream, or a table of the newest value of each key; with event time if rows have one."""
+    key, columns = source.key.fields[0].name, work.topics[source.topic][0]
     fields = ", ".join(map(_column, [f"{key} string", *columns.split(", ")]))
-    options = {"topic": topic, **_READ, "properties.bootstrap.servers": servers}
+    options = {"topic": source.topic, **_READ, "properties.bootstrap.servers": servers}
     if not work.newest:
         fields += ", event_time TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR event_time AS event_time"
-    if topic in work.tables:
+    if source.kind == "table":
         fields += f", PRIMARY KEY (`{key}`) NOT ENFORCED"
         options |= {"connector": "upsert-kafka"}
     else:
         options |= {"connector": "kafka", "scan.startup.mode": "earliest-offset", "key.fields": key}
-    return f"CREATE TABLE `{topic}` ({fields}) WITH ({_options(options)}, {_KEYED})"
+    return f"CREATE TABLE `{source.topic}` ({fields}) WITH ({_options(options)}, {_KEYED})"
 
 
 def _landing(topic: str, servers: str, folder: str) -> list[str]:
@@ -193,6 +197,4 @@ def _program(folder: Path) -> JavaProgram:
 
 def _hadoop() -> Sequence[Path]:
     """Hadoop's classes, which Parquet needs: those of the installed pyspark."""
-    spec = importlib.util.find_spec("pyspark")
-    roots = list(spec.submodule_search_locations or []) if spec else []
-    return [jar for root in roots for jar in sorted(Path(root, "jars").glob("hadoop-client-*.jar"))]
+    return sorted(Path(pyspark.__file__).with_name("jars").glob("hadoop-client-*.jar"))

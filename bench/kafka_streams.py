@@ -9,13 +9,15 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from bench.java_program import JavaProgram
 from bench.pins import STREAMS_PINS
+
+if TYPE_CHECKING:
+    from lakestreams.local.broker import Broker
 
 Work = Literal["enrichment", "correlation", "foreign_key"]
 Guarantee = Literal["exactly_once_v2", "at_least_once"]
@@ -27,7 +29,6 @@ DEFAULT_CACHE: Final = 10 * 1024 * 1024
 
 _PROGRAM: Final = JavaProgram("Kafka Streams", "KafkaStreamsBench", STREAMS_PINS)
 _ADMIN_TIMEOUT_S: Final = 30.0
-_BATCH: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Outcome:
 
 def run(
     work: Work,
-    servers: str,
+    broker: Broker,
     folder: Path,
     guarantee: Guarantee = "exactly_once_v2",
     cache: int = DEFAULT_CACHE,
@@ -73,7 +74,7 @@ def run(
 
     Args:
         work: reads `views` and `profiles`; `orders` and `payments`; or `fk_orders` and `customers`.
-        servers: the bootstrap servers.
+        broker: has the topics.
         folder: for the state, which is removed at the end, and the log.
         guarantee: processing.guarantee.
         cache: statestore.cache.max.bytes; 0 for none.
@@ -91,7 +92,8 @@ def run(
     output = f"out-{application}"
     state = folder / application
     state.mkdir(parents=True)
-    create_topic(servers, output, partitions)
+    broker.create_topic(output, partitions)
+    servers = broker.bootstrap_servers
     arguments = [
         *(work, servers, application, str(state), guarantee, str(cache), str(threads)),
         *(str(commit_ms or COMMIT_MS[guarantee]), output),
@@ -101,12 +103,6 @@ def run(
     finally:
         shutil.rmtree(state, ignore_errors=True)
         _remove_internal(servers, application)
-
-
-def create_topic(servers: str, topic: str, partitions: int) -> None:
-    """A topic for a contender's results."""
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_ADMIN_TIMEOUT_S)
 
 
 def _remove_internal(servers: str, application: str) -> None:

@@ -83,7 +83,8 @@ class Windows:
     options: Mapping[str, Any]
 
     def __call__(self) -> DataFrame:
-        options = {name: value for name, value in self.options.items() if name != "whole"}
+        options = dict(self.options)
+        options.pop("whole", None)  # for another checkout
         if options.pop("asks", False):  # as jobs do where ingest has not noted it
             assert share_tasks(both_sides(self.left, self.right, self.join), PARTITIONS)
         if past := options.pop("past", None):

@@ -43,9 +43,7 @@ class Work:
         copied: the topic that the floor copies.
         answer: the rows that must come out, as SQL over views of its topics with `key`, `time_ms`, `at` (the order of a
             partition) and the value's columns. No engine of ours, no state, no order but that of a partition.
-        keys: each topic's key, as a column of Flink's.
-        tables: the topics that are tables in Flink.
-        flink: what Flink inserts, as SQL over its topics with their keys, `event_time` and the value's columns.
+        flink: what Flink inserts, as SQL over its topics with `event_time` and the columns that key and value have here.
     """
 
     name: kafka_streams.Work
@@ -57,8 +55,6 @@ class Work:
     topology: Callable[[bool], Topology]
     copied: str
     answer: str
-    keys: dict[str, str]
-    tables: frozenset[str]
     flink: str
 
     @property
@@ -134,8 +130,6 @@ WORKS: Final[dict[str, Work]] = {
             _enrichment,
             "views",
             "select v.key, v.ms, v.page, p.region, p.plan from views v left join profiles p on v.key = p.key",
-            {"views": "user", "profiles": "user"},
-            frozenset({"profiles"}),
             "SELECT v.`user`, v.`ms`, v.`page`, p.`region`, p.`plan` FROM `views` AS v "
             "LEFT JOIN `profiles` FOR SYSTEM_TIME AS OF v.event_time AS p ON v.`user` = p.`user`",
         ),
@@ -150,8 +144,6 @@ WORKS: Final[dict[str, Work]] = {
             "orders",
             "select o.key, o.amount, p.method from orders o left join payments p on o.key = p.key "
             "and abs(o.time_ms - p.time_ms) <= 300000",
-            {"orders": "order_id", "payments": "order_id"},
-            frozenset(),
             "SELECT o.`order_id`, o.`amount`, p.`method` FROM `orders` AS o LEFT JOIN `payments` AS p "
             "ON o.`order_id` = p.`order_id` AND p.event_time BETWEEN "
             "o.event_time - INTERVAL '5' MINUTE AND o.event_time + INTERVAL '5' MINUTE",
@@ -168,8 +160,6 @@ WORKS: Final[dict[str, Work]] = {
             "select o.key, o.customer, o.amount, c.name, c.tier from fk_orders o left join "
             "(select key, max_by(name, at) as name, max_by(tier, at) as tier from customers group by key) c "
             "on o.customer = c.key",
-            {"fk_orders": "order_id", "customers": "customer_id"},
-            frozenset({"fk_orders", "customers"}),
             "SELECT o.`order_id`, o.`customer`, o.`amount`, c.`name`, c.`tier` FROM `fk_orders` AS o "
             "LEFT JOIN `customers` AS c ON o.`customer` = c.`customer_id` ON CONFLICT DO DEDUPLICATE",
         ),
