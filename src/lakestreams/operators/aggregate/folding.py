@@ -1,7 +1,7 @@
 """Folds: a key's rows one after the other, each with what was made of it and of all before it.
 
 What windows of Spark cannot say, since they do not look at their own last result. The rows of a key are gathered into
-one array: meant for keys that change some thousand times a cycle.
+one array, so those of a cycle must fit a task.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SO_FAR = "made"
-_ROWS, _PAST, _ROW, _POS = "fold_rows", "fold_past", "fold_row", "fold_pos"
-_NOW = "now"
+_ROWS, _ROW, _EACH = "fold_rows", "fold_row", "fold_each"
+# Each step copies what was made before it. So rows are taken in pieces, and only a piece copies all.
+_PIECE = 128
 
 Step = Callable[["Column", "Column"], "Column"]  # what was made so far, a row: what is made now
 
@@ -33,19 +34,21 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
     """
     kept = [name for name in rows.columns if name not in order and name not in by]
     gathered = _gathered(rows, by, order, kept)
-    empty = F.filter(F.array(nothing), lambda _: F.lit(False))
 
-    def onward(past: Column, row: Column) -> Column:
-        def both(now: Column) -> Column:
-            return F.struct(now.alias(_NOW), F.concat(past[_PAST], F.array(now)).alias(_PAST))
+    def onward(made: Column, row: Column) -> Column:
+        return F.concat(made, F.array(step(F.element_at(made, -1), row)))
 
-        return let(step(past[_NOW], row), both)
+    def piecewise(made: Column, piece: Column) -> Column:
+        now = F.aggregate(piece, F.array(F.element_at(made, -1)), onward)
+        return F.concat(made, F.slice(now, 2, _PIECE))
 
-    past = F.aggregate(_ROWS, F.struct(nothing.alias(_NOW), empty.alias(_PAST)), onward)[_PAST]
-    each = gathered.select(*by, _ROWS, past.alias(_PAST)).select(*by, F.posexplode(_ROWS).alias(_POS, _ROW), _PAST)
-    return each.select(
-        *by, *(F.col(_ROW)[name].alias(name) for name in (*order, *kept)), F.get(_PAST, F.col(_POS)).alias(SO_FAR)
-    )
+    pieces = F.transform(F.sequence(F.lit(1), F.size(_ROWS), F.lit(_PIECE)), lambda at: F.slice(_ROWS, at, _PIECE))
+    past = F.slice(F.aggregate(pieces, F.array(nothing), piecewise), F.lit(2), F.size(_ROWS))
+    # exploded together: a column next to what is exploded would be copied for each row
+    both = F.arrays_zip(F.col(_ROWS).alias(_ROW), past.alias(SO_FAR))
+    each = gathered.select(*by, F.explode(both).alias(_EACH))
+    row = F.col(_EACH)[_ROW]
+    return each.select(*by, *(row[name].alias(name) for name in (*order, *kept)), F.col(_EACH)[SO_FAR].alias(SO_FAR))
 
 
 def _gathered(rows: DataFrame, by: Sequence[str], order: Sequence[str], kept: Sequence[str]) -> DataFrame:
