@@ -13,7 +13,19 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError
 from lakestreams.errors.places import NodePlace
-from lakestreams.operators.records import KEY, OLD, ORDER, PLACE, RECORD_COLUMNS, VALUE, is_new, renumber
+from lakestreams.operators.records import (
+    BY_KEY,
+    KEY,
+    KEY_HASH,
+    OLD,
+    ORDER,
+    PLACE,
+    RECORD_COLUMNS,
+    VALUE,
+    hashed,
+    is_new,
+    renumber,
+)
 from lakestreams.operators.versions import TableSide
 from lakestreams.sql import NAME_HINT, name_fault, quoted
 from lakestreams.topology.fields import Fields
@@ -99,11 +111,11 @@ class Steps:
         if OLD in rows.columns:
             before = F.col(OLD).isNotNull()
         else:
-            before = F.lag(F.col(VALUE).isNotNull(), 1, False).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
+            before = F.lag(F.col(VALUE).isNotNull(), 1, False).over(Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE))
         # a null key is nobody's row: who reads it refuses it
         stays = F.col(VALUE).isNotNull() | F.col("before") | F.col(KEY).isNull() | ~is_new(since)
-        kept = rows.withColumn("before", before).where(stays)
-        return TableSide(None, kept.drop("before"))
+        kept = hashed(rows).withColumn("before", before).where(stays)
+        return TableSide(None, kept.drop("before", KEY_HASH))
 
     def fields(self, owner: str, frame: DataFrame, node: Node, key: str = KEY, value: str = VALUE) -> Fields:
         """What a function sees of one side."""

@@ -39,6 +39,9 @@ STREAM_SIDE: Side = 1
 KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS = "k", "v", "ts", "o", "n", "kind", "contributors"
 RECORD_COLUMNS = (KEY, VALUE, TIME, ORDER, PLACE, KIND, CONTRIBUTORS)
 TASK, OLD = "task", "old"
+# A number for the key, and what rows are exchanged and sorted by where those of a key belong together (see `hashed`).
+KEY_HASH = "k_hash"
+BY_KEY = (KEY_HASH, KEY)
 # What a join puts next to the left side's key and value: the right side's, null where it is missing.
 RIGHT_KEY, RIGHT_VALUE = "rk", "rv"
 RECORD, MATCHED, UNMATCHED, TOMBSTONE = "record", "matched", "unmatched", "tombstone"
@@ -97,6 +100,11 @@ def records(rows: DataFrame, source: str, side: Side, cycle: Column) -> DataFram
         F.lit(RECORD).alias(KIND),
         F.array(contributor).alias(CONTRIBUTORS),
     )
+
+
+def hashed(rows: DataFrame) -> DataFrame:
+    """Rows with `k_hash`. Spark sorts a number by its digits, but compares structs field by field (decision 0010)."""
+    return rows.withColumn(KEY_HASH, F.xxhash64(KEY))
 
 
 def ticks(moves: DataFrame, like: DataFrame) -> DataFrame:

@@ -14,7 +14,18 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import NumericType, StructType
 
-from lakestreams.operators.records import KEY, ORDER, PLACE, VALUE, equal_keys, is_new, key_columns
+from lakestreams.operators.records import (
+    BY_KEY,
+    KEY,
+    KEY_HASH,
+    ORDER,
+    PLACE,
+    VALUE,
+    equal_keys,
+    hashed,
+    is_new,
+    key_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,9 +98,9 @@ def live(table: TableSide) -> DataFrame:
     """
     if table.changes is None:
         return table.all().where(F.col(VALUE).isNotNull())
-    following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
-    rows = table.all().withColumn(TO, following).where(F.col(TO).isNull())
-    return rows.where(F.col(VALUE).isNotNull()).drop(TO)
+    following = F.lead(ORDER).over(Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE))
+    rows = hashed(table.all()).withColumn(TO, following).where(F.col(TO).isNull())
+    return rows.where(F.col(VALUE).isNotNull()).drop(TO, KEY_HASH)
 
 
 def with_validity(table: TableSide, since: int) -> DataFrame:
@@ -102,7 +113,7 @@ def with_validity(table: TableSide, since: int) -> DataFrame:
     """
     if table.changes is None:
         return unbounded(table.all())
-    return bounded(table.all(), since, KEY)
+    return bounded(hashed(table.all()), since, *BY_KEY).drop(KEY_HASH)
 
 
 def unbounded(rows: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators import versions
-from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME, is_new
+from lakestreams.operators.records import BY_KEY, CONTRIBUTORS, KEY, KEY_HASH, KIND, ORDER, PLACE, TIME, hashed, is_new
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,10 +31,13 @@ _BEFORE, _HALF = "before", "half"
 
 def with_before(grouped: DataFrame) -> DataFrame:
     """A grouped frame of all rows, past ones too, with what each row's key was before it: one exchange, one sort."""
-    in_order = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
+    in_order = Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE)
     before = F.lag(F.struct(INTO_KEY, INTO)).over(in_order)
-    return grouped.withColumn(_BEFORE, before).select(
-        "*", F.col(_BEFORE)[INTO_KEY].alias(OUT_KEY), F.col(_BEFORE)[INTO].alias(OUT)
+    return (
+        hashed(grouped)
+        .withColumn(_BEFORE, before)
+        .drop(KEY_HASH)
+        .select("*", F.col(_BEFORE)[INTO_KEY].alias(OUT_KEY), F.col(_BEFORE)[INTO].alias(OUT))
     )
 
 

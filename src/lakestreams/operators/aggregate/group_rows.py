@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.operators import versions
 from lakestreams.operators.aggregate.changes import ADDS_AND_SUBTRACTS, INTO, INTO_KEY, OUT, has_group
 from lakestreams.operators.aggregate.folding import in_order
-from lakestreams.operators.records import KEY, ORDER, PLACE, is_new
+from lakestreams.operators.records import BY_KEY, KEY, ORDER, PLACE, hashed, is_new
 from lakestreams.operators.versions import FROM, TO
 
 if TYPE_CHECKING:
@@ -45,9 +45,10 @@ def members(grouped: DataFrame, since: int) -> DataFrame:
         since: the first new cycle.
     """
     at = F.struct(F.col(ORDER), (F.col(PLACE) * ADDS_AND_SUBTRACTS).alias(PLACE))
-    following = F.lead(at).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
+    following = F.lead(at).over(Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE))
     return (
-        grouped.withColumn(TO, following)
+        hashed(grouped)
+        .withColumn(TO, following)
         .where(F.col(TO).isNull() | (F.col(TO)[ORDER]["cycle"] >= since))
         .where(has_group(INTO_KEY, INTO))
         .select(F.col(INTO_KEY).alias(KEY), INTO, F.when(is_new(since), at).alias(FROM), TO, at.alias("at"))

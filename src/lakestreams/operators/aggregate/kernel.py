@@ -33,9 +33,11 @@ from lakestreams.operators.aggregate.columns import ACC, FOLDS, ROWS, Running
 from lakestreams.operators.aggregate.folding import SO_FAR, folded
 from lakestreams.operators.aggregate.grouping import Grouping
 from lakestreams.operators.records import (
+    BY_KEY,
     CONTRIBUTORS,
     COORDINATES,
     KEY,
+    KEY_HASH,
     KIND,
     OLD,
     ORDER,
@@ -45,6 +47,7 @@ from lakestreams.operators.records import (
     TIME,
     TOMBSTONE,
     VALUE,
+    hashed,
     is_new,
 )
 
@@ -81,7 +84,7 @@ def execute(
         Records; a group that is deleted is a tombstone. `emit="latest"` leaves one row a group and cycle.
     """
     rows = _folded(adds_and_subtracts, groups, grouping, members)
-    in_order = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
+    in_order = Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE)
     if grouping.emit == "latest":
         following = F.lead(ORDER).over(in_order)["cycle"]
         rows = rows.withColumn(_LAST, following.isNull() | (following != F.col(ORDER)["cycle"])).where(_LAST)
@@ -108,7 +111,7 @@ def retain(
         adds_and_subtracts, groups, grouping, members: as for `execute`.
     """
     rows = _folded(adds_and_subtracts, groups, grouping, members)
-    following = F.lead(ORDER).over(Window.partitionBy(KEY).orderBy(ORDER, PLACE))
+    following = F.lead(ORDER).over(Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE))
     last = rows.withColumn(_LAST, following.isNull()).where(_LAST)
     if grouping.deletes_empty:
         last = last.where(F.col(ACC)[ROWS] > 0)
@@ -139,18 +142,19 @@ def explain(grouping: Grouping) -> str:
 def _folded(
     adds_and_subtracts: DataFrame, groups: DataFrame | None, grouping: Grouping, members: DataFrame | None
 ) -> DataFrame:
-    """`k, acc, v, ts, o, n` of every change and of the groups of the past, which have no `into` and no `out`."""
+    """`k_hash, k, acc, v, ts, o, n` of every change and of the groups of the past, which have no `into` and no `out`."""
     rows = adds_and_subtracts.select(KEY, INTO, OUT, TIME, ORDER, PLACE)
     past = F.lit(False)
     if groups is not None:
         rows, past = rows.unionByName(groups, allowMissingColumns=True), F.col(ACC).isNotNull()
-    window = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
-    by = [KEY]
+    rows = hashed(rows)
+    window = Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE)
+    by = [*BY_KEY]
     if grouping.deletes_empty:  # what comes after a group has gone is added up again, as if there had been none
         rows_now = Running(past, groups is not None, window.rowsBetween(*_SO_FAR), leaves=True).sum(ROWS, "bigint")
         earlier = F.sum((F.col(_LEFT) == 0).cast("int")).over(window.rowsBetween(Window.unboundedPreceding, -1))
         rows = rows.withColumn(_LEFT, rows_now).withColumn(_TIMES_GONE, F.coalesce(earlier, F.lit(0))).drop(_LEFT)
-        by = [KEY, _TIMES_GONE]
+        by = [*BY_KEY, _TIMES_GONE]
     folds = [part for part in grouping.parts if part.kind == "fold"]
     if folds:
         types = {part.name: parts.fold_type(adds_and_subtracts, part) for part in folds}
@@ -192,4 +196,4 @@ def _folded(
         rows = rows.withColumn(TIME, F.max(_SPAN).over(window.rowsBetween(*_SO_FAR))[TIME])
     else:
         rows = rows.withColumn(TIME, F.max(TIME).over(so_far))
-    return rows.select(*GROUP_COLUMNS)
+    return rows.select(KEY_HASH, *GROUP_COLUMNS)

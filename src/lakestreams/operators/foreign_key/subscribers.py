@@ -45,8 +45,9 @@ def subscribers(rows: DataFrame, at: Column, payload: Column, *, own: Column, op
         opens: whether it subscribes at all, or only looks up.
         ends: whether there are rows with an end.
     """
-    # Rows without a foreign key meet nothing and need not meet each other: they are spread.
-    spread = F.when(at.isNull(), F.xxhash64(KEY)).otherwise(F.lit(0))
+    # Rows without a foreign key meet nothing and need not meet each other: they are spread. Of others a number comes
+    # first, which Spark sorts by its digits (decision 0010).
+    spread = F.when(at.isNull(), F.xxhash64(KEY)).otherwise(F.xxhash64(at))
     starts = rows.select(
         at.alias(AT),
         spread.alias(_SPREAD),
@@ -79,7 +80,7 @@ def triggers(rows: DataFrame, payload: Column, since: int) -> DataFrame:
     """The events of the other side's records: new ones fire, older ones are there to be looked up."""
     return rows.select(
         versions.plain(rows).alias(AT),
-        F.when(F.col(KEY).isNull(), F.xxhash64(ORDER)).otherwise(F.lit(0)).alias(_SPREAD),
+        F.when(F.col(KEY).isNull(), F.xxhash64(ORDER)).otherwise(F.xxhash64(versions.plain(rows))).alias(_SPREAD),
         ORDER,
         PLACE,
         F.lit(_TRIGGER).alias(_ROLE),
@@ -99,7 +100,7 @@ def ranked(starts_and_ends: DataFrame, firing: DataFrame, place: float = _TRIGGE
     """
     events = starts_and_ends.unionByName(firing, allowMissingColumns=True)
     role = F.when(F.col(_ROLE) == _TRIGGER, F.lit(float(place))).otherwise(F.col(_ROLE).cast("double"))
-    in_order = Window.partitionBy(AT, _SPREAD).orderBy(_WHEN, role, PLACE)
+    in_order = Window.partitionBy(_SPREAD, AT).orderBy(_WHEN, role, PLACE)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     whole = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     fired = F.count_if(F.col(_FIRES))
@@ -132,7 +133,7 @@ def met(events: DataFrame, key_type: StructType, *, ends: bool) -> DataFrame:
         that one) and `local`: its place behind the trigger, 0 first.
     """
     if ends:
-        row = Window.partitionBy(AT, _SPREAD, ORDER, PLACE)
+        row = Window.partitionBy(_SPREAD, AT, ORDER, PLACE)
         at_end = F.max(F.when(F.col(_ROLE) == _END, F.col(RANK))).over(row)
         events = events.withColumn(_LAST, F.coalesce(at_end, F.col(_LAST)))
     none = F.array().cast("array<int>")
@@ -147,7 +148,7 @@ def met(events: DataFrame, key_type: StructType, *, ends: bool) -> DataFrame:
         }
     )
     keys = versions.byte_order(F.col(SUBSCRIBER)[KEY], key_type)
-    behind = Window.partitionBy(AT, _SPREAD, RANK).orderBy(F.col(_ROLE) != _TRIGGER, *keys)
+    behind = Window.partitionBy(_SPREAD, AT, RANK).orderBy(F.col(_ROLE) != _TRIGGER, *keys)
     so_far = behind.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return repeated.withColumns(
         {

@@ -30,8 +30,10 @@ from lakestreams.operators.foreign_key import subscribers as foreign
 from lakestreams.operators.foreign_key.results import BEFORE, GONE, ROW, WAS, of_pairs
 from lakestreams.operators.foreign_key.subscribers import AT, FOREIGN_KEY, LOCAL, RANK, SEEN, SUBSCRIBER
 from lakestreams.operators.records import (
+    BY_KEY,
     CONTRIBUTORS,
     KEY,
+    KEY_HASH,
     OLD,
     ORDER,
     ORDER_TYPE,
@@ -39,6 +41,7 @@ from lakestreams.operators.records import (
     TIME,
     VALUE,
     Extract,
+    hashed,
     is_new,
     renumber,
     unextracted,
@@ -171,11 +174,12 @@ def _left_rows(left: TableSide, how: JoinKind, since: int, *, with_old: bool) ->
         was = F.lit(None).cast(left.all().select(was.alias(WAS)).schema[WAS].dataType)
         until = F.lit(None).cast(ORDER_TYPE)  # Spark 4.0 takes no field of a null without a type
     else:
-        by_key = Window.partitionBy(KEY).orderBy(ORDER, PLACE)
+        by_key = Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE)
         was, until = F.lag(was).over(by_key), F.lead(ORDER).over(by_key)
     rows = (
-        left.all()
+        hashed(left.all())
         .withColumns({WAS: was, TO: until})
+        .drop(KEY_HASH)
         .where(F.col(TO).isNull() | (F.col(TO)["cycle"] >= since))
         .where(is_new(since) | F.col(FOREIGN_KEY).isNotNull())
     )

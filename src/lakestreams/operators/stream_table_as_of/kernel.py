@@ -138,14 +138,14 @@ def _look_up(points: DataFrame, versions: DataFrame, history_ms: int | Column, o
     store_time = F.max(F.when(~is_point, F.col(TIME))).over(_so_far([TASK], AT))
     stays, passes = F.when(held[GONE].isNull(), held), F.when(held[GONE].isNotNull(), held)
     in_order = F.col(_LATEST)[AT] == F.col(AT)  # the latest of its key when put
-    by_key = [KEY, _SPREAD]
+    by_key = [_SPREAD, KEY]
     by_order, by_time = _so_far(by_key, AT), _so_far(by_key, TIME, is_point, AT)
     return (
         asked.unionByName(known, allowMissingColumns=True)
         .withColumn(_BOUND, store_time - versioned.milliseconds(history_ms))
         .where(is_point | (held.isNotNull() & (F.col(TIME) >= F.col(_BOUND))))
-        # points without a key meet nothing; they must not all come to one place
-        .withColumn(_SPREAD, F.when(F.col(KEY).isNull(), F.xxhash64(AT)))
+        # points without a key meet nothing; they must not all come to one place. Others by a number first (decision 0010)
+        .withColumn(_SPREAD, F.when(F.col(KEY).isNull(), F.xxhash64(AT)).otherwise(F.xxhash64(KEY)))
         .withColumn(_LATEST, F.max_by(stays, F.when(stays.isNotNull(), F.struct(TIME, AT))).over(by_order))
         .withColumn(_OPEN, F.last(passes, ignorenulls=True).over(by_order))
         .withColumn(_AS_OF, F.last(F.when(in_order, stays), ignorenulls=True).over(by_time))

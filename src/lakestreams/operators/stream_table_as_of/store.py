@@ -24,7 +24,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE
+from lakestreams.operators.records import (
+    BY_KEY,
+    CONTRIBUTORS,
+    KEY,
+    KEY_HASH,
+    KIND,
+    ORDER,
+    PLACE,
+    TASK,
+    TIME,
+    VALUE,
+    hashed,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -61,10 +73,10 @@ def put(rows: DataFrame, history_ms: int | Column) -> DataFrame:
     Returns:
         The accepted rows with `gone` and `in_order`. No clock rows.
     """
-    before = Window.partitionBy(KEY).orderBy(ORDER, PLACE).rowsBetween(Window.unboundedPreceding, -1)
+    before = Window.partitionBy(*BY_KEY).orderBy(ORDER, PLACE).rowsBetween(Window.unboundedPreceding, -1)
     newest = F.max(F.when(F.col(GONE).isNull(), F.col(TIME))).over(before)
     in_order = F.col(GONE).isNotNull() | newest.isNull() | (F.col(TIME) >= newest)
-    return with_gone(_accepted(rows, history_ms), rows, history_ms).withColumn(IN_ORDER, in_order)
+    return with_gone(_accepted(rows, history_ms), rows, history_ms).withColumn(IN_ORDER, in_order).drop(KEY_HASH)
 
 
 def with_gone(puts: DataFrame, rows: DataFrame, history_ms: int | Column) -> DataFrame:
@@ -123,7 +135,10 @@ def retain_latest(rows: DataFrame, history_ms: int | Column) -> DataFrame:
     The newest version of each key, the one before it and what `_opens` says (they tell whether a tombstone would
     vanish), and each task's store time.
     """
-    newer, rank = F.lag(TIME).over(_newest_first()), F.dense_rank().over(Window.partitionBy(KEY).orderBy(F.desc(TIME)))
+    newer, rank = (
+        F.lag(TIME).over(_newest_first()),
+        F.dense_rank().over(Window.partitionBy(*BY_KEY).orderBy(F.desc(TIME))),
+    )
     kept = (
         with_gone(_accepted(rows, history_ms), rows, history_ms)
         .where(F.col(GONE).isNull())
@@ -146,7 +161,7 @@ def _opens() -> Column:
 
 
 def _newest_first() -> WindowSpec:
-    return Window.partitionBy(KEY).orderBy(F.desc(TIME), F.desc(ORDER), F.desc(PLACE))
+    return Window.partitionBy(*BY_KEY).orderBy(F.desc(TIME), F.desc(ORDER), F.desc(PLACE))
 
 
 def _clocks(rows: DataFrame) -> DataFrame:
@@ -167,15 +182,15 @@ def _accepted(rows: DataFrame, history_ms: int | Column) -> DataFrame:
     so_far = Window.partitionBy(TASK).orderBy(ORDER, PLACE).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     timed = rows.where(counts()).withColumn(_STORE_TIME, F.max(TIME).over(so_far))
     taken = F.col(KEY).isNotNull() & (F.col(TIME) >= F.col(_STORE_TIME) - milliseconds(history_ms))
-    return timed.where(taken).drop(_STORE_TIME)
+    return hashed(timed.where(taken).drop(_STORE_TIME))
 
 
 def _vanished(rows: DataFrame, history_ms: int | Column) -> DataFrame:
     """Keys of which something vanished, with the spans: `_odd`, `_spans` array<struct<ts, since, gone>>."""
     narrow = _accepted(rows, history_ms).select(
-        KEY, TIME, F.struct(ORDER, PLACE).alias(_AT), F.col(VALUE).isNull().alias(_DEAD)
+        KEY_HASH, KEY, TIME, F.struct(ORDER, PLACE).alias(_AT), F.col(VALUE).isNull().alias(_DEAD)
     )
-    before = F.lag(F.struct(TIME, F.col(_DEAD))).over(Window.partitionBy(KEY).orderBy(TIME, _AT))
+    before = F.lag(F.struct(TIME, F.col(_DEAD))).over(Window.partitionBy(*BY_KEY).orderBy(TIME, _AT))
     suspect = F.col(_DEAD) & (before == F.struct(TIME, F.lit(False)))
     in_time = F.sort_array(F.collect_list(F.struct(_AT, TIME, _DEAD)))
     place = narrow.schema[_AT].dataType.simpleString()
@@ -187,7 +202,7 @@ def _vanished(rows: DataFrame, history_ms: int | Column) -> DataFrame:
     )
     return (
         narrow.withColumn(_ODD, suspect)
-        .withColumn(_ODD, F.bool_or(_ODD).over(Window.partitionBy(KEY)))
+        .withColumn(_ODD, F.bool_or(_ODD).over(Window.partitionBy(*BY_KEY)))
         .where(_ODD)
         .groupBy(F.col(KEY).alias(_ODD))
         .agg(in_time.alias(_ROWS))

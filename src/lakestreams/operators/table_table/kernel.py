@@ -28,14 +28,17 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators import versions as validity
 from lakestreams.operators.records import (
+    BY_KEY,
     CONTRIBUTORS,
     KEY,
+    KEY_HASH,
     OLD,
     ORDER,
     PLACE,
     RECORD_COLUMNS,
     TIME,
     VALUE,
+    hashed,
     is_new,
     renumber,
 )
@@ -89,8 +92,9 @@ def execute(
         *(columns.pop(name, F.col(name)).alias(name) for name in RECORD_COLUMNS),
         *(column.alias(name) for name, column in columns.items()),
         ARM,
+        KEY_HASH,
     )
-    return _places(results, overlap, multi_row=multi_row).drop(ARM)
+    return _places(results, overlap, multi_row=multi_row).drop(ARM, KEY_HASH)
 
 
 def explain(how: OuterJoinKind) -> str:
@@ -101,9 +105,9 @@ def explain(how: OuterJoinKind) -> str:
 def _both(left: TableSide, right: TableSide, overlap: Overlap, *, sequential_sides: bool, needs_old: bool) -> DataFrame:
     """Every row with `l` and `r`: its own side's version, and the one that the other side has after the trigger."""
     names = validity.key_type(left.all()).names
-    rows = _arm(left, LEFT, names).unionByName(_arm(right, RIGHT, names), allowMissingColumns=True)
+    rows = hashed(_arm(left, LEFT, names).unionByName(_arm(right, RIGHT, names), allowMissingColumns=True))
     first = [] if overlap == "none" else [F.col(ARM) if overlap == "left_first" else -F.col(ARM)]
-    by_key = Window.partitionBy(KEY)
+    by_key = Window.partitionBy(*BY_KEY)
     in_order = by_key.orderBy(ORDER, *first, PLACE)
     if needs_old:
         earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
@@ -156,4 +160,4 @@ def _places(results: DataFrame, overlap: Overlap, *, multi_row: bool) -> DataFra
     if multi_row:
         return renumber(results, arm, F.col(PLACE))
     # a trigger has one row an arm, both of one key: they lie together already
-    return results.withColumn(PLACE, F.row_number().over(Window.partitionBy(KEY, ORDER).orderBy(arm)) - 1)
+    return results.withColumn(PLACE, F.row_number().over(Window.partitionBy(*BY_KEY, ORDER).orderBy(arm)) - 1)
