@@ -19,7 +19,6 @@ and sort; one more of the results where a record can cause rows of several input
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -38,10 +37,8 @@ from lakestreams.operators.records import (
     PLACE,
     TIME,
     VALUE,
-    Extract,
     is_new,
     renumber,
-    unextracted,
 )
 from lakestreams.operators.table_table.results import SEEN_TIME
 from lakestreams.operators.versions import TO, TableSide
@@ -50,46 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.topology.kinds import JoinKind, Overlap
-
-
-def prune(
-    left: TableSide,
-    right: TableSide,
-    since: int,
-    extract: Extract = unextracted,
-) -> tuple[TableSide, TableSide, int | None]:
-    """Both sides, their states without what nothing new can reach.
-
-    Of the left state stays what names a changed right key or has a changed left key; of the right state the changed
-    keys and what left rows of changed keys name or named. Changes stay as they are: one may replace a row of the state.
-    Worth it when the changes are few compared with the states: keys are broadcast, states filtered where they are read.
-
-    Args:
-        extract: computes what is left of the states, before all else.
-
-    Returns:
-        Left, right, and how many rows of the states are left, if it is known.
-    """
-    left_keys, right_keys = versions.new_keys(left, since), versions.new_keys(right, since)
-    counts: list[int | None] = []
-    named = [] if right_keys is None else [right_keys]
-    if left.changes is not None:
-        named.append(versions.wanted(left.changes, FOREIGN_KEY))
-    if left.state is not None:
-        ((reached, count),) = extract(_reached(left.state, left_keys, right_keys))
-        counts.append(count)
-        left = TableSide(reached, left.changes)
-        if left_keys is not None:
-            named.append(versions.wanted(versions.among(reached, KEY, left_keys), FOREIGN_KEY))
-    if right.state is not None and named:
-        keys = reduce(lambda some, more: some.union(more), named).distinct()
-        ((found, count),) = extract(versions.among(right.state, KEY, keys))
-        counts.append(count)
-        right = TableSide(found, right.changes)
-    elif right.state is not None:
-        counts.append(None)
-    known = [count for count in counts if count is not None]
-    return left, right, sum(known) if len(known) == len(counts) else None
 
 
 def execute(
@@ -144,18 +101,6 @@ def explain(how: JoinKind) -> str:
         f"foreign-key table-table {how} join: the left table is exchanged by its key and sorted once, then both by the "
         "foreign key and sorted up to three times; no join of Spark's is needed"
     )
-
-
-def _reached(state: DataFrame, left_keys: DataFrame | None, right_keys: DataFrame | None) -> DataFrame:
-    """The rows that have one of these keys or name one of those: two broadcast joins, one pass over the state."""
-    found = F.lit(False)
-    rows = state
-    for name, keys in ((KEY, left_keys), (FOREIGN_KEY, right_keys)):
-        if keys is not None:
-            flag = f"{name}_reached"
-            rows = versions.flagged(rows, name, keys, flag)
-            found = found | F.col(flag)
-    return rows.where(found).select(*state.columns)
 
 
 def _left_rows(left: TableSide, how: JoinKind, since: int, *, with_old: bool) -> DataFrame:
