@@ -1,10 +1,10 @@
 """Foreign-key table-table join, inner and left: each left row with the right row that its foreign key names.
 
-The law: a left update is joined with the row that its foreign key names then; time: the later of both. A right update
-answers every left row that names its key then, whatever it changed, in the byte order of the left keys; time: its own
-alone. Without a right row a left join says `unmatched`; an inner join says `tombstone` on a right deletion, and for a
-left update only where the foreign key was another one before (whether or not that one ever matched), with the time of
-the row that it named if it names none now. A left deletion is a tombstone if there was a row (inner: that named a key).
+The law: a left update is joined with the right row that its foreign key names then, and its time is the later of both.
+A right update answers every left row that names its key then, whatever it changed, in the byte order of the left keys,
+and its time is its own alone. Without a right row a left join says `unmatched`, or `tombstone` where a left row is
+deleted; an inner join says `tombstone` on a right deletion, and where a left row no longer names the key that it named.
+
 Source: KIP-213 and KIP-1104, Kafka Streams' foreignkeyjoin.* of 4.1 and later; semantics section 10.
 
 Both sides of one record (a table that names rows of its own): the left arm comes first and sees the right row as the
@@ -13,7 +13,7 @@ already, and an answer to the row that it replaced would be stale (Kafka drops i
 where an update left the value as it was, Kafka says the result twice).
 
 Plan: one exchange and one sort of the left side by its key (the row before, the end; none if it has no changes), one
-exchange of both sides by the foreign key with up to three sorts (see `joins.foreign`). With `with_old` one more exchange
+exchange of both sides by the foreign key with up to three sorts (see `subscribers`). With `with_old` one more exchange
 and sort; one more of the results where a record can cause rows of several inputs' places.
 """
 
@@ -127,6 +127,7 @@ def _left_rows(left: TableSide, how: JoinKind, since: int, *, with_old: bool) ->
     was_there, was_named = F.coalesce(F.col(WAS)["there"], F.lit(False)), F.col(WAS)[FOREIGN_KEY]
     if how == "left":
         return rows.withColumns({AT: named, GONE: was_there & F.col(VALUE).isNull()})
+    # Whether or not the key that it named ever matched. A row that names none now looks there, for the result's time.
     moved = was_there & was_named.isNotNull() & ~named.eqNullSafe(was_named)
     return rows.withColumns({AT: F.coalesce(named, was_named), GONE: moved})
 
