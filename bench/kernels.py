@@ -27,6 +27,7 @@ from bench.other import Other
 from lakestreams.engine.runtime.tuning import ARROW
 from lakestreams.engine.state.cached_frames import CachedFrames
 from lakestreams.local.session import spark_session
+from lakestreams.operators.foreign_key import pruning as fk_pruning
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.homes import share_tasks
 from lakestreams.operators.records import KEY, ORDER
@@ -179,10 +180,10 @@ def _tables(frames: Frames, count: int) -> Iterator[Case]:
     sides = holders, TableSide(named, renamed)
     touched = keys // 1000  # changes of the right; ten left rows name each
     yield Case("fk table-table, 1 % of the right changes", touched,
-               lambda: fk_table_table.execute(*fk_table_table.prune(*sides, CYCLE)[:2], "left", CYCLE))  # fmt: skip
+               lambda: fk_table_table.execute(*fk_pruning.prune(*sides, CYCLE)[:2], "left", CYCLE))  # fmt: skip
     yield Case("fk table-table, the same unpruned", touched,
                lambda: fk_table_table.execute(*sides, "left", CYCLE))  # fmt: skip
-    left_touched, right_touched, _ = fk_table_table.prune(*sides, CYCLE)
+    left_touched, right_touched, _ = fk_pruning.prune(*sides, CYCLE)
     alone = TableSide(frames.kept("touched", left_touched.all()), None)
     yield Case("fk table-table, what it touches alone", touched,
                lambda: fk_table_table.execute(alone, right_touched, "left", CYCLE))  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,8 @@ MOST_LINES = 400  # of a file
 MOST_OF_A_FUNCTION = 60  # lines
 MOST_METHODS = 20  # of a class
 MOST_IN_A_TUPLE = 4  # elements that differ only by their place
+MOST_OF_A_KERNEL = 199  # lines
+MOST_OF_A_LAW = 3  # sentences
 
 DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 CONSTRUCTORS = {
@@ -138,6 +141,55 @@ def test_what_is_read_at_once_is_small(limit: Callable[[ast.Module, str], Iterat
 def test_modules_hold_no_state_but_of_one_machine() -> None:
     """What `local/` holds is of the one machine that it is for."""
     assert {place for place in over(states) if not place.startswith("local/")} == set()
+
+
+def kernels(files: Iterable[str]) -> dict[str, set[str]]:
+    """The folder of each shape, and the files that state its laws: `kernel.py`, or the files that execute a join each."""
+    rooms: dict[str, set[str]] = {}
+    for file in files:
+        room, _, name = file.rpartition("/")
+        if room.startswith("operators/") and name != "__init__.py":
+            rooms.setdefault(room, set()).add(file)
+    return {
+        room: {f"{room}/kernel.py"} if f"{room}/kernel.py" in inside else {file for file in inside if executes(file)}
+        for room, inside in rooms.items()
+    }
+
+
+def executes(file: str) -> bool:
+    """Whether a file defines `execute`."""
+    return any(isinstance(part, ast.FunctionDef) and part.name == "execute" for part in sources()[file][0].body)
+
+
+def laws(docstring: str) -> list[list[str]]:
+    """The sentences of each paragraph that states a law."""
+    paragraphs = [" ".join(text.split()) for text in docstring.split("\n\n")]
+    return [re.split(r"(?<=[.!?]) ", text) for text in paragraphs if text.startswith("The law")]
+
+
+def test_every_shape_has_a_kernel() -> None:
+    shapes = kernels(sources())
+    assert {"operators/stream_table", "operators/aggregate"} < set(shapes)
+    assert [room for room, files in shapes.items() if not files] == []
+    assert shapes["operators/foreign_key"] == {
+        "operators/foreign_key/stream_table.py",
+        "operators/foreign_key/table_table.py",
+    }
+
+
+@pytest.mark.parametrize("kernel", sorted({file for files in kernels(sources()).values() for file in files}))
+def test_a_kernel_is_short_and_its_law_has_three_sentences(kernel: str) -> None:
+    tree, text = sources()[kernel]
+    assert text.count("\n") <= MOST_OF_A_KERNEL
+    stated = laws(ast.get_docstring(tree) or "")
+    assert len(stated) == 1, "one paragraph that begins with: The law"
+    assert len(stated[0]) <= MOST_OF_A_LAW, "\n".join(stated[0])
+
+
+def test_what_a_law_is() -> None:
+    text = "What it does.\n\nThe law: a row is\none row (see `a.b`). It is 4.1 wide.\n\nPlan: none. At all."
+    assert laws(text) == [["The law: a row is one row (see `a.b`).", "It is 4.1 wide."]]
+    assert laws("What it does.\n\nPlan: the law is elsewhere.") == []
 
 
 def found(limit: Callable[[ast.Module, str], Iterator[str]], text: str) -> list[str]:

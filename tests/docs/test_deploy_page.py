@@ -99,3 +99,19 @@ def test_what_a_day_of_enrichment_costs_is_calculated_as_the_page_says() -> None
         cycles, committed, seconds = (int(cell.replace(",", "")) for cell in cells)
         once = sum(commits.of_round(topology, Lake("lake"), commits.Round(starts=what == "run")).values())
         assert (committed, seconds) == (cycles * once, cycles * (most if what == "run" else warm) + million)
+
+
+def test_what_photon_has_to_gain_is_calculated_from_the_measured_shares() -> None:
+    """Of each shape the later row of the notes' table: CPU, tasks, Python workers."""
+    notes = (ROOT / "docs" / "performance-notes.md").read_text(encoding="utf-8").partition("## CPU of whole runs")[2]
+    measured = re.findall(
+        r"^\| (.+), before \|.*\n\| after \| \| [\d.]+ \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", notes, re.MULTILINE
+    )
+    assert len(measured) == 3
+    text = PAGE.read_text(encoding="utf-8").partition("**Photon.**")[2]
+    for shape, *seconds in measured:
+        cpu, tasks, workers = map(float, seconds)
+        share = tasks / cpu
+        break_even = [share / (1 / factor - 1 + share) for factor in (1.5, 2)]
+        row = f"| {shape} | {share:.0%} | {workers / cpu:.0%} | {break_even[0]:.1f} | {break_even[1]:.1f} |"
+        assert row.replace("%", " %") in text

@@ -11,7 +11,7 @@ from tests.conformance.cases import Case
 from tests.operators import plans, recorded
 from tests.operators.rows import frame, results
 
-from lakestreams.operators.foreign_key import table_table
+from lakestreams.operators.foreign_key import pruning, table_table
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_every_case_cut(spark: SparkSession, how: Any) -> None:
     right = recorded.tables(spark, cases, "right")
 
     def run(left: TableSide, right: TableSide, since: int) -> DataFrame:
-        sides = table_table.prune(left, right, since)[:2] if since else (left, right)
+        sides = pruning.prune(left, right, since)[:2] if since else (left, right)
         return table_table.execute(*sides, how, since)
 
     found = recorded.produced(recorded.in_pieces(left, right, run), cases)
@@ -175,7 +175,7 @@ def test_pruned_is_what_nothing_new_can_reach(spark: SparkSession) -> None:
     left = TableSide(frame(spark, "l", rows, extra=FK), frame(spark, "l", [("b", "5", 1, 9, "i")], extra=FK))
     named = [(name, name, 1, cycle) for cycle, name in enumerate("fghij")]
     right = TableSide(frame(spark, "r", named), frame(spark, "r", [("f", "z", 1, 10)]))
-    left, right, rows = table_table.prune(left, right, 9, lambda *frames: [(one, one.count()) for one in frames])
+    left, right, rows = pruning.prune(left, right, 9, lambda *frames: [(one, one.count()) for one in frames])
     assert rows == 5
     assert left.state is not None
     assert right.state is not None
@@ -190,7 +190,7 @@ def test_a_past_change_replaces_what_pruning_keeps(spark: SparkSession) -> None:
         frame(spark, "l", [("a", "1", 1, 1, "f")], extra=FK), frame(spark, "l", [("a", "2", 1, 2, "g")], extra=FK)
     )
     right = TableSide(None, frame(spark, "r", [("f", "x", 1, 9), ("g", "y", 1, 10)]))
-    found = results(table_table.execute(*table_table.prune(left, right, 9)[:2], "inner", 9))
+    found = results(table_table.execute(*pruning.prune(left, right, 9)[:2], "inner", 9))
     assert found == [(10, 0, "a", "2", "y", 1, "matched")]
 
 
@@ -254,7 +254,7 @@ def test_pruning_reads_the_left_state_once_for_itself_and_exchanges_nothing_of_i
 ) -> None:
     left, right = TableSide(sides[0], None), TableSide(None, sides[1])
     with plans.settings(spark, plans.SETTINGS):
-        kept, _, _ = table_table.prune(left, right, 2)
+        kept, _, _ = pruning.prune(left, right, 2)
         assert kept.state is not None
         cost = plans.cost(kept.state)
     assert cost == {"Exchange": 1, "BroadcastExchange": 1, "BroadcastHashJoin": 1}, (

@@ -14,6 +14,7 @@ from lakestreams.evaluate.scopes import key_names, types
 from lakestreams.evaluate.sides import Sides, late_by
 from lakestreams.evaluate.stateless import names
 from lakestreams.operators import noted_homes
+from lakestreams.operators.foreign_key import pruning as fk_pruning
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
@@ -282,7 +283,7 @@ class Shapes(Sides):
         right = self._changes(node, "right", node.right, right)
         self.require_equal_keys(node, types(left.all(), FOREIGN_KEY), types(right.all(), KEY))
         if self._small_input(node):
-            left, right, rows = fk_table_table.prune(left, right, self.since, self.extract)
+            left, right, rows = fk_pruning.prune(left, right, self.since, self.extract)
             if rows is not None:
                 self.pruned[node.name] = rows
         return fk_table_table.execute(

@@ -1,9 +1,11 @@
 """Aggregations: one row a group, kept up to date by a stream's records or by a table's changes.
 
-The law, of Kafka Streams' KStreamAggregate, KStreamReduce, KTableAggregate, KTableReduce (semantics section 7): each
-record of a stream enters the group of its key. A table's change takes the old row out of its group and puts the new one
-into its own: first out, one result each, or one result if the group is the same. Result time: the greatest time that the
-group has seen since it is there. A group whose rows have all gone is a row of zeros and nulls (count 0), or is deleted.
+The law: each record of a stream enters the group of its key; a table's change takes the old row out of its group and
+puts the new one into its own, first out, with one result each, or one result if the group is the same. A result's time
+is the greatest time that the group has seen since it is there. A group whose rows have all gone is a row of zeros and
+nulls (count 0), or is deleted.
+
+Source: Kafka Streams' KStreamAggregate, KStreamReduce, KTableAggregate, KTableReduce; semantics section 7.
 
 What a *sum* is made of is added up in the order, so that sums of doubles do not depend on how the input was cut. Of
 a stream `min`, `max`, `last` and `collect` run on as sums do. Of a table they look at the rows that the group has at the

@@ -1,13 +1,15 @@
 """Foreign-key stream-table join, inner and left: each stream record with every table row that names its key (KIP-955).
 
 The law: a row of the table names a stream key by its foreign key, from its own order until the next row of its own key;
-a point gives one result for each row that names its key then, in the byte order of the table's keys, with the point's
-key and time. Nobody names it: unmatched in a left join, nothing in an inner one; so does a point with a null key. Rows
-with a null foreign key name nothing. Table records give no result of their own. Source: KIP-955, which Kafka never
-built; what it leaves open follows the stream-table and the foreign-key joins (semantics section 11).
+a null foreign key names nothing. A point gives one result for each row that names its key then, in the byte order of the
+table's keys, with the point's key and time, and table records give no result of their own. A point that no row names or
+that has a null key is unmatched in a left join, and gives no result in an inner one.
+
+Source: KIP-955, which Kafka never built; what it leaves open follows the stream-table and the foreign-key joins
+(semantics section 11).
 
 Plan: one exchange and one sort of the table by its key (the ends of rows; none if it has no changes), one exchange of
-both sides by the stream key with two sorts, three if rows end (see `joins.foreign`); one more of the results where a
+both sides by the stream key with two sorts, three if rows end (see `subscribers`); one more of the results where a
 record can bring several points.
 """
 

@@ -1,10 +1,10 @@
 """Foreign-key table-table join, inner and left: each left row with the right row that its foreign key names.
 
-The law: a left update is joined with the row that its foreign key names then; time: the later of both. A right update
-answers every left row that names its key then, whatever it changed, in the byte order of the left keys; time: its own
-alone. Without a right row a left join says `unmatched`; an inner join says `tombstone` on a right deletion, and for a
-left update only where the foreign key was another one before (whether or not that one ever matched), with the time of
-the row that it named if it names none now. A left deletion is a tombstone if there was a row (inner: that named a key).
+The law: a left update is joined with the right row that its foreign key names then, and its time is the later of both.
+A right update answers every left row that names its key then, whatever it changed, in the byte order of the left keys,
+and its time is its own alone. Without a right row a left join says `unmatched`, or `tombstone` where a left row is
+deleted; an inner join says `tombstone` on a right deletion, and where a left row no longer names the key that it named.
+
 Source: KIP-213 and KIP-1104, Kafka Streams' foreignkeyjoin.* of 4.1 and later; semantics section 10.
 
 Both sides of one record (a table that names rows of its own): the left arm comes first and sees the right row as the
@@ -13,13 +13,12 @@ already, and an answer to the row that it replaced would be stale (Kafka drops i
 where an update left the value as it was, Kafka says the result twice).
 
 Plan: one exchange and one sort of the left side by its key (the row before, the end; none if it has no changes), one
-exchange of both sides by the foreign key with up to three sorts (see `joins.foreign`). With `with_old` one more exchange
+exchange of both sides by the foreign key with up to three sorts (see `subscribers`). With `with_old` one more exchange
 and sort; one more of the results where a record can cause rows of several inputs' places.
 """
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -40,11 +39,9 @@ from lakestreams.operators.records import (
     PLACE,
     TIME,
     VALUE,
-    Extract,
     hashed,
     is_new,
     renumber,
-    unextracted,
 )
 from lakestreams.operators.table_table.results import SEEN_TIME
 from lakestreams.operators.versions import TO, TableSide
@@ -53,46 +50,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestreams.topology.kinds import JoinKind, Overlap
-
-
-def prune(
-    left: TableSide,
-    right: TableSide,
-    since: int,
-    extract: Extract = unextracted,
-) -> tuple[TableSide, TableSide, int | None]:
-    """Both sides, their states without what nothing new can reach.
-
-    Of the left state stays what names a changed right key or has a changed left key; of the right state the changed
-    keys and what left rows of changed keys name or named. Changes stay as they are: one may replace a row of the state.
-    Worth it when the changes are few compared with the states: keys are broadcast, states filtered where they are read.
-
-    Args:
-        extract: computes what is left of the states, before all else.
-
-    Returns:
-        Left, right, and how many rows of the states are left, if it is known.
-    """
-    left_keys, right_keys = versions.new_keys(left, since), versions.new_keys(right, since)
-    counts: list[int | None] = []
-    named = [] if right_keys is None else [right_keys]
-    if left.changes is not None:
-        named.append(versions.wanted(left.changes, FOREIGN_KEY))
-    if left.state is not None:
-        ((reached, count),) = extract(_reached(left.state, left_keys, right_keys))
-        counts.append(count)
-        left = TableSide(reached, left.changes)
-        if left_keys is not None:
-            named.append(versions.wanted(versions.among(reached, KEY, left_keys), FOREIGN_KEY))
-    if right.state is not None and named:
-        keys = reduce(lambda some, more: some.union(more), named).distinct()
-        ((found, count),) = extract(versions.among(right.state, KEY, keys))
-        counts.append(count)
-        right = TableSide(found, right.changes)
-    elif right.state is not None:
-        counts.append(None)
-    known = [count for count in counts if count is not None]
-    return left, right, sum(known) if len(known) == len(counts) else None
 
 
 def execute(
@@ -149,18 +106,6 @@ def explain(how: JoinKind) -> str:
     )
 
 
-def _reached(state: DataFrame, left_keys: DataFrame | None, right_keys: DataFrame | None) -> DataFrame:
-    """The rows that have one of these keys or name one of those: two broadcast joins, one pass over the state."""
-    found = F.lit(False)
-    rows = state
-    for name, keys in ((KEY, left_keys), (FOREIGN_KEY, right_keys)):
-        if keys is not None:
-            flag = f"{name}_reached"
-            rows = versions.flagged(rows, name, keys, flag)
-            found = found | F.col(flag)
-    return rows.where(found).select(*state.columns)
-
-
 def _left_rows(left: TableSide, how: JoinKind, since: int, *, with_old: bool) -> DataFrame:
     """Left rows that give or get a result: `at` (where they look), `valid_to`, `was` (the row before), `gone`.
 
@@ -186,6 +131,7 @@ def _left_rows(left: TableSide, how: JoinKind, since: int, *, with_old: bool) ->
     was_there, was_named = F.coalesce(F.col(WAS)["there"], F.lit(False)), F.col(WAS)[FOREIGN_KEY]
     if how == "left":
         return rows.withColumns({AT: named, GONE: was_there & F.col(VALUE).isNull()})
+    # Whether or not the key that it named ever matched. A row that names none now looks there, for the result's time.
     moved = was_there & was_named.isNotNull() & ~named.eqNullSafe(was_named)
     return rows.withColumns({AT: F.coalesce(named, was_named), GONE: moved})
 

@@ -1,9 +1,11 @@
 """Stream-global table join, inner and left: each point with the global table's row of a key that is made from it.
 
-The law: as the stream-table join's with lookup `latest`, but for the key: the table is looked up by the mapped key, and
-the result keeps the point's own, which may be null. Mapped key null: unmatched in a left join, nothing in an inner one.
-A global table is there in full on every task, so partitions do not matter; it is never versioned. Source: Kafka
-Streams' KStreamKTableJoinProcessor with KAFKA-10277 and KAFKA-19208; semantics section 5.
+The law: as the stream-table join's with lookup `latest`, but the table is looked up by the mapped key, and the result
+keeps the point's own, which may be null. A point whose mapped key is null is unmatched in a left join, and gives no
+result in an inner one. A global table is there in full on every task, so partitions do not matter, and it is never
+versioned.
+
+Source: Kafka Streams' KStreamKTableJoinProcessor with KAFKA-10277 and KAFKA-19208; semantics section 5.
 
 Plan: the stream-table join's (`lookup`).
 """

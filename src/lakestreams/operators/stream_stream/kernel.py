@@ -4,11 +4,12 @@ The law: a record pairs with the earlier records of the other side that have its
 open, oldest first. A record of an outer side that found none comes out unmatched at the first record of its task that
 moves the clock past its close, unless a pair came before. Clocks are running maxima over all records, null ones too.
 
-`strict`: what arrives after its close is late and takes no part. `kafka`: tasks never see each other, windows are
+Options. `strict`: what arrives after its close is late and takes no part. `kafka`: tasks never see each other, windows are
 clipped at 0, what a record sees is bounded by the other side's own time, what comes out of order and finds nothing comes
 out at once, and only records in order let others out. `eager`: whatever finds nothing comes out at once, as records
-of outer sides without a key always do (semantics 3.1 to 3.7). Rows of one trigger: those that it lets out, by (time,
-right before left, bytes of the key, order), in places up to -1; then its own from 0 on, by the partner's (time, order).
+of outer sides without a key always do.
+
+Source: Kafka Streams' KStreamKStreamJoin; semantics 3.1 to 3.7.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ def judge(rows: Rows, window: Window) -> Judged:
 
 
 def match(rows: Rows, window: Window, ranks: Ranks) -> Iterator[Matches]:
-    """The results of new records, in pieces."""
+    """The results of new records, in pieces.
+
+    Of one trigger: those that it lets out, by (time, right before left, bytes of the key, order), in places up to -1; then
+    its own from 0 on, by the partner's (time, order).
+    """
     judged = judge(rows, window)
     yield from pairs(rows, judged, window)
     if any(window.outer):

@@ -1,10 +1,11 @@
 """Stream-table join, inner and left, lookup `latest`: each point with the version of its key that is valid there.
 
-The law: a version is valid from its own order until the next version of its key; a point meets exactly the version
-valid at its order, if there is one. Table records change what later points see and give no result of their own; a
-tombstone ends a version and starts none. A result has the point's key, time and place. Point with a null key: no
-result in an inner join, unmatched in a left one. Source: Kafka Streams' KStreamKTableJoinProcessor and KIP-962;
-semantics section 4.
+The law: a version is valid from its own order until the next version of its key, and a point meets the version that is
+valid at its order. A tombstone ends a version and starts none, and table records change what later points see without
+a result of their own. A result has the point's key, time and place; a point that meets no version or has a null key is
+unmatched in a left join, and gives no result in an inner one.
+
+Source: Kafka Streams' KStreamKTableJoinProcessor and KIP-962; semantics section 4.
 
 Plan: a table without changes has one row a key and needs no sort: one broadcast, or one exchange and one sort of each
 side by a hash of the key where it is too large for that. With changes, in the tail or in the cycle itself, one exchange
@@ -50,7 +51,7 @@ def execute(
     """Joins new points with the table.
 
     Args:
-        points: a records frame of the stream (see `joins.order`), new rows only.
+        points: a records frame of the stream (see `records`), new rows only.
         table: versions, new ones and older ones; a version is seen only by later points.
         how: `inner` or `left`.
         since: the first new cycle.

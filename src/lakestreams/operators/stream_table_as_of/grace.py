@@ -1,4 +1,12 @@
-"""Points that wait under grace: what lets each one out (KIP-923; semantics 4.1)."""
+"""Points that wait under grace: what lets each one out (KIP-923; semantics 4.1).
+
+With grace g the points of a task wait: a point moves the task's buffer time to its ts if that is greater, and each point
+with ts <= buffer time - g comes out, itself included, by (ts, key bytes, arrival). So its trigger is the first point,
+from itself on, with which the buffer time reaches ts + g. A point that comes too late for that is joined at once, alone.
+
+Kafka fails at a null key under grace. Here such a point of a left join comes out at once, unmatched. It does not wait,
+and does not move the buffer time.
+"""
 
 from __future__ import annotations
 

@@ -1,21 +1,18 @@
 """Stream-table join against a versioned table, inner and left: each point with the version valid at its event time.
 
 The law: a point is looked up at its trigger, among the versions of its key that the store has taken by then (see
-`joins.versioned`): it meets the newest with ts <= its own; a tombstone there is a miss. Below the history's bound
-(store time at the trigger - history) only the key's latest version counts, if it is not newer than the point. A result
-has the point's key and time. Null key: no result in an inner join, unmatched in a left one. Source: Kafka Streams'
-KStreamKTableJoinProcessor and RocksDBVersionedStore (KIP-889, KIP-914); semantics sections 4 and 7.
+`store`): it meets the newest with ts <= its own, and a tombstone there is a miss. A point below the history's bound
+(store time at the trigger - history) meets its key's latest version alone, if that is not newer than the point. A result
+has the point's key and time; a point that meets no version or has a null key is unmatched in a left join, and gives no
+result in an inner one.
 
-Without grace a point is its own trigger. With grace g (KIP-923; semantics 4.1) the points of a task wait: a point
-moves the task's buffer time to its ts if that is greater, and each point with ts <= buffer time - g comes out, itself
-included, by (ts, key bytes, arrival). So its trigger is the first point, from itself on, with which the buffer time
-reaches ts + g; one that comes too late for that is joined at once, alone. A result's `o` is its trigger's, `n` its
-place there. Kafka fails at a null key under grace; here such a point of a left join comes out at once, unmatched,
-does not wait and does not move the buffer time.
+Without grace a point is its own trigger; `grace` says what the trigger is with grace.
+
+Source: Kafka Streams' KStreamKTableJoinProcessor and RocksDBVersionedStore (KIP-889, KIP-914); semantics sections 4, 7.
 
 Plan: points and versions become one frame: exchanged by task and sorted once (the store's time at each row), exchanged
 by key and sorted twice: by the order, which finds the latest version, and by (ts, order), which finds older ones for
-points behind it. Next to it what vanishes, over narrow columns of the versions (`versioned.with_gone`), is broadcast.
+points behind it. Next to it what vanishes, over narrow columns of the versions (`store.with_gone`), is broadcast.
 That is exact for versions that were the latest when put, as their order is that of their ts; a hot key costs its rows,
 never points times versions. Versions that came late are collected along the second sort, and a point looks through
 those of its key that are not newer than it: only there the cost is points times late versions. With grace the points
@@ -65,7 +62,7 @@ _LATEST, _OPEN, _AS_OF, _LATE, _MET = "latest", "open", "as_of", "late", "met"
 
 
 def retain_versions(versions: DataFrame, history_ms: int | Column) -> DataFrame:
-    """The versions that later points can meet; see `versioned.retain`."""
+    """The versions that later points can meet; see `store.retain`."""
     return versioned.retain(versions, history_ms)
 
 

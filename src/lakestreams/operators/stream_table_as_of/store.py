@@ -4,7 +4,7 @@ The law, of Kafka Streams' RocksDBVersionedStore (KIP-889, KIP-914; semantics se
 in the order. The store's time is the task's: the running maximum of ts over its puts, up to and including this one. A
 put is rejected iff `ts < store time - history`. A version replaces the one of its key with the same ts; a tombstone is
 a version. A put is the latest iff no version of its key is newer; only such puts are reported to table-table and
-foreign-key joins (`latest_only`), the others only go into the history (`joins.stream_versioned_table` sees them).
+foreign-key joins (`latest_only`), the others only go into the history (`kernel` sees them).
 
 Its oddity: the store keeps the latest live row apart from the closed versions, and of a tombstone only the end that it
 gives them. A tombstone with the very ts of the latest row therefore vanishes, together with that row, unless a closed

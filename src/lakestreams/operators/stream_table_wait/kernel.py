@@ -1,14 +1,12 @@
 """Stream-table join whose records look out for rows that come after them, inner and left: `wait` and `amend`.
 
-The law: a record that meets no row of its key at its place in the order (see `stream_table`) does not give up at once.
-`wait=w`: it waits until the task's clock passes its time and w. The first row of its key that comes before that is what
-it meets, at the row's place; if none does, it comes out without a row (left) or is refused (inner), at the record that
-moved the clock. One outcome per record.
-`amend=a` (left): having come out without a row, it is put right by the first row of its key that comes before the clock
-passes its time and a: a second result, of the kind `amended`, at the row's place.
-A deletion is no row. A record whose bound has passed when it comes does not look out at all. The clock is the task's, over
-the records of both sides, as in windowed joins (`clocks`). A result has the record's key and time. Source: DESIGN section
-1; Kafka Streams has no such choice. Rows of one trigger: what its time closes, in places below 0, then what meets it.
+The law: a record that meets no row of its key at its place in the order (see `stream_table`) looks out for the first row
+of its key, deletions aside, that comes before the task's clock passes its time and a bound. `wait=w`: it has one outcome,
+either that row at the row's place, or none at the record that moved the clock past that, where it comes out without a
+row (left) or is refused (inner). `amend=a` (left): a record that has come out without a row is put right by that row, in a
+second result of the kind `amended`, at the row's place.
+
+Source: DESIGN section 1; Kafka Streams has no such choice.
 
 Plan: records that look out, table changes and the table's rows are exchanged once by key and sorted twice (the row
 before, the row behind); for each bound they are exchanged by task and sorted once next to the clocks; results once by
@@ -76,7 +74,8 @@ def execute(
         counted: counts the records that look out on their way (see `counts`), and gives them as they are.
 
     Returns:
-        Records columns with the row's key and value in `rk` and `rv`, null where there is none.
+        Records columns, key and time the record's, with the row's key and value in `rk` and `rv`, null where there is
+        none.
     """
     both = with_clocks(both_sides(points, changes, join.clocks), join.clocks, since)
     looked = counted(outcomes.of_records(both, state, join, since))
@@ -171,7 +170,7 @@ def explain(how: JoinKind, wait: int | None, amend: int | None) -> str:
 
 
 def _placed(with_outcomes: DataFrame, changes: DataFrame, join: WaitOptions) -> DataFrame:
-    """Rows with their places among those of their trigger."""
+    """Rows with their places among those of their trigger: what its time closes, below 0, then what meets it."""
     with_outcomes = with_outcomes.withColumn(_OWN, F.col(_TRIGGER) == F.col(AT))
     closed = F.col(KIND) == UNMATCHED
     of_trigger = Window.partitionBy(_TRIGGER, closed)

@@ -46,7 +46,7 @@ class WaitOptions:
 
     @property
     def clocks(self) -> Windowed:
-        """The sides as a windowed join has them: for their places and their tasks' clocks."""
+        """The sides as a windowed join has them: for their places, and their tasks' clocks over the records of both."""
         return Windowed("left", 0, 0, overlap=self.overlap, multi_row=self.multi_row, realm=self.realm,
                         ascending=self.ascending)  # fmt: skip
 
@@ -127,6 +127,8 @@ def _with_rows(lookers: DataFrame, both: DataFrame, state: DataFrame | None) -> 
 
 def _ended(both: DataFrame, records: DataFrame, bound: int, name: str, since: int) -> DataFrame:
     """Records with the place at which the clock has passed their time and a bound, at the earliest their own; or null.
+
+    A record whose bound has passed when it comes ends at its own place, and so does not look out at all.
 
     The clock ascends in the order, so with all sorted by time, newest first, the first record whose clock is past is the
     last one seen. Of the past, the record that carries the clock is enough: what it has closed is not new.

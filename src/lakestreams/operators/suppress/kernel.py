@@ -1,10 +1,11 @@
 """Suppression over arrays: a table's updates wait in a buffer, and only the last one of a while comes out.
 
-The law, of Kafka Streams' KTableSuppressProcessorSupplier and InMemoryTimeOrderedKeyValueChangeBuffer (semantics section
-8.2): the buffer of a task holds one update a key; a later one replaces it and keeps its place and time. An update moves
-the task's clock (the running maximum of the updates' times), is buffered, and lets out what is due, perhaps itself.
-Due is what has waited `wait_ms` since its time, or since its window's end. If more keys wait than may, the oldest come
-out early, by the time of the first update that waited, then by the key's bytes; or the run stops.
+The law: the buffer of a task holds one update per key; a later one replaces it, and waits on in its place and from its
+time. An update moves the task's clock (the running maximum of the updates' times), is buffered, and lets out all that
+has waited `wait_ms` since its time or since its window's end, perhaps itself. If more keys wait than may, the oldest
+come out early, by the time of the first update that waited, then by the key's bytes; or the run stops.
+
+Source: Kafka Streams' KTableSuppressProcessorSupplier and InMemoryTimeOrderedKeyValueChangeBuffer; semantics section 8.2.
 """
 
 from __future__ import annotations

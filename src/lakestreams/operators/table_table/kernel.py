@@ -1,11 +1,11 @@
 """Table-table join, inner, left and outer: two tables' rows of one key, kept up to date.
 
-The law: each update of either side is joined with the row that the other side has then. It gives a result if the
-other side has a row, or if its own side may stand alone (left of a left join, either of an outer one) and has or had
-a row. The result is what the join of both rows is: `matched`, `unmatched`, or `tombstone` where nothing is left.
-Nothing is compared: an update that changes nothing is a result, a deletion of an absent row a tombstone. Result time:
-the later of the update's and the other row's. Source: Kafka Streams' KTableKTable{Inner,Left,Right,Outer}Join and
-KTableKTableJoinMerger; semantics section 6.
+The law: each update of either side is joined with the row that the other side has then, and the result is what the join
+of both rows is: `matched`, `unmatched`, or `tombstone` where nothing is left. An update gives a result if the other side
+has a row, or if its own side may stand alone (left of a left join, either of an outer one) and has or had a row. The
+result's time is the later of the update's and the other row's.
+
+Source: Kafka Streams' KTableKTable{Inner,Left,Right,Outer}Join and KTableKTableJoinMerger; semantics section 6.
 
 Both sides of one record (a self-join, or a chain that comes back to a table): Kafka Streams puts the record into the
 table's store before any join sees it. So each arm is looked up as it is after the whole trigger, and the record gives
@@ -81,6 +81,7 @@ def execute(
     rows = _both(left, right, overlap, sequential_sides=sequential_sides, needs_old=how != "inner" or with_old)
     is_left = F.col(ARM) == LEFT
     left_there, right_there = F.col(OF_LEFT)[VALUE].isNotNull(), F.col(OF_RIGHT)[VALUE].isNotNull()
+    # nothing is compared: an update that changes nothing is a result, a deletion of an absent row a tombstone
     says = F.when(is_left, right_there).otherwise(left_there)
     if how != "inner":
         has_or_had = [left_there | F.col(OF_LEFT)[OLD].isNotNull(), right_there | F.col(OF_RIGHT)[OLD].isNotNull()]
