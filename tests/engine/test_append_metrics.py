@@ -135,7 +135,7 @@ def test_a_task_that_ran_twice_has_counted_the_same(spark: SparkSession, tmp_pat
     told = metrics.appended()
     assert told is not None
     assert sum(one.range.records for one in told.values()) == 60
-    text = '[{"partition":0,"first":0,"last":9,"records":%d,"bad":0,"null_keys":0,"null_values":0,"bytes":1,"stream_time_ms":5,"lag_ms":0,"lateness":[0,0,0,0,0,0,0,0],"homes":{"crc32":[%s]}}]'
+    text = '[{"partition":0,"first":0,"last":9,"records":%d,"bad":0,"null_keys":0,"null_values":0,"bytes":1,"one_by_one":0,"stream_time_ms":5,"lag_ms":0,"lateness":[0,0,0,0,0,0,0,0],"homes":{"crc32":[%s]}}]'
     metrics.__dict__["_values"] = {"row_counts": f"{text % (9, '7')}\n{text % (8, '')}"}
     del metrics.__dict__["_pieces"]
     assert metrics.appended() is None, "17 records between 0 and 9"
@@ -211,4 +211,5 @@ def test_every_append_tells_what_its_records_weigh(
         [row["key"], row["value"], *(part for one in row["headers"] or () for part in (one["key"], one["value"]))]
         for row in kept
     ]
-    assert metrics.weight() == batch_metrics.Weight(60, sum(len(part or "") for own in parts for part in own))
+    values = sum(row["value"] is not None for row in kept)
+    assert metrics.weight() == batch_metrics.Weight(60, sum(len(part or "") for own in parts for part in own), values)

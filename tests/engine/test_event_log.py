@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from tests.engine.harness import Bench, assert_sound, fresh_topics, page_views
 
+from lakestreams import Json, StreamsBuilder, Text
 from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.publish import event_log
 from lakestreams.engine.runtime.failpoints import VARIABLE, FailpointReached
@@ -31,9 +33,11 @@ def told(bench: Bench) -> list[int]:
 def test_what_a_driver_has_left_out_is_told_although_nothing_new_comes(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    views, users = fresh_topics(broker, 1)
-    bench = Bench(spark, broker, tmp_path, page_views(views, users))
-    broker.produce(views, [("u", "/1", 1_000)])
+    views, _ = fresh_topics(broker, 1)
+    builder = StreamsBuilder("page_views")
+    builder.stream(views, key=Text("user"), value=Json("page string")).to_delta("silver.views")
+    bench = Bench(spark, broker, tmp_path, builder.build())
+    broker.produce(views, [("u", '{"page": "/1"}', 1_000)])
     monkeypatch.setenv(VARIABLE, "events.before:1")
     with pytest.raises(FailpointReached):
         bench.run()
@@ -42,6 +46,12 @@ def test_what_a_driver_has_left_out_is_told_although_nothing_new_comes(
     assert bench.run().cycles == 0
     assert told(bench) == [1]
     assert_sound(bench)
+    odd = ['{"page": "/\\u0031"}', '{"page": "a", "page": "b"}', '{"page": "/", "n": %s}' % ("9" * 400)]
+    broker.produce(views, [("u", one, 2_000) for one in [*odd, *['{"page": "/"}'] * 100]])
+    bench.run()
+    rows = event_log.table(Ledger(bench.lake, bench.topology.name)).read(spark).where("event_type = 'cycle_progress'")
+    details = [json.loads(row["details"])["cycle_progress"] for row in rows.orderBy("cycle").collect()]
+    assert [one["read_one_by_one"] for one in details] == [{}, {views: 3}], "what another driver has read is not known"
 
 
 @pytest.mark.soak

@@ -154,6 +154,35 @@ def noted(
     return {partition: row_counts.total(own).get("homes") for partition, own in counted.items()}
 
 
+ODD = (b'{"page": "/\\u0031"}', b'{"page": "a", "page": "b"}', b'{"page": "/", "n": ' + b"9" * 400 + b"}", b"{")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        (Text("k"), Json("page string"), {0: 4, 1: 1}),
+        (Json("user string"), Json("page string"), {0: 5, 1: 1}),
+        (Json("user string"), Text("v"), {0: 1, 1: 0}),
+        (Text("k"), Text("v"), {0: None, 1: None}),
+    ],
+)
+def test_it_is_counted_which_records_are_read_by_themselves(
+    key: Format, value: Format, wanted: dict[int, int | None]
+) -> None:
+    """By key or value, each once; a null is read in no way. Formats with one way count nothing."""
+    values = {0: [b'{"page": "/"}'] * 100 + [*ODD, None, b'{"page": "/"}'], 1: [b'{"page": "/"}'] * 100 + [ODD[0]]}
+    rows = [
+        {"partition": partition, "offset": offset, "attempt": 0, "timestamp_ms": 5, "value": one,
+         "key": None if one is None else b'{"user":"a"}' if (partition, offset) != (0, 105) else ODD[1]}
+        for partition, own in values.items() for offset, one in enumerate(own)
+    ]  # fmt: skip
+    reading = Reading.of(replace(SOURCE, key=key, value=value, event_time=EventTime()))
+    found = list(reading.judged({}, 3, NOW, [pa.RecordBatch.from_pylist(rows, RAW)], counted=True))
+    assert "one_by_one" not in found[-1].schema.names
+    counted = row_counts.pieces([found[-1].column(row_counts.COUNTS)[-1].as_py()])
+    assert {partition: row_counts.total(own)["one_by_one"] for partition, own in counted.items()} == wanted
+
+
 @pytest.mark.parametrize("offsets", [(1, 0), (0, 0), (0, 2, 1)])
 def test_offsets_that_do_not_ascend_are_our_own_fault(offsets: tuple[int, ...]) -> None:
     records = [Sent(0, offset, 5, 5) for offset in offsets]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,20 @@ def plan(
 
 
 V, U = ("views", 0), ("users", 0)
+
+
+def test_records_read_by_themselves_count_for_the_first_plan_that_knows_their_batch() -> None:
+    """However it cuts the batch. Of batches that another driver has ingested nothing is known, nor are replays counted."""
+    log = {V: [1, 2, 3, 4], U: [9, 9]}
+    one, two, three = (batch(log, seq, {V: (seq - 1, seq), U: (min(seq - 1, 1), 1)}) for seq in (1, 2, 3))
+    known = [replace(one, one_by_one={"views": 3, "users": None}), replace(two, one_by_one={"views": 0})]
+    first = plan(log, None, known, {V: 9, U: 1})
+    assert first is not None
+    assert first.one_by_one == {"users": None, "views": 3}
+    again = replace(three, ranges=(*three.ranges, Range("more", REPLAYED, 3, 4, records=1)))
+    second = plan(log, first, [*known, again], {})
+    assert second is not None
+    assert second.one_by_one == {"views": None}
 
 
 def test_a_partition_below_its_end_holds_the_others_at_its_stream_time() -> None:

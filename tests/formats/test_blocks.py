@@ -145,6 +145,9 @@ def compare(chance: random.Random, count: int) -> Counter[str]:
         rows = zip(raw.to_pylist(), *(part.to_pylist() for part in (*quick, *exact)), strict=True)
         wrong = [row for row in rows if repr(row[1:3]) != repr(row[3:5])]
         raise AssertionError(f"{how.describe()}: {wrong[:3]}")
+    by_themselves = [raw[place].as_py() for place, one in enumerate(quick.one_by_one.to_pylist()) if one]
+    assert len(by_themselves) == sum(slowly) - raw.null_count
+    assert None not in by_themselves
     good = len(raw) - exact.values.null_count
     return Counter(read=good, refused=len(raw) - exact.errors.null_count, quickly=len(raw) - sum(slowly))
 

@@ -31,16 +31,14 @@ class Blocks:
         return behind_each_other([self._piece(one) for one in pieces(raw)])
 
     def _piece(self, raw: Any) -> Decoded:
-        if len(raw) <= ONE_BY_ONE:
-            return self.exactly(raw)
-        parts = list(alike(Lines.of(raw), self._columns))
+        parts = list(alike(Lines.of(raw), self._columns)) if len(raw) > ONE_BY_ONE else []
         done = np.zeros(len(raw), bool)
         for places, _ in parts:
             done[places] = True
         rest = np.flatnonzero(~done)
-        if len(rest):
+        if len(rest) or not parts:
             parts.append((rest, self.exactly(raw if not parts else raw.take(pa.array(rest)))))
-        return put_together(parts, len(raw))
+        return put_together(parts, len(raw))._replace(one_by_one=pc.and_not(raw.is_valid(), pa.array(done)))
 
     def exactly(self, raw: Any) -> Decoded:
         """Reads every record by itself."""

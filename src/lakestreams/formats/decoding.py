@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,10 +37,12 @@ class Decoded(NamedTuple):
     Attributes:
         values: structs of the format's fields; null where the bytes are null, say so, or there is an error.
         errors: messages where the bytes cannot be read, else null.
+        one_by_one: which records were read by themselves, not by columns; None: the format has one way only.
     """
 
     values: Any
     errors: Any
+    one_by_one: Any = None
 
 
 def arrow_type(kind: Kind) -> Any:
@@ -133,7 +136,9 @@ def behind_each_other(parts: Sequence[Decoded]) -> Decoded:
     """The records of several pieces, at least one."""
     if len(parts) == 1:
         return parts[0]
-    return Decoded(*(pa.concat_arrays([getattr(one, name) for one in parts]) for name in Decoded._fields))
+    values, errors, ways = zip(*parts, strict=True)
+    one_by_one = None if any(one is None for one in ways) else pa.concat_arrays(ways)
+    return Decoded(pa.concat_arrays(values), pa.concat_arrays(errors), one_by_one)
 
 
 def put_together(parts: Sequence[tuple[Any, Decoded]], size: int) -> Decoded:
@@ -157,15 +162,21 @@ def behind_prefix(raw: Any, decode: Callable[[Any], Decoded], size: int, said: s
     behind = [one[size:] if one is not None and len(one) > size and one[0] == 0 else None for one in records]
     found = decode(pa.array(behind, pa.binary()))
     bare = pa.array([one is not None and other is None for one, other in zip(records, behind, strict=True)], pa.bool_())
-    return Decoded(found.values, pc.if_else(bare, said, found.errors))
+    return found._replace(errors=pc.if_else(bare, said, found.errors))
 
 
 def read_batches(key: Format, value: Format, batches: Iterable[Any]) -> Iterator[Any]:
-    """Batches of records with what their formats make of them, `k`, `key_error`, `v` and `value_error`, in a worker."""
+    """Batches of records with what their formats make of them, in a worker.
+
+    Behind their columns stand `k, key_error, v, value_error, one_by_one`. The last says whether a record's key or value was
+    read by itself; it is null where both formats have one way only.
+    """
     for batch in itertools.chain.from_iterable(_unpackable(key, value, one) for one in batches):
         keys, values = _side(key, batch, "key"), _side(value, batch, "value")
-        columns = [*batch.columns, keys.values, keys.errors, values.values, values.errors]
-        names = [*batch.schema.names, "k", "key_error", "v", "value_error"]
+        ways = [side.one_by_one for side in (keys, values) if side.one_by_one is not None]
+        one_by_one = reduce(pc.or_, ways) if ways else pa.nulls(len(batch), pa.bool_())
+        columns = [*batch.columns, keys.values, keys.errors, values.values, values.errors, one_by_one]
+        names = [*batch.schema.names, "k", "key_error", "v", "value_error", "one_by_one"]
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
 

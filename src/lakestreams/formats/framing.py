@@ -35,7 +35,7 @@ class Frames(NamedTuple):
 
     def with_errors(self, decoded: Decoded) -> Decoded:
         """What was read of the bodies, with the errors of how they name schemas."""
-        return Decoded(decoded.values, pc.coalesce(self.errors, decoded.errors))
+        return decoded._replace(errors=pc.coalesce(self.errors, decoded.errors))
 
 
 def frames(

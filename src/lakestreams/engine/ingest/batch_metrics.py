@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.engine.ingest.row_counts import COUNTS, pieces, total
 from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import AppendedRange, Range
+from lakestreams.engine.ledger.plans import AppendedRange, Range, known_sum
 from lakestreams.engine.runtime.write_metrics import WriteMetrics
 from lakestreams.engine.state.bronze import late
 from lakestreams.expectations.rules import BEHIND, RecordRules
@@ -40,10 +40,17 @@ _MOST_PARTITIONS = 64
 
 @dataclass(frozen=True)
 class Weight:
-    """How many records there are, and what bytes their keys, values and headers have together."""
+    """What it takes to read a topic's records.
+
+    Attributes:
+        records: how many there are.
+        bytes: of their keys, values and headers together.
+        one_by_one: how many of them were read by themselves (decision 0039); None: their formats have one way only.
+    """
 
     records: int
     bytes: int
+    one_by_one: int | None = None
 
 
 class AppendMetrics:
@@ -107,7 +114,8 @@ class AppendMetrics:
         if self._pieces is None:
             return None
         parts = [one for own in self._pieces.values() for one in own]
-        return Weight(*(sum(one[name] for one in parts) for name in ("records", "bytes")))
+        records, size = (sum(one[name] for one in parts) for name in ("records", "bytes"))
+        return Weight(records, size, known_sum([one["one_by_one"] for one in parts]))
 
     def homes(self, partitions: int) -> dict[TopicPartition, Homes]:
         """By which partitioners keys lie where they are, as far as that was counted (`Range.homes`).

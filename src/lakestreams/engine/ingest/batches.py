@@ -225,7 +225,9 @@ class _Batch:
         """Appends the row that closes it; what was weighed stands in it, too."""
         writer, spark = self._writer, self._spark
         weights = {topic: one.weight for topic, one in zip(self.sources, self._reported, strict=True)}
-        made = replace(finished, mean_bytes={**self._before.mean_bytes, **_means(weights)})
+        one_by_one = {topic: one.one_by_one for topic, one in weights.items() if one is not None}
+        means = {**self._before.mean_bytes, **_means(weights)}
+        made = replace(finished, mean_bytes=means, one_by_one=one_by_one)
         self.following = writer.following(_news(self._ends, self._before), weights)
         waits = self.following is not None or not pending
         writer.handed.pending.append(lambda: writer.ledger.record_ingest(spark, made), waits=waits, of_query=True)

@@ -168,11 +168,12 @@ def typed_rows(raw: DataFrame, source: Source) -> DataFrame:
         source: says how they are read.
 
     Returns:
-        The columns of `raw`, and `k, key_error, v, value_error, event_time_ms`.
+        The columns of `raw`, and `k, key_error, v, value_error, one_by_one, event_time_ms`.
     """
     columns = [f"{quoted(one.name)} {one.dataType.simpleString()}" for one in raw.schema.fields]
     key, value = struct_type(source.key.fields), struct_type(source.value.fields)
-    columns += [f"k {key}", "key_error string", f"v {value}", "value_error string", "event_time_ms bigint"]
+    columns += [f"k {key}", "key_error string", f"v {value}", "value_error string"]
+    columns += ["one_by_one boolean", "event_time_ms bigint"]
     return weighed(raw).mapInArrow(Reading.of(source).typed, ", ".join(columns))
 
 

@@ -59,7 +59,7 @@ class Reading:
         return cls(source.key, source.value, source.event_time, source.kind != "stream", source.max_future_ms)
 
     def typed(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches with `k, key_error, v, value_error, event_time_ms` behind their columns.
+        """Batches with `k, key_error, v, value_error, one_by_one, event_time_ms` behind their columns.
 
         Args:
             batches: record batches with the columns `key, value, timestamp_ms` and any other.
@@ -94,11 +94,12 @@ class Reading:
             OutOfOrder: if they are not in that order.
         """
         rows = self._judged(clocks, seq, ingest_time_ms, batches)
-        return with_counts(rows, partitions) if counted else rows
+        return with_counts(rows, partitions) if counted else (one.select(one.schema.names[:-1]) for one in rows)
 
     def _judged(
         self, clocks: Mapping[int, int], seq: int, ingest_time_ms: int, batches: Iterable[Any]
     ) -> Iterator[Any]:
+        """Bronze rows, with `one_by_one` behind them."""
         running = _Clocks(clocks)
         for batch in self.typed(batches):
             errors = _errors(self, batch, ingest_time_ms + self.max_future_ms)
@@ -114,6 +115,7 @@ class Reading:
                 "error": errors,
                 "k": batch.column("k"),
                 "v": batch.column("v"),
+                "one_by_one": batch.column("one_by_one"),
             }
             columns = [*(batch.column(name) for name in _RAW), *given.values()]
             yield pa.RecordBatch.from_arrays(columns, names=[*_RAW, *given])

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakestreams.engine.ledger.plans import LATENESS_MS
+from lakestreams.engine.ledger.plans import LATENESS_MS, known_sum
 from lakestreams.operators import noted_homes
 from lakestreams.operators.homes import LAWS, laws_of
 from lakestreams.operators.noted_homes import NotedKey
@@ -39,7 +39,7 @@ def with_counts(batches: Iterable[Any], partitions: int = 0) -> Iterator[Any]:
     """The batches of a task with the column `COUNTS`. One is held back, since only the last one has the counts.
 
     Args:
-        batches: record batches with bronze's columns.
+        batches: record batches with bronze's columns, and behind them `one_by_one`, which is taken away.
         partitions: how many the topic has, if it is wanted which partitioners place its keys where they are; 0: it is not.
     """
     counted = _Counted(partitions)
@@ -60,7 +60,8 @@ def pieces(texts: Iterable[str]) -> dict[int, list[Counts]]:
 
     Returns:
         Partition to its pieces, ascending. Each has `partition, first, last, records, bad, null_keys, null_values, bytes,
-        stream_time_ms, lag_ms, lateness`, and one of each task `homes` if that was wanted.
+        stream_time_ms, lag_ms, lateness, one_by_one`, and one of each task `homes` if that was wanted. `one_by_one` is None
+        where the formats have one way of reading only.
     """
     found: dict[int, list[Counts]] = {}
     for part in itertools.chain.from_iterable(json.loads(text) for text in sorted(set(texts))):
@@ -82,6 +83,7 @@ def _sum(one: Counts, other: Counts) -> Counts:
         **{name: max(one[name], other[name]) for name in _GREATEST},
         **{name: one[name] + other[name] for name in _ADDED},
         "lateness": [mine + more for mine, more in zip(one["lateness"], other["lateness"], strict=True)],
+        "one_by_one": known_sum([one["one_by_one"], other["one_by_one"]]),
         **({"homes": noted_homes.of_all(homes)} if homes else {}),
     }
 
@@ -156,6 +158,7 @@ def _of_partition(rows: Any) -> Counts:
         "last": int(offsets.max()),
         "records": len(rows),
         "bytes": _bytes(rows),
+        "one_by_one": pc.sum(rows.column("one_by_one")).as_py(),
         "stream_time_ms": int(stream_times.max()),
     }
     counts["bad"] = pc.sum(bad).as_py() or 0
@@ -187,7 +190,7 @@ def _with(batch: Any, text: str | None) -> Any:
         told = pa.nulls(len(batch), pa.string())
     else:
         told = pa.concat_arrays([pa.nulls(len(batch) - 1, pa.string()), pa.array([text])])
-    return pa.RecordBatch.from_arrays([*batch.columns, told], names=[*batch.schema.names, COUNTS])
+    return pa.RecordBatch.from_arrays([*batch.columns[:-1], told], names=[*batch.schema.names[:-1], COUNTS])
 
 
 __all__ = ["COUNTS", "PIECE", "Counts", "pieces", "total", "with_counts"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakestreams.engine.ledger.pieces import Piece
-from lakestreams.engine.ledger.plans import Ingest, Plan, Range
+from lakestreams.engine.ledger.plans import Ingest, Plan, Range, known_sum
 from lakestreams.kafka.noted import TopicPartition
 
 
@@ -115,6 +115,18 @@ class Backlog:
                 stands = {one.at: one.stream_time_ms for one in ingest.ranges if one.topic == part.topic}
                 moved |= {at: time for at, time in stands.items() if below is None or time < below}
         return ranges, moved
+
+    def one_by_one(self) -> dict[str, int | None]:
+        """Of each topic with batches that no plan knew, how many of their records were read by themselves; None: unknown.
+
+        Of whole batches, since it is not known on which side of a cut such records lie.
+        """
+        found: dict[str, list[int | None]] = {}
+        for ingest in self.ingests:
+            if self.plan is None or ingest.seq > self.plan.seq:
+                for topic in {part.topic for part in ingest.ranges if part.records and not part.of_replays}:
+                    found.setdefault(topic, []).append(ingest.one_by_one.get(topic))
+        return {topic: known_sum(counts) for topic, counts in sorted(found.items())}
 
     def is_judged(self, part: Range) -> bool:
         """Whether all is counted of a range that is judged now; what an earlier configuration judged is not enough."""

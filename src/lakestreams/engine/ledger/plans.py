@@ -19,6 +19,12 @@ REPLAYED = -1
 NO_TIME = -1  # a partition's stream time before its first usable record (Kafka Streams starts at -1)
 
 
+def known_sum(counts: Sequence[int | None]) -> int | None:
+    """The sum of counts that are all known; None if one is not."""
+    known = [one for one in counts if one is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 @dataclass(frozen=True)
 class Range:
     """A range of one topic-partition, or of a topic's replayed records (decision 0020).
@@ -96,6 +102,8 @@ class Ingest:
         mean_bytes: topic to the bytes of a record, in the last batch that had any and was weighed; a hint for the size of batches.
         pieces: topic-partition to counts of its records, a few thousand each. Each ends behind its last record. They are
             known to the driver that appended the batch, not to the ledger.
+        one_by_one: topic to how many of its records were read by themselves (decision 0039), as far as it is known. To the
+            ledger it is not: a driver that takes over has nothing to decide by it, and reports that it is unknown.
     """
 
     seq: int
@@ -104,6 +112,7 @@ class Ingest:
     request: int = 0
     mean_bytes: Mapping[str, int] = field(default_factory=dict, compare=False)
     pieces: Mapping[TopicPartition, tuple[Range, ...]] = field(default_factory=dict, compare=False)
+    one_by_one: Mapping[str, int | None] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -167,6 +176,8 @@ class Plan:
         ticks: topic-partition to the time, ms, to which its task's clock moves on after the cycle's records; behind what
             waits, less that.
         taken_over: the epoch in which another configuration than it was made under took it over; 0: none did.
+        one_by_one: of each topic with new batches, how many of their records were read by themselves; None: unknown. Nothing
+            of it stands in the ledger, as of a batch.
     """
 
     cycle: int
@@ -178,6 +189,7 @@ class Plan:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     ticks: Mapping[TopicPartition, int] = field(default_factory=dict)
     taken_over: int = 0
+    one_by_one: Mapping[str, int | None] = field(default_factory=dict, compare=False)
 
     def of(self, topic: str) -> tuple[Range, ...]:
         """The topic's ranges that hold something."""

@@ -108,6 +108,7 @@ def next_plan(
         seq=max(ingest.seq for ingest in backlog.ingests),
         topic_ids=topic_ids,
         ticks=ticks,
+        one_by_one=backlog.one_by_one(),
     )
 
 

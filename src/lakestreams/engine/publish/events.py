@@ -173,6 +173,7 @@ def _cycle(topology: Topology, plan: Plan, summary: CycleSummary) -> dict[str, A
                 "seconds": dict(summary.seconds),
                 "clocks": {str(task): clock for task, clock in sorted(plan.clocks.items())},
                 "ticks": len(plan.ticks),
+                "read_one_by_one": dict(plan.one_by_one),
                 "sources": sources,
             }
         },

@@ -100,7 +100,7 @@ class Blocks:
 
     def _piece(self, raw: Any, places: Numbers, behind: Numbers, exactly: Callable[[Any, Numbers], Decoded]) -> Decoded:
         if len(raw) <= _ONE_BY_ONE:
-            return exactly(raw, places)
+            return exactly(raw, places)._replace(one_by_one=raw.is_valid())
         there = np.flatnonzero(raw.is_valid().to_numpy(zero_copy_only=False) & (behind >= 0))
         data, start, end = contiguous(raw)
         columns, sure = self._message.read(data, (start + behind)[there], end[there])
@@ -115,7 +115,7 @@ class Blocks:
         rest = np.flatnonzero(~done)
         if len(rest) or not parts:
             parts.append((rest, exactly(raw.take(pa.array(rest)), places[rest])))
-        return put_together(parts, len(raw))
+        return put_together(parts, len(raw))._replace(one_by_one=pc.and_not(raw.is_valid(), pa.array(done)))
 
 
 class _Fields:
