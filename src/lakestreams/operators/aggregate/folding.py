@@ -35,17 +35,17 @@ def folded(rows: DataFrame, by: Sequence[str], order: Sequence[str], nothing: Co
     kept = [name for name in rows.columns if name not in order and name not in by]
     gathered = _gathered(rows, by, order, kept)
 
-    def onward(made: Column, row: Column) -> Column:
-        return F.concat(made, F.array(step(F.element_at(made, -1), row)))
+    def onward(results: Column, row: Column) -> Column:
+        return F.concat(results, F.array(step(F.element_at(results, -1), row)))
 
-    def piecewise(made: Column, piece: Column) -> Column:
-        now = F.aggregate(piece, F.array(F.element_at(made, -1)), onward)
-        return F.concat(made, F.slice(now, 2, _PIECE))
+    def piecewise(results: Column, piece: Column) -> Column:
+        now = F.aggregate(piece, F.array(F.element_at(results, -1)), onward)
+        return F.concat(results, F.slice(now, 2, _PIECE))
 
     pieces = F.transform(F.sequence(F.lit(1), F.size(_ROWS), F.lit(_PIECE)), lambda at: F.slice(_ROWS, at, _PIECE))
-    past = F.slice(F.aggregate(pieces, F.array(nothing), piecewise), F.lit(2), F.size(_ROWS))
+    results = F.slice(F.aggregate(pieces, F.array(nothing), piecewise), F.lit(2), F.size(_ROWS))
     # exploded together: a column next to what is exploded would be copied for each row
-    both = F.arrays_zip(F.col(_ROWS).alias(_ROW), past.alias(SO_FAR))
+    both = F.arrays_zip(F.col(_ROWS).alias(_ROW), results.alias(SO_FAR))
     each = gathered.select(*by, F.explode(both).alias(_EACH))
     row = F.col(_EACH)[_ROW]
     return each.select(*by, *(row[name].alias(name) for name in (*order, *kept)), F.col(_EACH)[SO_FAR].alias(SO_FAR))

@@ -7,11 +7,8 @@ nulls (count 0), or is deleted.
 
 Source: Kafka Streams' KStreamAggregate, KStreamReduce, KTableAggregate, KTableReduce; semantics section 7.
 
-What a *sum* is made of is added up in the order, so that sums of doubles do not depend on how the input was cut. Of
-a stream `min`, `max`, `last` and `collect` run on as sums do. Of a table they look at the rows that the group has at the
-change: rows that the new cycles leave alone are put together once a group, each change then meets that one and the
-rows that change; so what a cycle costs is the rows of the groups that it touches, and the square of the changes of one
-group.
+Sums are added up in the order, so that those of doubles do not depend on how the input was cut. Of a stream `min`, `max`,
+`last` and `collect` run on as sums do; of a table they look at the rows that the group then has (`group_rows`).
 
 What the groups were is a *groups* frame: `k`, `acc` (a struct of what is added up), `v`, `ts`, `o`, `n`; one row a group.
 
