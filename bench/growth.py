@@ -8,10 +8,11 @@ every order has exactly one of them.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -27,6 +28,7 @@ from bench.results import Run, replace_between
 from bench.versus import load, machine
 from bench.works import WORKS
 from lakestreams.local.broker import Broker
+from lakestreams.local.jars import spark_jars
 from lakestreams.local.session import spark_session
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ BEGIN, END = "<!-- growth: begin -->", "<!-- growth: end -->"
 PLOT: Final = "growth.png"
 GROWING: Final = ("correlation", "foreign_key")
 """Works whose results have an order each."""
+WORTH: Final = 0.5
+"""Seconds: where a stage takes less, its distance from a line is noise."""
 HEADINGS: Final = ("orders", "records", "run", "s", "records/s", "off the line")
 console = Console(width=170)
 
@@ -77,50 +81,83 @@ def once(spark: SparkSession, work: Work, orders: int, rounds: int, batch: int, 
         return found
 
 
-def line(found: Sequence[Grown]) -> tuple[float, float]:
+Points = Sequence[tuple[int, float]]
+"""Records and seconds, one pair a run or a size."""
+
+
+def line(points: Points) -> tuple[float, float]:
     """Seconds that no record costs, and seconds a record: the straight line with the least relative errors."""
-    sizes = np.array([one.records for one in found], dtype=float)
-    seconds = np.array([one.run.seconds for one in found])
+    sizes, seconds = (np.array(each, dtype=float) for each in zip(*points, strict=True))
     (fixed, each), *_ = np.linalg.lstsq(
-        np.column_stack([1 / seconds, sizes / seconds]), np.ones(len(found)), rcond=None
+        np.column_stack([1 / seconds, sizes / seconds]), np.ones(len(points)), rcond=None
     )
     return float(fixed), float(each)
 
 
+def off(points: Points, of_line: tuple[float, float]) -> float:
+    """How far the farthest point is off a line, as a share of what the line says."""
+    fixed, each = of_line
+    return max(abs(seconds / (fixed + each * records) - 1) for records, seconds in points)
+
+
+def medians(found: Sequence[Grown], stage: str = "") -> Points:
+    """The median of each size's runs, or of a stage of them."""
+    sizes = dict.fromkeys(one.records for one in found)
+    seconds = ((one.records, one.run.stages.get(stage, 0.0) if stage else one.run.seconds) for one in found)
+    taken = list(seconds)
+    return [(size, statistics.median(spent for of, spent in taken if of == size)) for size in sizes]
+
+
 def rows(found: Sequence[Grown]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Headings and lines of a table: a line a size, the median of its warm runs, and one of the cold run."""
-    fixed, each = line([one for one in found if not one.cold])
+    """Headings and lines of a table: a line a size, the median of its warm runs, one of the cold run, and how far each
+    stage is off a line of its own.
+    """
+    warm = [one for one in found if not one.cold]
+    fixed, each = line(_runs(warm))
     stages = list(dict.fromkeys(stage for one in found for stage in one.run.stages))
-    told = []
+    told: list[tuple[str, ...]] = []
     groups = dict.fromkeys((one.orders, one.cold) for one in found)
     for orders, cold in groups:
         same = [one for one in found if (one.orders, one.cold) == (orders, cold)]
-        seconds = statistics.median(one.run.seconds for one in same)
-        off = "" if cold else f"{seconds / (fixed + each * same[0].records) - 1:+.0%}"
-        medians = (statistics.median(one.run.stages.get(stage, 0.0) for one in same) for stage in stages)
+        ((records, seconds),) = medians(same)
+        far = "" if cold else f"{seconds / (fixed + each * records) - 1:+.0%}"
+        spent = (medians(same, stage)[0][1] for stage in stages)
         told.append(
             (
-                f"{orders:,}", f"{same[0].records:,}", "cold" if cold else "warm", f"{seconds:.1f}",
-                f"{same[0].records / seconds:,.0f}", off, *(f"{one:.1f}" for one in medians),
+                f"{orders:,}", f"{records:,}", "cold" if cold else "warm", f"{seconds:.1f}",
+                f"{records / seconds:,.0f}", far, *(f"{one:.1f}" for one in spent),
             )
         )  # fmt: skip
+    own = [_off_its_line(warm, stage) for stage in stages]
+    if any(own):
+        told.append(("", "", "off its own line", "", "", "", *own))
     return [*HEADINGS, *stages], told
+
+
+def _off_its_line(warm: Sequence[Grown], stage: str) -> str:
+    """How far a stage is off its line, where there are sizes enough at which it takes time."""
+    points = [(records, spent) for records, spent in medians(warm, stage) if spent >= WORTH]
+    return f"{off(points, line(points)):.0%}" if len(points) > 2 else ""
+
+
+def _runs(found: Sequence[Grown]) -> Points:
+    return [(one.records, one.run.seconds) for one in found]
 
 
 def sentence(found: Sequence[Grown]) -> str:
     """The line in words."""
     warm = [one for one in found if not one.cold]
-    fixed, each = line(warm)
-
-    def most(measured: Iterable[tuple[int, float]]) -> float:
-        return max(abs(seconds / (fixed + each * records) - 1) for records, seconds in measured)
-
-    runs = [(one.records, one.run.seconds) for one in warm]
-    sizes = {records: statistics.median(spent for of, spent in runs if of == records) for records, _ in runs}
+    fixed, each = found_line = line(_runs(warm))
     return (
-        f"{fixed:.1f} s and {each * 1e6:.1f} s for a million records; no size is more than {most(sizes.items()):.0%} off "
-        f"that line, and no run more than {most(runs):.0%}"
+        f"{fixed:.1f} s and {each * 1e6:.1f} s for a million records; no size is more than "
+        f"{off(medians(warm), found_line):.0%} off that line, and no run more than {off(_runs(warm), found_line):.0%}"
     )
+
+
+def executors(master: str) -> dict[str, str]:
+    """Settings of a session whose executors are processes of their own, with the connectors on their class paths."""
+    jars = os.pathsep.join(map(str, spark_jars()))
+    return {"spark.master": master, "spark.executor.extraClassPath": jars, "spark.executor.memory": "3g"}
 
 
 def show(work: str, found: Sequence[Grown]) -> None:
@@ -163,7 +200,7 @@ def draw(file: Path, found: dict[str, list[Grown]]) -> None:
     axes = figure.subplots()
     for colour, (work, all_) in zip(("#2a6f97", "#c0632b", "#5a8f3c"), found.items(), strict=False):
         warm = [one for one in all_ if not one.cold]
-        fixed, each = line(warm)
+        fixed, each = line(_runs(warm))
         sizes = sorted({one.records for one in warm})
         axes.scatter([one.records / 1e6 for one in warm], [one.run.seconds for one in warm], color=colour, label=work)
         axes.plot([size / 1e6 for size in sizes], [fixed + each * size for size in sizes], color=colour, linewidth=1)
@@ -183,6 +220,7 @@ def main(
     rounds: Annotated[int, typer.Option(help="warm runs of each size")] = 3,
     batch: Annotated[int, typer.Option(help="records that an ingest batch reads at most")] = 10_000_000,
     memory: Annotated[str, typer.Option(help="heap of Spark's JVM")] = "9g",
+    master: Annotated[str, typer.Option(help="Spark's, such as local-cluster[2,1,4096]; default threads")] = "",
     page: Annotated[Path | None, typer.Option(help="page that gets the results, such as docs/benchmarks.md")] = None,
     keep: Annotated[Path | None, typer.Option(help="file that gets all figures as JSON")] = None,
 ) -> None:
@@ -195,7 +233,7 @@ def main(
     orders = sorted(int(text) for text in sizes.split(",") if text)
     found: dict[str, list[Grown]] = {}
     for name in names:
-        spark = spark_session("lakestreams-bench", memory=memory)
+        spark = spark_session("lakestreams-bench", memory=memory, extra_conf=executors(master) if master else None)
         began = time.perf_counter()
         runs = once(spark, WORKS[name], orders[0], 1, batch, cold=True)
         for size in orders:
