@@ -36,7 +36,7 @@ soak:  ## the long tests; seeds are printed; then every other test on the Spark 
 	&& export LAKESTREAMS_SPARK=lts && $(START) && $$py -m lakestreams.local.cds && exec $$py -m pytest -m "not soak" $(TWO)
 
 bench:  ## beside Kafka Streams, Flink SQL and Spark's own operators, then by size; BENCH="--scale 0.1" GROWTH="--sizes 100000" and more
-	@$(START) && $$py -m bench.versus $(BENCH) && exec $$py -m bench.growth $(GROWTH)
+	@$(START) && $$py -m lakestreams.local.cds && $$py -m bench.versus $(BENCH) && exec $$py -m bench.growth $(GROWTH)
 
 docs:  ## the documentation site in build/site; needs no Java, and fails at any warning
 	@cache="$${LAKESTREAMS_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/lakestreams}"; \

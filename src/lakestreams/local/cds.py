@@ -1,8 +1,8 @@
 """Class-data sharing: an archive of Spark's and Delta's loaded classes, from which a JVM starts 4 s sooner.
 
 Measured on two cores (session + first Delta write and read): 5.0 + 8.3 s without, 3.0 + 6.3 s with it, 2.1 + 4.2 s
-with C1 only on top. Making it takes half a minute once, so nothing makes it by itself: the test stages do, by
-`python -m lakestreams.local.cds`. Without it, or when a jar has changed, Java starts as ever.
+with C1 only on top. Making it takes half a minute once, so no session makes it by itself: `make test`, `test-lts`, `soak`
+and `bench` do, by `python -m lakestreams.local.cds`. Without it, or when a jar has changed, Java starts as ever.
 """
 
 from __future__ import annotations
