@@ -26,6 +26,8 @@ SPREAD = 35 * MINUTE
 CYCLE = 1
 SUMS = (Part("number", "count"), Part("amount", "sum"), Part("mean", "avg"))
 
+FOLD = Part("amount", "fold", add=lambda so_far, amount: (so_far * 3 + amount) % 1_000_003)
+
 
 def cases(frames: Frames, count: int) -> Iterator[Case]:
     """A stream's records by key and by window; a table's rows by group; a cycle that touches little; buffers."""
@@ -46,6 +48,13 @@ def cases(frames: Frames, count: int) -> Iterator[Case]:
     yield Case("0.5 % more, all groups", touched, _of_stream(small_input, groups, sums))
     yield Case("tumbling windows of 1 minute", count, lambda: _in_windows(stream, TimeWindows(MINUTE, MINUTE)))
     yield Case("hopping windows, 5 each", count, lambda: _in_windows(stream, TimeWindows(5 * MINUTE, MINUTE)))
+    few_keys = spark.range(count // 10).select(
+        text("order", (share(7) * 10).cast("int").cast("string")).alias("key"),
+        (F.col("id") * SPREAD * 10 / count).cast("bigint").alias("at"),
+        (share(1) * 100).cast("bigint").alias("amount"),
+    )
+    often = frames.stream("few_keys", few_keys)
+    yield Case("a fold, 10 keys", count // 10, _of_stream(often, None, Grouping((FOLD,))))
     lines = orders(spark, keys, SPREAD)
     state = frames.table("lines", lines, cycle=F.lit(0))
     edited = frames.table("edited", lines.where(share(8) < 0.1))

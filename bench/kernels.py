@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from rich.console import Console
 from rich.table import Table
 
-from bench import derived
+from bench import derived, timed_lookups
 from bench.frames import MINUTE, PARTITIONS, Frames, many_changes, orders, payments, share, text
 from bench.measures import Case, Measure, measure
 from bench.other import Other
@@ -203,7 +203,7 @@ def main(
     hot: Annotated[int, typer.Option(help="records of the hot and the uniform case")] = 40_000,
     batch: Annotated[int, typer.Option(help="new records of the case with ten times as many before")] = 200_000,
     repeats: Annotated[int, typer.Option(help="runs of each case; the first one is cold")] = 3,
-    group: Annotated[str, typer.Option(help="tables, windowed, hot, past or derived; default all")] = "",
+    group: Annotated[str, typer.Option(help="tables, windowed, hot, past, derived or timed; default all")] = "",
     only: Annotated[list[str] | None, typer.Option(help="cases whose name has this text, or one of several")] = None,
     folder: Annotated[Path | None, typer.Option(help="where the inputs are kept for the next time")] = None,
     beside: Annotated[Path | None, typer.Option(help="another checkout, whose windowed joins run beside these")] = None,
@@ -222,6 +222,7 @@ def main(
             "hot": (_hot, hot),
             "past": (_past, batch),
             "derived": (derived.cases, records),
+            "timed": (timed_lookups.cases, records),
         }
         chosen = [make(frames, count) for name, (make, count) in groups.items() if group in ("", name)]
         cases = [case for cases in chosen for case in cases]
