@@ -135,9 +135,9 @@ def rows(found: Sequence[Grown]) -> tuple[list[str], list[tuple[str, ...]]]:
 
 
 def _off_its_line(warm: Sequence[Grown], stage: str) -> str:
-    """How far a stage is off its line, where there are sizes enough at which it takes time."""
+    """How far a stage is off its line, and of how many sizes: those at which it takes time, if there are enough."""
     points = [(records, spent) for records, spent in medians(warm, stage) if spent >= WORTH]
-    return f"{off(points, line(points)):.0%}" if len(points) > 2 else ""
+    return f"{off(points, line(points)):.0%} of {len(points)}" if len(points) > 2 else ""
 
 
 def _runs(found: Sequence[Grown]) -> Points:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.operators import plans
 from tests.operators.histories import Frames, History, per_task, pieces, recorded, wild
+from tests.operators.rows import frame
 from tests.reference.tables import VersionedTable
 
 from lakestreams.operators.stream_table_as_of import store as versioned
@@ -14,6 +18,7 @@ from lakestreams.operators.stream_table_as_of import store as versioned
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+COSTS = {"put": (4, 4), "latest_only": (4, 4), "retain": (5, 7), "retain_latest": (5, 6)}  # exchanges, sorts
 SEED, PIECES = 20260823, 4
 Retain = Callable[["DataFrame", "Column"], "DataFrame"]
 
@@ -40,7 +45,7 @@ def told(histories: list[History]) -> dict[int, list[int]]:
 
 def found_in(frames: list[DataFrame]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for row in [row for frame in frames for row in frame.select("task", "o.offset").collect()]:
+    for row in [row for one in frames for row in one.select("task", "o.offset").collect()]:
         found.setdefault(row["task"], []).append(row["offset"])
     return {number: sorted(offsets) for number, offsets in found.items()}
 
@@ -99,3 +104,13 @@ def test_in_pieces(frames: Frames, histories: list[History], retain: Retain) -> 
         results.append(frames.keep(versioned.latest_only(rows, history).where(f"o.cycle = {piece}")))
         past = frames.keep(retain(rows, history))
     compare(found_in(results), histories)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", COSTS)
+def test_what_it_costs(spark: SparkSession, tmp_path: Path, what: str) -> None:
+    """Rows of a key, once brought together, stay where they lie."""
+    rows = plans.stored(frame(spark, "t", [("a", "1", 1, 1), ("a", None, 1, 2), ("b", "2", 3, 3)]), tmp_path / "rows")
+    with plans.settings(spark, plans.SETTINGS):
+        cost = plans.cost(getattr(versioned, what)(rows.withColumn("task", F.col("ts").cast("int")), 5))
+    assert (cost["Exchange"], cost["Sort"]) == COSTS[what]

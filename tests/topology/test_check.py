@@ -161,6 +161,19 @@ def test_a_mapper_that_raises_is_a_fault_of_its_step(spark: SparkSession) -> Non
     assert faults[1].message == "'x'"
 
 
+@pytest.mark.parametrize("inside", [lambda text: text, lambda text: F.array(F.struct(text.alias("x")))])
+def test_a_key_has_no_collation(spark: SparkSession, inside) -> None:
+    """Hashes of keys are of their bytes, so keys that a collation makes equal would not always meet."""
+    builder, views, users = declared()
+    regions = views.select_key(lambda view: {"page": inside(F.collate(view.page, "UTF8_LCASE"))})
+    regions.group_by_key().count().to_delta("regions")
+    users.group_by(lambda user: {"region": F.lower(user.region)}).count().to_delta("lowered")
+    _, faults = walk.check(builder.build(), spark)
+    assert [type(one) for one in faults] == [InvalidExpression]
+    assert "UTF8_LCASE" in str(faults[0])
+    assert "lower()" in str(faults[0])
+
+
 def test_a_check_runs_no_spark_job(spark: SparkSession, connect_mode: bool) -> None:
     if connect_mode:
         pytest.skip("jobs of a group are counted through the classic session's status tracker")

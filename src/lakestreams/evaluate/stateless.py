@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from lakestreams.errors import InvalidExpression, InvalidName, LakestreamsError
 from lakestreams.errors.places import NodePlace
@@ -177,17 +177,37 @@ def require_names(names: Iterable[object], node: Node) -> None:
             raise InvalidName(fault, hint=NAME_HINT, where=where(node))
 
 
-def names_within(kind: DataType) -> Iterator[str]:
-    """The names of a type's columns, at every depth."""
+def require_columns(columns: StructType, node: Node) -> None:
+    """Refuses columns that tables cannot carry, and a key that cannot meet others.
+
+    A key with a collation cannot: Kafka compares bytes, and so do Spark's hashes, whatever its comparisons do.
+
+    Raises:
+        InvalidName, InvalidExpression: for the first one.
+    """
+    structs = (one for one in types_within(columns) if isinstance(one, StructType))
+    require_names((name for one in structs for name in one.names), node)
+    if not {*RECORD_COLUMNS} <= {*columns.names}:  # an output: none of its columns is a key to meet others
+        return
+    for kind in types_within(columns[KEY].dataType):
+        if isinstance(kind, StringType) and kind.collation != StringType().collation:
+            message = f"the key has the collation {kind.collation}, and keys meet byte by byte"
+            raise InvalidExpression(
+                message, hint="make texts equal that shall meet, as lower() does", where=where(node)
+            )
+
+
+def types_within(kind: DataType) -> Iterator[DataType]:
+    """A type and those inside it, at every depth."""
+    yield kind
     if isinstance(kind, StructType):
-        for one in kind.fields:
-            yield one.name
-            yield from names_within(one.dataType)
-    elif isinstance(kind, ArrayType):
-        yield from names_within(kind.elementType)
+        inside = [one.dataType for one in kind.fields]
     elif isinstance(kind, MapType):
-        yield from names_within(kind.keyType)
-        yield from names_within(kind.valueType)
+        inside = [kind.keyType, kind.valueType]
+    else:
+        inside = [kind.elementType] if isinstance(kind, ArrayType) else []
+    for one in inside:
+        yield from types_within(one)
 
 
 def column(value: object) -> Column:
@@ -218,4 +238,4 @@ def where(node: Node) -> NodePlace:
     return node.where
 
 
-__all__ = ["Steps", "column", "kinds", "names", "names_within", "paths", "require_names", "where"]
+__all__ = ["Steps", "column", "kinds", "names", "paths", "require_columns", "where"]

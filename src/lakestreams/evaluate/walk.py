@@ -21,7 +21,7 @@ from lakestreams.evaluate.inputs import Inputs, Results
 from lakestreams.evaluate.joins import Shapes, stream_side
 from lakestreams.evaluate.registry import OPERATORS, Calls
 from lakestreams.evaluate.sides import EXPECTATION, ROW, RULES, Rejected
-from lakestreams.evaluate.stateless import Steps, kinds, names, names_within, paths, require_names, where
+from lakestreams.evaluate.stateless import Steps, kinds, names, paths, require_columns, where
 from lakestreams.evaluate.tables import Derived
 from lakestreams.expectations import judging, outcomes
 from lakestreams.expectations import rules as rules_module
@@ -166,7 +166,7 @@ class _Walk:
         try:
             frame = step(node)
             if self._checking:
-                require_names(names_within(_analysed(frame)), node)
+                require_columns(_analysed(frame), node)
         except LakestreamsError as error:
             if not self._checking:
                 raise

@@ -42,6 +42,7 @@ TASK, OLD = "task", "old"
 # A number for the key, and what rows are exchanged and sorted by where those of a key belong together (see `hashed`).
 KEY_HASH = "k_hash"
 BY_KEY = (KEY_HASH, KEY)
+_ORDER_HASH = "o_hash"
 # What a join puts next to the left side's key and value: the right side's, null where it is missing.
 RIGHT_KEY, RIGHT_VALUE = "rk", "rv"
 RECORD, MATCHED, UNMATCHED, TOMBSTONE = "record", "matched", "unmatched", "tombstone"
@@ -159,7 +160,9 @@ def renumber(rows: DataFrame, *by: Column) -> DataFrame:
         rows: columns `o` and what `by` needs.
         by: what orders the rows of one trigger.
     """
-    return rows.withColumn(PLACE, F.row_number().over(Window.partitionBy(ORDER).orderBy(*by)) - 1)
+    of_trigger = Window.partitionBy(_ORDER_HASH, ORDER).orderBy(*by)  # a number first, as in `hashed`
+    placed = rows.withColumn(_ORDER_HASH, F.xxhash64(ORDER)).withColumn(PLACE, F.row_number().over(of_trigger) - 1)
+    return placed.drop(_ORDER_HASH)
 
 
 def equal_keys(left: Sequence[Column], right: Sequence[Column]) -> Column:

@@ -92,7 +92,6 @@ def fold(of: Column, *, initial: Column, add: Fold, subtract: Fold | None = None
         add: from the aggregate and a value to the new aggregate.
         subtract: the same for a value that leaves; a table needs one.
 
-    A group's changes of one cycle are folded in memory by one task, and each step copies the results before it. It is
-    meant for groups that change some thousand times per cycle, not a million times.
+    A group's changes of one cycle are folded in memory by one task, so they must fit it.
     """
     return Aggregator("fold", of, initial, add, subtract)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -43,17 +42,3 @@ def test_what_is_made_can_be_a_list_and_rows_may_hold_maps(spark: SparkSession) 
     for row in found.collect():
         assert row[SO_FAR] == list(range(row["at"] + 1))
         assert row["value"] == {"id": row["at"]}
-
-
-@pytest.mark.parametrize("kind", ["double", "float"])
-def test_keys_that_are_equal_have_the_same_number(spark: SparkSession, kind: str) -> None:
-    """What `hashed` rests on: partitions of a window need both the number and the key."""
-    pairs = ("0.0", "-0.0"), ("'NaN'", "-cast('NaN' as double)")
-    for one, other in pairs:
-        for inside in ("{}", "array({})", "named_struct('a', {})", "array(named_struct('a', array({})))"):
-            keys = (
-                f"named_struct('k', {inside.format(f'cast(cast({each} as double) as {kind})')})"
-                for each in (one, other)
-            )
-            first, second = keys
-            assert spark.sql(f"select xxhash64({first}) = xxhash64({second}) as same").first() == Row(same=True)

@@ -89,6 +89,19 @@ def test_a_table_is_sorted_once_more_by_its_own_key(rows: DataFrame, tmp_path: P
     assert plans.cost(found) == {"Exchange": 1, "Sort": 1, "Window": 1}
 
 
+@pytest.mark.parametrize(
+    ("empty", "wanted"), [("keep", (5, 6)), ("delete", (5, 8))], ids=["groups stay", "empty groups go"]
+)
+def test_looking_at_a_groups_rows_leaves_them_where_they_lie(
+    rows: DataFrame, tmp_path: Path, empty: Any, wanted: tuple[int, int]
+) -> None:
+    grouping = Grouping((LOW,), of_table=True, empty=empty)
+    past, changed = groups(rows, grouping, tmp_path / "groups"), changes.with_before(rows)
+    members = group_members.members(rows, 2)
+    cost = plans.cost(aggregations.execute(changes.adds_and_subtracts(changed, 2), past, grouping, 2, members=members))
+    assert (cost["Exchange"], cost["Sort"]) == wanted
+
+
 def test_extremes_of_a_table_look_at_its_rows(rows: DataFrame, tmp_path: Path) -> None:
     grouping = Grouping((LOW,), of_table=True)
     past = groups(rows, grouping, tmp_path / "groups")

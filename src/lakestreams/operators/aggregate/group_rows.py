@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from lakestreams.operators import versions
 from lakestreams.operators.aggregate.changes import ADDS_AND_SUBTRACTS, INTO, INTO_KEY, OUT, has_group
 from lakestreams.operators.aggregate.folding import in_order
-from lakestreams.operators.records import BY_KEY, KEY, ORDER, PLACE, hashed, is_new
+from lakestreams.operators.records import BY_KEY, KEY, KEY_HASH, ORDER, PLACE, hashed, is_new
 from lakestreams.operators.versions import FROM, TO
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ KINDS: Final = ("min", "max", "last", "collect")  # of parts that look at member
 MEMBERS = "members"
 # Of a grouped frame: whether a row is one of a table's state, of which each key has one.
 SETTLED = "settled"
-_GROUP = "of_group"
+_GROUP, _GROUP_HASH = "of_group", "of_group_hash"
 
 
 def members(grouped: DataFrame, since: int) -> DataFrame:
@@ -74,20 +74,20 @@ def of_touched_groups(grouped: DataFrame, touched: DataFrame, since: int) -> Dat
 
 
 def met(rows: DataFrame, members: DataFrame, parts: Sequence[Part]) -> DataFrame:
-    """Rows with what the members of their group at their place give, as `members`."""
+    """Rows with `k_hash`, with what the members of their group at their place give, as `members`."""
     given = members.select(KEY, FROM, TO, *(_partial(part).alias(f"m_{part.name}") for part in parts))
     stays = F.col(FROM).isNull() & F.col(TO).isNull()
     gathered = [_together(part, F.col(f"m_{part.name}")).alias(f"m_{part.name}") for part in parts]
     nothing = F.lit(None).cast(given.schema[TO].dataType)
     always = given.where(stays).groupBy(KEY).agg(*gathered).withColumns({FROM: nothing, TO: nothing})
-    present = always.unionByName(given.where(~stays)).withColumnRenamed(KEY, _GROUP)
+    present = hashed(always.unionByName(given.where(~stays))).withColumnsRenamed({KEY: _GROUP, KEY_HASH: _GROUP_HASH})
     at = F.struct(ORDER, PLACE)
     inside = (F.col(FROM).isNull() | (F.col(FROM) <= at)) & (F.col(TO).isNull() | (at < F.col(TO)))
-    met = rows.join(
-        present, (F.col(KEY) == F.col(_GROUP)) & inside & F.coalesce(F.col(INTO), F.col(OUT)).isNotNull(), "left"
-    )
-    others = [name for name in rows.columns if name not in (KEY, ORDER, PLACE)]
-    found = met.groupBy(KEY, ORDER, PLACE).agg(*(F.first(name).alias(name) for name in others), *gathered)
+    same = (F.col(KEY_HASH) == F.col(_GROUP_HASH)) & (F.col(KEY) == F.col(_GROUP))
+    met = rows.join(present, same & inside & F.coalesce(F.col(INTO), F.col(OUT)).isNotNull(), "left")
+    one = (*BY_KEY, ORDER, PLACE)
+    others = [name for name in rows.columns if name not in one]
+    found = met.groupBy(*one).agg(*(F.first(name).alias(name) for name in others), *gathered)
     made = F.struct(*(F.col(f"m_{part.name}").alias(part.name) for part in parts))
     return found.select(*rows.columns, made.alias(MEMBERS))
 

@@ -204,7 +204,7 @@ def _vanished(rows: DataFrame, history_ms: int | Column) -> DataFrame:
         narrow.withColumn(_ODD, suspect)
         .withColumn(_ODD, F.bool_or(_ODD).over(Window.partitionBy(*BY_KEY)))
         .where(_ODD)
-        .groupBy(F.col(KEY).alias(_ODD))
+        .groupBy(KEY_HASH, F.col(KEY).alias(_ODD))
         .agg(in_time.alias(_ROWS))
         .select(_ODD, F.aggregate(_ROWS, start, _after, lambda state: state["spans"]).alias(_SPANS))
         .where(F.size(_SPANS) > 0)
