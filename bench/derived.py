@@ -20,7 +20,7 @@ from lakestreams.operators.suppress.kernel import Hold
 from lakestreams.topology.kinds import TimeWindows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 SPREAD = 35 * MINUTE
 CYCLE = 1
@@ -32,28 +32,18 @@ FOLD = Part("amount", "fold", add=lambda so_far, amount: (so_far * 3 + amount) %
 def cases(frames: Frames, count: int) -> Iterator[Case]:
     """A stream's records by key and by window; a table's rows by group; a cycle that touches little; buffers."""
     spark, keys = frames.spark, count // 2
-    views = spark.range(count).select(
-        text("order", (share(7) * keys).cast("bigint").cast("string")).alias("key"),
-        (F.col("id") * SPREAD / count).cast("bigint").alias("at"),
-        (share(1) * 100).cast("bigint").alias("amount"),
-    )
-    stream = frames.stream("clicks", views)
+    stream = frames.stream("clicks", _clicks(spark, count, keys))
     sums = Grouping(SUMS)
     yield Case("stream, sums, every change", count, _of_stream(stream, None, sums))
     yield Case("stream, sums, latest", count, _of_stream(stream, None, Grouping(SUMS, emit="latest")))
     groups = frames.kept("groups", aggregations.retain(_halves(stream), None, sums))
-    small_input = frames.stream("few_clicks", views.where(share(9) < 0.005), cycle=F.lit(2))
+    small_input = frames.stream("few_clicks", _clicks(spark, count, keys).where(share(9) < 0.005), cycle=F.lit(2))
     touched = count // 200
     yield Case("0.5 % more, groups filtered", touched, _of_stream(small_input, groups, sums, prune=True))
     yield Case("0.5 % more, all groups", touched, _of_stream(small_input, groups, sums))
     yield Case("tumbling windows of 1 minute", count, lambda: _in_windows(stream, TimeWindows(MINUTE, MINUTE)))
     yield Case("hopping windows, 5 each", count, lambda: _in_windows(stream, TimeWindows(5 * MINUTE, MINUTE)))
-    few_keys = spark.range(count // 10).select(
-        text("order", (share(7) * 10).cast("int").cast("string")).alias("key"),
-        (F.col("id") * SPREAD * 10 / count).cast("bigint").alias("at"),
-        (share(1) * 100).cast("bigint").alias("amount"),
-    )
-    often = frames.stream("few_keys", few_keys)
+    often = frames.stream("few_keys", _clicks(spark, count // 10, 10))
     yield Case("a fold, 10 keys", count // 10, _of_stream(often, None, Grouping((FOLD,))))
     lines = orders(spark, keys, SPREAD)
     state = frames.table("lines", lines, cycle=F.lit(0))
@@ -63,6 +53,15 @@ def cases(frames: Frames, count: int) -> Iterator[Case]:
         grouping = Grouping(part, of_table=True)
         yield Case(f"table, 10 % edited, {name} of 10 rows", changed, _of_table(state, edited, grouping, keys // 10))
     yield Case("suppress, 10 s", changed, lambda: suppress.execute(edited, None, None, Hold(10_000), CYCLE))
+
+
+def _clicks(spark: SparkSession, count: int, keys: int) -> DataFrame:
+    """Records at even distances, each of one of so many keys."""
+    return spark.range(count).select(
+        text("order", (share(7) * keys).cast("bigint").cast("string")).alias("key"),
+        (F.col("id") * SPREAD / count).cast("bigint").alias("at"),
+        (share(1) * 100).cast("bigint").alias("amount"),
+    )
 
 
 def _halves(rows: DataFrame) -> DataFrame:

@@ -8,7 +8,6 @@ every order has exactly one of them.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import tempfile
 import time
@@ -28,7 +27,6 @@ from bench.results import Run, replace_between
 from bench.versus import load, machine
 from bench.works import WORKS
 from lakestreams.local.broker import Broker
-from lakestreams.local.jars import spark_jars
 from lakestreams.local.session import spark_session
 
 if TYPE_CHECKING:
@@ -154,12 +152,6 @@ def sentence(found: Sequence[Grown]) -> str:
     )
 
 
-def executors(master: str) -> dict[str, str]:
-    """Settings of a session whose executors are processes of their own, with the connectors on their class paths."""
-    jars = os.pathsep.join(map(str, spark_jars()))
-    return {"spark.master": master, "spark.executor.extraClassPath": jars, "spark.executor.memory": "3g"}
-
-
 def show(work: str, found: Sequence[Grown]) -> None:
     """A table for a terminal."""
     headings, told = rows(found)
@@ -232,8 +224,9 @@ def main(
         raise typer.BadParameter(msg)
     orders = sorted(int(text) for text in sizes.split(",") if text)
     found: dict[str, list[Grown]] = {}
+    conf = {"spark.master": master, "spark.executor.memory": "3g"} if master else None
     for name in names:
-        spark = spark_session("lakestreams-bench", memory=memory, extra_conf=executors(master) if master else None)
+        spark = spark_session("lakestreams-bench", memory=memory, extra_conf=conf)
         began = time.perf_counter()
         runs = once(spark, WORKS[name], orders[0], 1, batch, cold=True)
         for size in orders:

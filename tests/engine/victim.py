@@ -17,18 +17,14 @@ from lakestreams.engine.driver import Driver
 from lakestreams.engine.runtime.lake import Lake
 from lakestreams.engine.runtime.settings import RunSettings
 from lakestreams.errors import Fenced, LakestreamsError
-from lakestreams.local.jars import spark_jars
 from lakestreams.local.session import spark_session
 
 BATCH = 70
 
 
 def on(master: str | None) -> dict[str, str]:
-    """Settings of a session whose executors are processes of their own, with the connectors on their class paths."""
-    if master is None:
-        return {}
-    jars = os.pathsep.join(map(str, spark_jars()))
-    return {"spark.master": master, "spark.executor.extraClassPath": jars, "spark.executor.memory": "2g"}
+    """Settings of a session whose executors are processes of their own."""
+    return {} if master is None else {"spark.master": master, "spark.executor.memory": "2g"}
 
 
 def main() -> int:

@@ -113,6 +113,7 @@ def spark_session(
         # Not spark.jars: that copies every jar through a file server at the start, and gives each Connect session a
         # class loader of its own. In one JVM the class path is the same thing, sooner.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.executor.extraClassPath": os.pathsep.join(map(str, jars)),  # of use if they are processes of their own
         "spark.driver.extraJavaOptions": " ".join([*_JVM, *_QUICK * quick, *class_archive.flags(java, jars)]),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(warehouse or scratch / "warehouse"),

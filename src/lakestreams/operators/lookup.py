@@ -31,6 +31,7 @@ from lakestreams.operators.records import (
     VALUE,
     equal_keys,
     key_columns,
+    number_of,
 )
 from lakestreams.operators.versions import FROM, TO, TableSide
 
@@ -96,8 +97,7 @@ def _by_hash(points: DataFrame, by: str, table: TableSide, how: JoinKind, since:
         TO,
     )
     key = F.col(by)
-    # points without a key meet nothing and need not meet each other
-    spread = F.when(key.isNull(), F.xxhash64(ORDER)).otherwise(F.xxhash64(validity.plain(points, by)))
+    spread = number_of(validity.plain(points, by), F.col(ORDER))
     there = key.isNotNull() & equal_keys(key_columns(points, by), key_columns(right, RIGHT_KEY))
     if table.changes is not None:
         at, start, end = F.col(ORDER), F.col(FROM), F.col(TO)

@@ -108,6 +108,11 @@ def hashed(rows: DataFrame) -> DataFrame:
     return rows.withColumn(KEY_HASH, F.xxhash64(KEY))
 
 
+def number_of(key: Column, otherwise: Column) -> Column:
+    """A key's number, as `k_hash`; without a key another one: such rows meet nothing and must not all come to one place."""
+    return F.when(key.isNull(), F.xxhash64(otherwise)).otherwise(F.xxhash64(key))
+
+
 def ticks(moves: DataFrame, like: DataFrame) -> DataFrame:
     """Rows that move clocks and are nothing else: without key and value, of the kind `tick`.
 

@@ -18,7 +18,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators import versions
-from lakestreams.operators.records import KEY, ORDER, PLACE, is_new
+from lakestreams.operators.records import KEY, ORDER, PLACE, is_new, number_of
 from lakestreams.operators.versions import TO
 
 if TYPE_CHECKING:
@@ -45,12 +45,9 @@ def subscribers(rows: DataFrame, at: Column, payload: Column, *, own: Column, op
         opens: whether it subscribes at all, or only looks up.
         ends: whether there are rows with an end.
     """
-    # Rows without a foreign key meet nothing and need not meet each other: they are spread. Of others a number comes
-    # first, which Spark sorts by its digits (decision 0010).
-    spread = F.when(at.isNull(), F.xxhash64(KEY)).otherwise(F.xxhash64(at))
     starts = rows.select(
         at.alias(AT),
-        spread.alias(_SPREAD),
+        number_of(at, F.col(KEY)).alias(_SPREAD),
         ORDER,
         PLACE,
         payload.alias(SUBSCRIBER),
@@ -80,7 +77,7 @@ def triggers(rows: DataFrame, payload: Column, since: int) -> DataFrame:
     """The events of the other side's records: new ones fire, older ones are there to be looked up."""
     return rows.select(
         versions.plain(rows).alias(AT),
-        F.when(F.col(KEY).isNull(), F.xxhash64(ORDER)).otherwise(F.xxhash64(versions.plain(rows))).alias(_SPREAD),
+        number_of(versions.plain(rows), F.col(ORDER)).alias(_SPREAD),
         ORDER,
         PLACE,
         F.lit(_TRIGGER).alias(_ROLE),

@@ -42,6 +42,7 @@ from lakestreams.operators.records import (
     UNMATCHED,
     VALUE,
     is_tick,
+    number_of,
     renumber,
 )
 from lakestreams.operators.stream_table_as_of import grace
@@ -141,8 +142,7 @@ def _look_up(points: DataFrame, versions: DataFrame, history_ms: int | Column, o
         asked.unionByName(known, allowMissingColumns=True)
         .withColumn(_BOUND, store_time - versioned.milliseconds(history_ms))
         .where(is_point | (held.isNotNull() & (F.col(TIME) >= F.col(_BOUND))))
-        # points without a key meet nothing; they must not all come to one place. Others by a number first (decision 0010)
-        .withColumn(_SPREAD, F.when(F.col(KEY).isNull(), F.xxhash64(AT)).otherwise(F.xxhash64(KEY)))
+        .withColumn(_SPREAD, number_of(F.col(KEY), F.col(AT)))
         .withColumn(_LATEST, F.max_by(stays, F.when(stays.isNotNull(), F.struct(TIME, AT))).over(by_order))
         .withColumn(_OPEN, F.last(passes, ignorenulls=True).over(by_order))
         .withColumn(_AS_OF, F.last(F.when(in_order, stays), ignorenulls=True).over(by_time))

@@ -9,7 +9,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams.operators.clocks import CARRIED
-from lakestreams.operators.records import CONTRIBUTORS, KEY, RIGHT_VALUE, TASK, TIME, VALUE, is_new
+from lakestreams.operators.records import CONTRIBUTORS, KEY, RIGHT_VALUE, TASK, TIME, VALUE, is_new, number_of
 from lakestreams.operators.windows import ARM, AT, CLOCK, LEFT, LEFT_VALUE, RIGHT, Windowed
 
 if TYPE_CHECKING:
@@ -108,9 +108,7 @@ def _with_rows(lookers: DataFrame, both: DataFrame, state: DataFrame | None) -> 
     columns = [name for name in lookers.columns if name not in (KEY, AT)]
     events = lookers.select(KEY, AT, F.struct(*columns).alias("looks"))
     every = events.unionByName(versions, allowMissingColumns=True)
-    # records without a key meet nothing and must not all come to one place
-    hashed = F.when(F.col(KEY).isNull(), F.xxhash64(AT)).otherwise(F.xxhash64(KEY))
-    every = every.withColumn(_HASH, hashed)
+    every = every.withColumn(_HASH, number_of(F.col(KEY), F.col(AT)))
     by_key, so_far = Window.partitionBy(_HASH, KEY), (Window.unboundedPreceding, Window.currentRow)
     before = F.last(ROW, ignorenulls=True).over(by_key.orderBy(F.asc_nulls_first(AT)).rowsBetween(*so_far))
     existing = F.when(F.col(ROW)[RIGHT_VALUE].isNotNull() & F.col(AT).isNotNull(), F.col(ROW))
