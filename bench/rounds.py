@@ -1,7 +1,7 @@
 """Rounds of a few records beside much that is remembered. `python -m bench.rounds --help`.
 
-Two shapes: a windowed left join whose window holds everything, and a foreign key whose left table has it all, merged into
-its output. With another checkout's `src` before this one's on PYTHONPATH the same is measured of that one.
+Three shapes: a windowed left join whose window holds everything, a foreign key whose left table has it all, merged into
+its output, and views that wait for their user's row, beside a table of all users. With another checkout's `src` before this one's on PYTHONPATH the same is measured of that one.
 """
 
 from __future__ import annotations
@@ -92,6 +92,29 @@ class ForeignKey:
             yield key, json.dumps({"product": f"p{number % (held // PRODUCTS)}", "amount": ms - START_MS}), ms
 
 
+class Waiting:
+    """Views of users: half of the users are known, a quarter come after their view, and a quarter never."""
+
+    topics = "users", "views"
+    columns = "user, page, region"
+
+    def topology(self) -> Topology:
+        builder = StreamsBuilder("bench_rounds")
+        views = builder.stream("views", key=Text("user"), value=Json("page string"))
+        users = builder.table("users", key=Text("user"), value=Json("region string"))
+        views.left_join(users, wait="3 seconds").to_delta(OUTPUT)
+        return builder.build()
+
+    def load(self, broker: Broker, held: int) -> None:
+        broker.produce("users", records(0, held, {"region": "EU"}, START_MS, HELD_MS))
+
+    def more(self, broker: Broker, held: int, new: int, number: int) -> None:
+        at, some = START_MS + HELD_MS + number * 1_000, new // 5
+        broker.produce("views", records(number * some * 2, some * 2, {"page": "/"}, at, 1_000))
+        broker.produce("views", records(held + number * some * 2, some * 2, {"page": "/new"}, at, 1_000))
+        broker.produce("users", records(held + number * some * 2, some, {"region": "US"}, at + 1_500, 1_000))
+
+
 def records(first: int, count: int, body: dict[str, object], at: int, over_ms: int) -> Iterator[tuple[str, str, int]]:
     """Records of so many keys from a number on, evenly over the time."""
     text = json.dumps(body)
@@ -100,7 +123,7 @@ def records(first: int, count: int, body: dict[str, object], at: int, over_ms: i
 
 
 def main(
-    shape: Annotated[Literal["window", "foreign-key"], typer.Argument()] = "window",
+    shape: Annotated[Literal["window", "foreign-key", "waiting"], typer.Argument()] = "window",
     held: Annotated[int, typer.Option(help="records that are remembered")] = 1_000_000,
     new: Annotated[int, typer.Option(help="records of a round")] = 1_000,
     count: Annotated[int, typer.Option("--rounds")] = 16,
@@ -108,7 +131,7 @@ def main(
 ) -> None:
     """Measures rounds."""
     console.print(f"lakestreams of {Path(lakestreams.__file__).parents[2]}")
-    work: Any = Window() if shape == "window" else ForeignKey()
+    work: Any = {"window": Window, "foreign-key": ForeignKey, "waiting": Waiting}[shape]()
     with Broker(heap_mb=1024) as broker, tempfile.TemporaryDirectory(prefix="lakestreams-bench-") as folder:
         for topic in work.topics:
             broker.create_topic(topic, partitions)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from bench.frames import MINUTE, PARTITIONS, Frames, share, text
 from bench.measures import Case
-from lakestreams.operators.stream_table_as_of import kernel as as_of
-from lakestreams.operators.stream_table_wait import kernel as waiting
-from lakestreams.operators.stream_table_wait.outcomes import WaitOptions
+from lakestreams.operators.stream_table_as_of import frames as frames_as_of
+from lakestreams.operators.stream_table_as_of.options import AsOf
+from lakestreams.operators.stream_table_wait import frames as waiting
+from lakestreams.operators.stream_table_wait.frames import StreamAndTable
+from lakestreams.operators.stream_table_wait.options import WaitOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,13 +38,19 @@ def cases(frames: Frames, count: int) -> Iterator[Case]:
         (share(1) * 10_000).cast("bigint").alias("amount"),
     )
     versions = frames.table("timed_orders", rows)
-    yield Case("as of event time", count, lambda: as_of.execute(points, versions, "left", CYCLE, HISTORY))
-    yield Case("as of event time, with grace", count,
-               lambda: as_of.execute(points, versions, "left", CYCLE, HISTORY, grace_ms=GRACE))  # fmt: skip
+    for name, grace in (("as of event time", None), ("as of event time, with grace", GRACE)):
+        as_of = AsOf("left", HISTORY, grace, realm=PARTITIONS, shares=PARTITIONS, together=True)
+        yield Case(name, count, _as_of(points, versions, as_of))
+        yield Case(f"{name}, by key", count, _as_of(points, versions, replace(as_of, together=False)))
     for name, wait, amend in (("wait a minute", MINUTE, None), ("amend within a minute", None, MINUTE)):
-        join = WaitOptions("left", wait, amend, realm=PARTITIONS, ascending=True)
-        yield Case(name, count, _waiting(points, versions, join))
+        together = WaitOptions("left", wait, amend, realm=PARTITIONS, shares=PARTITIONS, together=True, ascending=True)
+        yield Case(name, count, _waiting(points, versions, together))
+        yield Case(f"{name}, by key", count, _waiting(points, versions, replace(together, together=False)))
+
+
+def _as_of(points: DataFrame, versions: DataFrame, join: AsOf) -> Callable[[], DataFrame]:
+    return lambda: frames_as_of.execute(points, versions, join, CYCLE)
 
 
 def _waiting(points: DataFrame, versions: DataFrame, join: WaitOptions) -> Callable[[], DataFrame]:
-    return lambda: waiting.execute(points, versions, None, join, CYCLE)
+    return lambda: waiting.execute(StreamAndTable(points, versions), join, CYCLE)

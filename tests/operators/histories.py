@@ -139,7 +139,7 @@ class Frames:
 
     @staticmethod
     def _row(history: History, record: Record, cycle: int) -> dict[str, Any]:
-        at = {"source": record.source, "partition": 0, "offset": record.offset, "attempt": 0}
+        at = {"source": record.source, "partition": history.number, "offset": record.offset, "attempt": 0}
         key = {"history": history.number, "number" if isinstance(record.key, int) else "text": record.key}
         return {
             "k": None if record.key is None else key,

@@ -11,8 +11,10 @@ from tests.operators.histories import NO_GRACE, Frames, History, per_task, piece
 from tests.reference.stream_table import StreamTableJoin
 from tests.reference.tables import VersionedTable
 
-from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
+from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
+from lakestreams.operators.stream_table_as_of import store
 from lakestreams.operators.stream_table_as_of.grace import retain
+from lakestreams.operators.stream_table_as_of.options import AsOf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,10 +48,10 @@ def groups(histories: Iterable[History]) -> dict[tuple[str, bool], list[History]
 
 
 def execute(
-    how: str, waits: bool, points: DataFrame, versions: DataFrame, since: int, some: list[History]
+    how: Any, waits: bool, points: DataFrame, versions: DataFrame, since: int, some: list[History]
 ) -> DataFrame:
     history, grace = per_task(some, lambda one: one.history_ms), per_task(some, lambda one: one.grace_ms)
-    return stream_versioned_table.execute(points, versions, how, since, history, grace_ms=grace if waits else None)
+    return stream_versioned_table.execute(points, versions, AsOf(how, history, grace if waits else None), since)
 
 
 def gather(frames: Iterable[DataFrame], histories: Iterable[History]) -> Found:
@@ -57,7 +59,7 @@ def gather(frames: Iterable[DataFrame], histories: Iterable[History]) -> Found:
     rows = [row for frame in frames for row in frame.collect()]
     found: Found = {}
     for row in sorted(rows, key=lambda row: (row["o"]["offset"], row["n"])):
-        one = by_number[row["task"]]
+        one = by_number[row["o"]["partition"]]
         key = None if row["k"] is None else row["k"]["text"] if row["k"]["number"] is None else row["k"]["number"]
         right = None if row["rv"] is None else row["rv"]["text"]
         assert row["kind"] == ("unmatched" if right is None else "matched")
@@ -65,7 +67,7 @@ def gather(frames: Iterable[DataFrame], histories: Iterable[History]) -> Found:
         assert (row["rk"] is None) == (right is None)
         value = joiner(one.case.joiner if one.case else SLASH)(key, row["v"]["text"], right)
         found.setdefault(one.number, []).append((key, value, row["ts"], row["o"]["offset"]))
-    places = [(row["task"], row["o"], row["n"]) for row in rows]
+    places = [(row["o"], row["n"]) for row in rows]
     assert len(set(places)) == len(places)
     return found
 
@@ -112,7 +114,7 @@ def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: st
 @pytest.mark.soak  # in two pieces it is in test_properties
 @pytest.mark.parametrize("kind", ["recorded", "wild"])
 def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
-    """Each piece sees what `grace.retain` and `retain_versions` left of the pieces before."""
+    """Each piece sees what `grace.retain` and `store.retain` left of the pieces before."""
     cycles = pieces(histories[kind], SEED, PIECES)
     results = []
     for (how, waits), some in groups(histories[kind]).items():
@@ -122,7 +124,7 @@ def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: st
             points = points.union(frames.read(some, "left", cycles, piece))
             versions = versions.union(frames.read(some, "right", cycles, piece))
             results.append(frames.keep(execute(how, waits, points, versions, piece, some)))
-            versions = frames.keep(stream_versioned_table.retain_versions(versions, history))
+            versions = frames.keep(store.retain(versions, history))
             kept = retain(points, grace) if waits else points.limit(0)
             points = frames.keep(kept)
     compare(gather(results, histories[kind]), histories[kind])

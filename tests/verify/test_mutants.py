@@ -29,8 +29,8 @@ from lakestreams.evaluate import tasks as flow_tasks
 from lakestreams.operators import versions
 from lakestreams.operators.foreign_key import table_table
 from lakestreams.operators.stream_stream import frames as stream_stream
-from lakestreams.operators.stream_table_as_of import grace
-from lakestreams.operators.stream_table_wait import outcomes as race
+from lakestreams.operators.stream_table_as_of import frames as as_of
+from lakestreams.operators.stream_table_wait import frames as race
 from lakestreams.testing.small import small
 
 if TYPE_CHECKING:
@@ -263,14 +263,16 @@ def _all_in_one_task(patch: pytest.MonkeyPatch) -> None:
 
 def _grace_too_short(patch: pytest.MonkeyPatch) -> None:
     """Records come out before late rows of the past do."""
-    real = grace.with_triggers
-    patch.setattr(grace, "with_triggers", lambda points, grace_ms: real(points, grace_ms - 20))
+    real = as_of.execute
+    shorter = lambda join: join if join.grace is None else replace(join, grace=join.grace - 20)  # noqa: E731
+    patch.setattr(as_of, "execute", lambda points, versions, join, since: real(points, versions, shorter(join), since))
 
 
 def _bounds_too_long(patch: pytest.MonkeyPatch) -> None:
     """Records look out for longer than they were told."""
-    real = race._ended
-    patch.setattr(race, "_ended", lambda both, found, bound, *more: real(both, found, bound + 20, *more))
+    real = race.Options.of
+    longer = lambda join: replace(join, wait=join.wait + 20, amend=join.amend + 20)  # noqa: E731
+    patch.setattr(race.Options, "of", lambda join, *rest, **more: real(longer(join), *rest, **more))
 
 
 @pytest.mark.parametrize(

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.evaluate.lookups import FILTER_RATIO, MANY_RETAINED, Lookups
 from lakestreams.evaluate.scopes import key_names, types
-from lakestreams.evaluate.sides import Sides, late_by
+from lakestreams.evaluate.sides import late_by
 from lakestreams.evaluate.stateless import names
-from lakestreams.operators import noted_homes
 from lakestreams.operators.foreign_key import pruning as fk_pruning
 from lakestreams.operators.foreign_key import stream_table as fk_stream_table
 from lakestreams.operators.foreign_key import table_table as fk_table_table
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
-from lakestreams.operators.homes import ROWS_OF_A_TASK, share_tasks
-from lakestreams.operators.records import KEY, TASK, VALUE, is_new
+from lakestreams.operators.records import KEY, VALUE, is_new
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.stream_global_table.kernel import MAPPED
 from lakestreams.operators.stream_stream import frames as stream_stream
 from lakestreams.operators.stream_stream import pruning
 from lakestreams.operators.stream_table import kernel as stream_table
-from lakestreams.operators.stream_table_as_of import grace
-from lakestreams.operators.stream_table_as_of import kernel as stream_versioned_table
-from lakestreams.operators.stream_table_wait import kernel as waiting
-from lakestreams.operators.stream_table_wait.outcomes import WaitOptions
+from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
+from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.table_table import kernel as table_table
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOSED, PerTask, Windowed
@@ -46,17 +43,8 @@ from lakestreams.topology.kinds import STREAM
 from lakestreams.topology.lookups import ForeignKeyStreamJoin, StreamGlobalJoin, StreamTableJoin
 from lakestreams.topology.node import Node
 from lakestreams.topology.old_values import remembers_rows
-from lakestreams.topology.partitions import lies_as_sources_do
 from lakestreams.topology.steps import DropAbsentDeletes, Repartition
 
-# Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
-# docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
-_FILTER_RATIO = 0.5
-# Below so many retained rows filtering them by keys costs a cycle more than it spares: a job more for each set of keys.
-_MANY_RETAINED = 200_000
-# Changes of a table in one call. Below this many a point is compared with each of its key at worst, which costs it about
-# as much as being sorted would.
-_MANY_CHANGES = 100
 Joins: TypeAlias = Callable[..., "DataFrame"]
 
 
@@ -76,7 +64,7 @@ def explain_stream_table(node: StreamTableJoin) -> str:
 
 
 @dataclass
-class Shapes(Sides):
+class Shapes(Lookups):
     """Calls the kernels."""
 
     def joined(
@@ -145,39 +133,12 @@ class Shapes(Sides):
         shares = self._shares(node)
         if strict:
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
-            if shares > 1 and both is not None and self._share_tasks(node, both, join.realm):
-                join = replace(join, together=True)
+            if shares > 1 and both is not None:
+                past = list(self.retained.get(node.name, {}).values())
+                if node.name in self.pruned:
+                    past = [both.where(~is_new(self.since))]
+                join = replace(join, together=self._share_tasks(node, both, join.realm, past))
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
-
-    def _share_tasks(self, node: WindowedJoin, both: DataFrame, realm: int) -> bool:
-        """Whether equal keys share a task, and each task fits a worker: of new rows as it was noted, of the past as it is."""
-        if lies_as_sources_do(node) and self._records(node) > ROWS_OF_A_TASK * realm:
-            return False  # not even if they are spread evenly
-        past, rest = self.retained.get(node.name), None
-        if past and node.name in self.pruned:
-            rest = both.where(~is_new(self.since))
-        elif past:
-            key = both.schema[KEY].dataType
-            sides = [rows.select(F.col(KEY).cast(key).alias(KEY), TASK) for rows in past.values()]
-            rest = reduce(DataFrame.unionAll, sides)
-        return share_tasks(both, realm, self._noted(node, realm), rest)
-
-    def _noted(self, node: WindowedJoin, realm: int) -> noted_homes.NotedHomes | None:
-        """What was noted of where the keys of a join's new rows lie."""
-        reached = [source.name for parent in node.parents for source in sources_of(parent)]
-        sources = [name for name in reached if self.counts.get(name) != 0]
-        if (
-            self.scopes is not None
-            or not lies_as_sources_do(node)
-            or not sources
-            or not self.homes.keys() >= set(sources)
-        ):
-            return None
-        known = [
-            {law: keys for (law, partitions), keys in self.homes[name][0].items() if partitions == realm}
-            for name in sources
-        ]
-        return noted_homes.NotedHomes(noted_homes.of_all(known), sum(self.homes[name][1] for name in sources))
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)
@@ -195,62 +156,6 @@ class Shapes(Sides):
         if rows is not None:
             self.pruned[node.name] = rows
         return sides[0], sides[1]
-
-    def stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
-        """A stream with a table, by one of three kernels."""
-        self.require_equal_keys(node, types(points, KEY), types(table.all(), KEY))
-        points = self._with_values(node, points)
-        if node.how == "inner":  # it has no use for a null key (semantics section 4)
-            self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
-        overlap, history = overlap_of(node, self.topology.nodes), self._history(node.right)
-        if history is not None:
-            if node.grace_ms is not None:
-                points = self._with_ticks(node, node.left, points)
-            mine = self._with_past(node, "points", self.tasks.of_rows(node, node.left, points))
-            versions = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
-            versions = self._with_past(node, "versions", versions)
-            if self.keeps:
-                self.kept[node.name] = {"versions": stream_versioned_table.retain_versions(versions, history)}
-                if node.grace_ms is not None:
-                    self.kept[node.name]["points"] = grace.retain(mine, node.grace_ms)
-            return stream_versioned_table.execute(
-                mine, versions, node.how, self.since, history, grace_ms=node.grace_ms, overlap=overlap
-            )
-        table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
-        if node.waits_for_row:
-            return self._waiting_join(node, points, table)
-        mine = self.scope_keys.rows(points)
-        if self._small_stream(node):
-            table = stream_table.retain(table, mine)
-        return stream_table.execute(
-            mine, table, node.how, self.since, overlap, many_changes=self._many_changes(node.right)
-        )
-
-    def _waiting_join(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
-        """A stream-table join whose records wait for rows, or are put right by them."""
-        mine = self._with_past(node, "points", self._clocked(node, node.left, points))
-        known = table.all().where(F.lit(False)) if table.changes is None else table.changes
-        changes = self._clocked(node, node.right, known)
-        join = WaitOptions(
-            node.how,
-            node.wait_ms,
-            node.amend_ms,
-            overlap=overlap_of(node, self.topology.nodes),
-            multi_row=is_multi_row(node.left),
-            realm=self.tasks.realm(node),
-            ascending=self._ascending(node),
-        )
-        state = table.state
-        if state is not None and self._small_stream(node):
-            state = stream_table.retain(TableSide(state, None), mine).state
-        arguments = (mine, changes, state, join, self.since)
-        if self.keeps:
-            self.kept[node.name]["points"] = waiting.retain(*arguments)
-        if node.how == "inner":
-            said = F.format_string("waited %d ms for a row of its key, until %d", F.lit(node.wait_ms), F.col(CLOSED))
-            self._reject(node, "NO_PARTNER", waiting.expired(*arguments), said, earlier=True)
-        counts = waiting.counts(join, self.since, self.wanted)
-        return waiting.execute(*arguments, lambda looked: self.counted(node.name, looked, counts))
 
     def stream_global(self, node: StreamGlobalJoin, points: DataFrame, table: TableSide) -> DataFrame:
         """A stream with a global table."""
@@ -324,30 +229,14 @@ class Shapes(Sides):
         )
         return before, after, grace
 
-    def _many_changes(self, table: Node) -> bool:
-        """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""
-        changes = (
-            (self.counts if source.kind == "stream" else self.changes).get(source.name, 0)
-            for source in sources_of(table)
-        )
-        return sum(changes) > _MANY_CHANGES
-
     def _small_input(self, node: WindowedJoin | ForeignKeyJoin) -> bool:
         """Whether what is new is known to be few next to much that is retained, so that this is best filtered by its keys."""
         if multiplies(node.left) or multiplies(node.right):
             return False  # one record may become any number of rows
-        new = [
-            (self.counts if source.kind == "stream" else self.changes).get(source.name) for source in sources_of(node)
-        ]
-        if None in new or self.retained_rows < _MANY_RETAINED:
+        new = [self._brings(source) for source in sources_of(node)]
+        if None in new or self.retained_rows < MANY_RETAINED:
             return False
-        return sum(one or 0 for one in new) < self.retained_rows * _FILTER_RATIO
-
-    def _small_stream(self, node: StreamTableJoin) -> bool:
-        """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
-        points = sum(self.counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
-        rows = sum(self.counts.get(source.name, 0) for source in sources_of(node.right))
-        return rows > 0 and points < rows * _FILTER_RATIO
+        return sum(one or 0 for one in new) < self.retained_rows * FILTER_RATIO
 
 
 def stream_side(side: DataFrame | TableSide) -> DataFrame:

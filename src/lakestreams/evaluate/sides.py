@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakestreams.operators.noted_homes import Homes
+    from lakestreams.topology.endpoints import Source
     from lakestreams.topology.kinds import Mapper
     from lakestreams.topology.topology import Topology
 
@@ -197,15 +198,18 @@ class Sides:
 
     def _remembered(self, node: Node, side: str, table: TableSide) -> TableSide:
         """A table with the rows that were kept of it; notes which to keep now."""
-        past = self.retained.get(node.name, {}).get(side)
+        past = self._past(node, side)
         if past is not None:
             table = TableSide(past if table.state is None else table.state.unionByName(past), table.changes)
         if self.keeps:
             self.kept.setdefault(node.name, {})[side] = versions.live(table).drop(OLD, FOREIGN_KEY)
         return table
 
+    def _past(self, node: Node, side: str) -> DataFrame | None:
+        return self.retained.get(node.name, {}).get(side)
+
     def _with_past(self, node: Node, side: str, rows: DataFrame) -> DataFrame:
-        past = self.retained.get(node.name, {}).get(side)
+        past = self._past(node, side)
         return rows if past is None else rows.unionByName(past, allowMissingColumns=True)
 
     def _with_key_of(
@@ -258,9 +262,17 @@ class Sides:
         return max(1, ceil(self._records(node) * times / ROWS_OF_A_WORKER))
 
     def _records(self, node: Node) -> int:
-        """About how many records a node reads, new and retained ones, as far as they are counted."""
-        new = sum(self.counts.get(source.name, 0) for source in sources_of(node))
+        """About how many records a node reads, new and retained ones, as far as they are counted.
+
+        Of a table whose changes are not reported, all that it brings.
+        """
+        brought = [(self._brings(source), source) for source in sources_of(node)]
+        new = sum(self.counts.get(source.name, 0) if rows is None else rows for rows, source in brought)
         return new + self.pruned.get(node.name, self.retained_rows)
+
+    def _brings(self, source: Source) -> int | None:
+        """How many new rows a source brings; None: not known."""
+        return (self.counts if source.kind == "stream" else self.changes).get(source.name)
 
     def _history(self, node: Node) -> int | Column | None:
         own = node.history_ms

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.operators.records import TASK
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -76,6 +78,11 @@ def spread_over(tasks: int) -> int:
     return 1 << (tasks - 1).bit_length() if 1 < tasks <= _MOST_TASKS else tasks
 
 
+def by_task(tasks: int) -> tuple[Column, int]:
+    """By what rows of so many tasks are exchanged, and over how many of Spark's."""
+    return evenly(F.col(TASK), tasks), spread_over(tasks)
+
+
 @lru_cache
 def _distinct(count: int) -> tuple[int, ...]:
     """Numbers whose hashes are 0, 1, 2 and so on, modulo the next power of two."""
@@ -108,4 +115,4 @@ def hashed(number: int) -> int:
     return state - (1 << 32) if state >= 1 << 31 else state
 
 
-__all__ = ["balanced", "evenly", "hashed", "spread_over"]
+__all__ = ["balanced", "by_task", "evenly", "hashed", "spread_over"]

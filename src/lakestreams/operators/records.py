@@ -46,7 +46,7 @@ _ORDER_HASH = "o_hash"
 # What a join puts next to the left side's key and value: the right side's, null where it is missing.
 RIGHT_KEY, RIGHT_VALUE = "rk", "rv"
 RECORD, MATCHED, UNMATCHED, TOMBSTONE = "record", "matched", "unmatched", "tombstone"
-# A result without a row, put right by one that came (see `race`).
+# A result without a row, put right by one that came (see `stream_table_wait`).
 AMENDED = "amended"
 # Of a row that only moves its task's clock: time goes on although no record comes (see `ticks`).
 TICK = "tick"
@@ -71,6 +71,12 @@ Extract: TypeAlias = "Callable[..., list[tuple[DataFrame, int | None]]]"
 def unextracted(*frames: DataFrame) -> list[tuple[DataFrame, int | None]]:
     """Leaves frames as they are, for whoever computes all at once."""
     return [(rows, None) for rows in frames]
+
+
+def known_sum(counts: Sequence[int | None]) -> int | None:
+    """How many rows extracted frames have; None: of one it is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def records(rows: DataFrame, source: str, side: Side, cycle: Column) -> DataFrame:
@@ -140,6 +146,12 @@ def is_tick() -> Column:
 def is_new(since: int) -> Column:
     """Whether a row belongs to the cycles that are being computed."""
     return F.col(ORDER)["cycle"] >= F.lit(since)
+
+
+def lean_contributors() -> Column:
+    """The contributors, null where a record is its only one: as workers get them."""
+    own = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
+    return F.when(F.col(CONTRIBUTORS) != own, F.col(CONTRIBUTORS)).alias(CONTRIBUTORS)
 
 
 def trigger_of(order: Column) -> Column:

@@ -34,6 +34,25 @@ def running(values: Ints, group: Ints) -> Ints:
     return found
 
 
+def first_above(levels: Ints, group: Ints, of: Ints, start: Ints, bounds: Ints, among: Ints | None = None) -> Ints:
+    """The first place of a group, a start or behind it, whose level is above a bound; the number of all where there is none.
+
+    Args:
+        levels: among the places that count they ascend in each group.
+        group: of each level.
+        of, start, bounds: what is asked for: the group, the place and the bound of each.
+        among: the places that count, ascending; None: all.
+    """
+    among = np.arange(len(levels)) if among is None else among
+    found = np.full(len(of), len(levels))
+    of_group = dict(groups(group[among]))
+    for number, mine in groups(of):
+        own = among[of_group.get(number, among[:0])]
+        above = np.searchsorted(levels[own], bounds[mine], "right")
+        found[mine] = np.append(own, len(levels))[np.maximum(above, np.searchsorted(own, start[mine]))]
+    return found
+
+
 def ranges(starts: Ints, counts: Ints) -> Ints:
     """`start, start + 1, ...` of each start, as many as its count, one after the other."""
     before = np.cumsum(counts) - counts

@@ -19,9 +19,24 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE, is_tick
+from lakestreams.operators.records import (
+    CONTRIBUTORS,
+    KEY,
+    KIND,
+    ORDER,
+    PLACE,
+    RECORD_COLUMNS,
+    RIGHT_KEY,
+    TASK,
+    TIME,
+    VALUE,
+    is_tick,
+    renumber,
+)
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
     from lakestreams.topology.kinds import Emission, OuterJoinKind, Overlap, Rules, WindowStore
 
 CLOCK, LEFT_TIME, RIGHT_TIME, HORIZON = "clock", "left_time", "right_time", "horizon"
@@ -31,6 +46,7 @@ CLOSED = "closed"  # when a late record's window closed
 MOVES = "moves"  # what a row moves the clock to where that is more than its own time
 LEFT, RIGHT = 0, 1
 ARM, AT, PART, LEFT_VALUE, RIGHT_VALUE = "arm", "at", "part", "lv", "rv"
+TURN = "turn"  # of the trigger's row, among the rows of its source record
 
 
 @dataclass(frozen=True)
@@ -169,6 +185,19 @@ def steps(join: Windowed) -> Column:
     """The records that can close windows: under `kafka` those that take part and are in order, and ticks."""
     in_order = (F.col(PART) | is_tick()) & (F.col(TIME) == F.col(CLOCK))
     return in_order if join.rules == "kafka" else F.lit(True)
+
+
+def as_records(results: DataFrame, right_key: DataType, *, several: bool) -> DataFrame:
+    """A kernel's results as records with `rk` and `rv`.
+
+    Args:
+        results: records columns but for the value, with `lv`, `rv`, and the turn of the trigger's row (`turn`).
+        right_key: the type of the right side's key.
+        several: whether source records have several rows: then results are counted over all of them, one after the other.
+    """
+    rows = renumber(results, F.col(TURN), F.col(PLACE)) if several else results
+    rk = F.when(F.col(RIGHT_VALUE).isNotNull(), F.col(KEY).cast(right_key))
+    return rows.withColumns({VALUE: F.col(LEFT_VALUE), RIGHT_KEY: rk}).select(*RECORD_COLUMNS, RIGHT_KEY, RIGHT_VALUE)
 
 
 def taking_part(both: DataFrame, join: Windowed) -> DataFrame:

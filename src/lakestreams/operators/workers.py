@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,7 +32,14 @@ Columns: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Columns], Iterator[Any]]
 
 
-def in_workers(rows: DataFrame, step: Step, schema: StructType, by: Column | None = None, count: int = 1) -> DataFrame:
+def in_workers(
+    rows: DataFrame,
+    step: Step,
+    schema: StructType,
+    by: Column | None = None,
+    count: int = 1,
+    small: Collection[str] = (),
+) -> DataFrame:
     """What a step makes of rows.
 
     Args:
@@ -40,9 +47,10 @@ def in_workers(rows: DataFrame, step: Step, schema: StructType, by: Column | Non
         schema: of the batches.
         by: rows that are equal in it come to one call; None: all rows do.
         count: how many calls there may be.
+        small: columns that are never many bytes, besides orders and contributors.
     """
     together = rows.coalesce(1) if by is None else rows.repartition(count, by)
-    return weighed(together, small=(ORDER, CONTRIBUTORS)).mapInArrow(partial(_whole, step), schema)
+    return weighed(together, small=(ORDER, CONTRIBUTORS, *small)).mapInArrow(partial(_whole, step), schema)
 
 
 def coded(error: Exception) -> Exception:

@@ -67,6 +67,11 @@ class Join(TwoInputs):
         return 0
 
     @property
+    def looks_at_times(self) -> bool:
+        """Whether the clocks of its tasks matter to what comes out."""
+        return self.joins_streams
+
+    @property
     def follows_strictly(self) -> bool:
         """Whether a side's clock is its partition's stream time where no join made its rows."""
         return True

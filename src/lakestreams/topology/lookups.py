@@ -49,6 +49,11 @@ class StreamTableJoin(Join):
         return self.wait_ms is not None or self.amend_ms is not None
 
     @property
+    def looks_at_times(self) -> bool:
+        """Of a versioned table, or where records wait."""
+        return self.waits_for_row or self.right.history_ms is not None
+
+    @property
     def amends(self) -> bool:
         """Whether a record that came out without a row may come out once more."""
         return self.amend_ms is not None

@@ -65,11 +65,11 @@ def task_count(node: Node, partitions: Mapping[str, int]) -> int | None:
 
 
 def lies_as_sources_do(node: Node) -> bool:
-    """Whether the rows of a join of two streams, under `strict`, lie where its sources' records do: a row a record, under its key.
+    """Whether the rows of a join that looks at times, under `strict`, lie where its sources' records do: a row a record, under its key.
 
     Then equal keys of its sides share a task if those of its sources do.
     """
-    if not isinstance(node, Join) or not node.joins_streams or not node.follows_strictly:
+    if not isinstance(node, Join) or not node.looks_at_times or not node.follows_strictly:
         return False
     moved = (key_source(one) is None or is_derived(one) or is_multi_row(one) for one in node.parents)
     return not any(moved)

@@ -90,8 +90,13 @@ def over(
         hold=hold,
         retained_rows=retained_rows,
         fewer=grown(plans),
-        homes={source.name: homes for source in topology.sources if (homes := _homes(source.topic, plans)) is not None},
+        homes=_noted_homes(topology, taken),
     )
+
+
+def _noted_homes(topology: Topology, taken: Mapping[str, Sequence[Plan]]) -> dict[str, tuple[Homes, int]]:
+    every = {source.name: _homes(source.topic, taken[source.name]) for source in topology.sources}
+    return {name: homes for name, homes in every.items() if homes is not None}
 
 
 def _homes(topic: str, plans: Sequence[Plan]) -> tuple[Homes, int] | None:

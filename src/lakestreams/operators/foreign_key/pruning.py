@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators import versions
 from lakestreams.operators.foreign_key.subscribers import FOREIGN_KEY
-from lakestreams.operators.records import KEY, Extract, unextracted
+from lakestreams.operators.records import KEY, Extract, known_sum, unextracted
 from lakestreams.operators.versions import TableSide
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def prune(
         right = TableSide(found, right.changes)
     elif right.state is not None:
         counts.append(None)
-    known = [count for count in counts if count is not None]
-    return left, right, sum(known) if len(known) == len(counts) else None
+    return left, right, known_sum(counts)
 
 
 def _reached(state: DataFrame, left_keys: DataFrame | None, right_keys: DataFrame | None) -> DataFrame:

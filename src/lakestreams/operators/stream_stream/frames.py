@@ -18,28 +18,25 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from lakestreams.operators.balance import evenly, spread_over
+from lakestreams.operators.balance import by_task
 from lakestreams.operators.clocks import BEHIND, CARRIED, REACHED, with_clocks
 from lakestreams.operators.homes import ROWS_OF_A_TASK
 from lakestreams.operators.records import (
     CONTRIBUTORS,
-    COORDINATES,
     KEY,
     KIND,
     ORDER,
     PLACE,
-    RECORD_COLUMNS,
-    RIGHT_KEY,
     RIGHT_VALUE,
     TASK,
     TIME,
     VALUE,
     is_new,
     is_tick,
-    renumber,
+    lean_contributors,
 )
 from lakestreams.operators.stream_stream import worker
-from lakestreams.operators.stream_stream.worker import TICK, TURN, Options
+from lakestreams.operators.stream_stream.worker import TICK, Options
 from lakestreams.operators.windows import (
     ARM,
     AT,
@@ -55,7 +52,9 @@ from lakestreams.operators.windows import (
     RIGHT,
     RIGHT_TIME,
     TIMES,
+    TURN,
     Windowed,
+    as_records,
     both_sides,
     by_arm,
     close,
@@ -98,13 +97,10 @@ def execute(
         found = _by_key(_known(both), join, options, shares)
     else:
         given = _kernel_input(both_sides(left, right, join), join)
-        by = (evenly(F.col(TASK), join.realm), spread_over(join.realm)) if shares > 1 else ()
+        by = by_task(join.realm) if shares > 1 else ()
         found = in_workers(given, partial(worker.joined, options), _results(given.schema), *by)
-    if join.multi_row or join.overlap != "none":
-        # one input row after the other, what its time closes before its own
-        found = renumber(found, F.col(TURN), F.col(PLACE))
-    rk = F.when(F.col(RIGHT_VALUE).isNotNull(), F.col(KEY).cast(right.schema[KEY].dataType))
-    return found.withColumns({VALUE: F.col(LEFT_VALUE), RIGHT_KEY: rk}).select(*RECORD_COLUMNS, RIGHT_KEY, RIGHT_VALUE)
+    several = join.multi_row or join.overlap != "none"
+    return as_records(found, right.schema[KEY].dataType, several=several)
 
 
 def clocked(
@@ -241,8 +237,7 @@ def _by_key(both: DataFrame, join: Windowed, options: Options, shares: int) -> D
             together,
             partial(worker.let_out, options),
             results,
-            evenly(F.col(TASK), join.realm),
-            spread_over(join.realm),
+            *by_task(join.realm),
         )
     )
 
@@ -253,11 +248,10 @@ def _known(both: DataFrame) -> DataFrame:
 
 
 def _kernel_input(rows: DataFrame, join: Windowed) -> DataFrame:
-    """What the kernel looks at, and what its results are made of; contributors are null for a record's own coordinates."""
-    own = F.array(F.struct(*(F.col(ORDER)[name].alias(name) for name in COORDINATES)))
+    """What the kernel looks at, and what its results are made of."""
     return rows.select(
         KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM, MOVES, is_tick().alias(TICK),
-        F.when(F.col(CONTRIBUTORS) != own, F.col(CONTRIBUTORS)).alias(CONTRIBUTORS),
+        lean_contributors(),
         *((LEFT_TIME, RIGHT_TIME) if join.rules == "kafka" else (HORIZON,)),
         *(TIMES if join.varies else ()),
     )  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from lakestreams.operators.segments import Flags, Ints, groups, pieces, places, ranges, running, sorted_by
+from lakestreams.operators.segments import Flags, Ints, first_above, pieces, places, ranges, running, sorted_by
 from lakestreams.operators.stream_stream.rows import LEFT, MISSING, NOTHING, Judged, Matches, Rows, Window
 
 Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
@@ -147,17 +147,8 @@ def closed(rows: Rows, judged: Judged, window: Window, waiting: Ints, ranks: Ran
 
 def _let_out_by(rows: Rows, judged: Judged, window: Window, waiting: Ints) -> Ints:
     """The first record behind each waiting one that moves the clock past its close, else the number of records."""
-    steps = np.arange(len(rows))
-    if window.kafka:
-        steps = np.flatnonzero((judged.taking | rows.tick) & (rows.time == judged.clock))
-    trigger = np.full(len(waiting), len(rows))
-    of_task = dict(groups(rows.task[steps]))
-    for task, mine in groups(rows.task[waiting]):
-        step = steps[of_task.get(task, steps[:0])]
-        past = np.searchsorted(judged.clock[step], judged.close[waiting[mine]], "right")
-        behind = np.searchsorted(step, waiting[mine], "right")
-        trigger[mine] = np.append(step, len(rows))[np.maximum(past, behind)]
-    return trigger
+    steps = np.flatnonzero((judged.taking | rows.tick) & (rows.time == judged.clock)) if window.kafka else None
+    return first_above(judged.clock, rows.task, rows.task[waiting], waiting + 1, judged.close[waiting], steps)
 
 
 def alone(rows: Rows, record: Ints, trigger: Ints, place: Ints) -> Matches:

@@ -26,6 +26,7 @@ from lakestreams.operators.records import (
     TIME,
     VALUE,
     Extract,
+    known_sum,
 )
 from lakestreams.operators.windows import CLOCK, HORIZON, MOVES, Windowed, close
 
@@ -52,8 +53,7 @@ def prune(
     found = extract(*(reached(side, hashes) for side in past))
     left, right = (rows.unionByName(one, allowMissingColumns=True) for rows, (one, _) in zip(new, found, strict=True))
     left = left.unionByName(clock_rows(clocks, past[0], since), allowMissingColumns=True)
-    counts = [count for _, count in found if count is not None]
-    return left, right, sum(counts) if len(counts) == len(found) else None
+    return left, right, known_sum([count for _, count in found])
 
 
 def last_clocks(past: Pair) -> DataFrame:

@@ -28,6 +28,7 @@ from lakestreams.operators.windows import (
     RIGHT_TIME,
     RIGHT_VALUE,
     TIMES,
+    TURN,
     Windowed,
 )
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from lakestreams.operators.workers import Columns
 
 TICK: Final = "tick"  # whether a row only moves clocks
-TURN: Final = "turn"  # of the trigger's row, among the rows of its source record
 
 
 @dataclass(frozen=True)

@@ -1,195 +1,187 @@
-"""Stream-table join against a versioned table, inner and left: each point with the version valid at its event time.
+"""Stream-table join against a versioned table, over arrays: each record with the version valid at its event time, inner and left.
 
-The law: a point is looked up at its trigger, among the versions of its key that the store has taken by then (see
-`store`): it meets the newest with ts <= its own, and a tombstone there is a miss. A point below the history's bound
-(store time at the trigger - history) meets its key's latest version alone, if that is not newer than the point. A result
-has the point's key and time; a point that meets no version or has a null key is unmatched in a left join, and gives no
-result in an inner one.
+The law: a record is looked up at its trigger, among the versions of its key that the store has taken by then: it meets the
+newest with ts <= its own, and a tombstone there is a miss. A record below the history's bound (store time at the trigger -
+history) meets its key's latest version alone, if that is not newer than the record.
+With grace g a record comes out at the first one of its task, from itself on, with which the stream's time reaches its ts + g;
+else, and without a key, at once.
 
-Without grace a point is its own trigger; `grace` says what the trigger is with grace.
+What the store takes is the law of `store`. Here most keys need none of it: where a key's versions came in the order of their
+times, they are found by two searches. The others are put one after the other, as Kafka does.
 
-Source: Kafka Streams' KStreamKTableJoinProcessor and RocksDBVersionedStore (KIP-889, KIP-914); semantics sections 4, 7.
-
-Plan: points and versions become one frame: exchanged by task and sorted once (the store's time at each row), exchanged
-by key and sorted twice: by the order, which finds the latest version, and by (ts, order), which finds older ones for
-points behind it. Next to it what vanishes, over narrow columns of the versions (`store.with_gone`), is broadcast.
-That is exact for versions that were the latest when put, as their order is that of their ts; a hot key costs its rows,
-never points times versions. Versions that came late are collected along the second sort, and a point looks through
-those of its key that are not newer than it: only there the cost is points times late versions. With grace the points
-are exchanged by task and sorted twice before (the triggers; most points lie twice in the second sort), and the results
-once by trigger. No branch reads the points twice.
+Source: Kafka Streams' KStreamKTableJoinProcessor, RocksDBVersionedStore (KIP-889, KIP-914), KIP-923; semantics 4, 4.1 and 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+import numpy as np
 
-from lakestreams.operators.records import (
-    CONTRIBUTORS,
-    KEY,
-    KIND,
-    MATCHED,
-    ORDER,
-    PLACE,
-    RIGHT_KEY,
-    RIGHT_VALUE,
-    TASK,
-    TIME,
-    UNMATCHED,
-    VALUE,
-    is_tick,
-    number_of,
-    renumber,
-)
-from lakestreams.operators.stream_table_as_of import grace
-from lakestreams.operators.stream_table_as_of import store as versioned
-from lakestreams.operators.stream_table_as_of.grace import TRIGGER
-from lakestreams.operators.stream_table_as_of.store import GONE
-from lakestreams.operators.versions import byte_order, key_type
+from lakestreams.operators.placed import MISSING
+from lakestreams.operators.segments import Flags, Ints, first_above, groups, places, running, sorted_by
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.window import WindowSpec
-
-    from lakestreams.topology.kinds import JoinKind, Overlap
-
-AT = "at"
-_POINT, _VERSION, _SPREAD, _BOUND = "point", "version", "spread", "bound"
-_LATEST, _OPEN, _AS_OF, _LATE, _MET = "latest", "open", "as_of", "late", "met"
+NEVER: Final = -(1 << 62)  # a time before all others
+Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
 
 
-def retain_versions(versions: DataFrame, history_ms: int | Column) -> DataFrame:
-    """The versions that later points can meet; see `store.retain`."""
-    return versioned.retain(versions, history_ms)
+@dataclass(frozen=True)
+class Rows:
+    """Records of the stream and versions of the table in the total order; a place in it names one.
+
+    Places of triggers can stand among them without being one: without a key, and nothing of what the flags say.
+    """
+
+    looks: Flags  # a record of the stream
+    keeps_time: Flags  # a record with a key, or a tick
+    version: Flags  # of the table, with a key
+    clock: Flags  # no version: only moves the store's time
+    deletion: Flags
+    key: Ints  # equal numbers for equal keys; -1: null
+    time: Ints
+    task: Ints
+    number: Ints  # among the rows of its source record
+    new: Flags
+
+    def __len__(self) -> int:
+        return len(self.time)
 
 
-def execute(
-    points: DataFrame,
-    versions: DataFrame,
-    how: JoinKind,
-    since: int,
-    history_ms: int | Column,
-    *,
-    grace_ms: int | Column | None = None,
-    overlap: Overlap = "none",
-) -> DataFrame:
-    """Joins the points whose trigger is new with the versions that they meet.
+class Lookups(NamedTuple):
+    """Places of records and of their triggers, and the time below which the table's history does not reach then."""
+
+    record: Ints
+    trigger: Ints
+    bound: Ints
+
+
+class Results(NamedTuple):
+    """Places of the record, of the version that it meets (or MISSING) and of the trigger; the place among the trigger's."""
+
+    record: Ints
+    row: Ints
+    trigger: Ints
+    place: Ints
+
+
+def bounds(rows: Rows, history: Ints) -> Ints:
+    """Below which time the store takes no version, and tells only the latest one: at each row, by its task."""
+    puts = np.where(rows.version | rows.clock, rows.time, NEVER)
+    return np.maximum(running(puts, rows.task), NEVER // 2) - history
+
+
+def triggers(rows: Rows, grace: Ints) -> Ints:
+    """Where each row that looks comes out, under grace; the number of rows: not yet."""
+    found, looking = np.arange(len(rows)), np.flatnonzero(rows.looks & (rows.key >= 0))
+    stream_time = running(np.where(rows.keeps_time, rows.time, NEVER), rows.task)
+    reaches = rows.time[looking] + grace[looking] - 1
+    of_time = np.flatnonzero(rows.keeps_time)
+    found[looking] = first_above(stream_time, rows.task, rows.task[looking], looking, reaches, of_time)
+    return found
+
+
+def results(rows: Rows, taken: Flags, lookups: Lookups, ranks: Ranks | None) -> Results:
+    """What new triggers give.
 
     Args:
-        points: a records frame of the stream with `task`; with grace also the past points that `grace.retain` left.
-        versions: a records frame of the table with `task`, past rows (as `retain_versions` left them) and new ones.
-        how: `inner` or `left`.
-        since: the first new cycle.
-        history_ms: the table's history retention; a number, or an expression over `task`.
-        grace_ms: how long points wait, at most the history; None is no grace.
-        overlap: whether both sides hold rows of one trigger, and whose come first.
-
-    Returns:
-        The points' columns with `rk` and `rv` (the version's key and value, null where unmatched), `kind` set to
-        `matched` or `unmatched`, and the version's contributors appended to `contributors`; with grace `o` and `n` are
-        the trigger's and the place there.
+        taken: the versions that the store takes.
+        ranks: under grace: then results are placed by (time, bytes of the key, order) among those of their trigger. None: each
+            has the place that it came with.
     """
-    wanted = points if how == "left" else points.where(grace.keeps_time())
-    if grace_ms is None:
-        triggered = wanted.withColumn(TRIGGER, F.struct(ORDER, PLACE))
-    else:
-        triggered = grace.with_triggers(wanted, grace_ms)
-    triggered = triggered.where((F.col(TRIGGER)[ORDER]["cycle"] >= since) & ~is_tick())
-    found = _look_up(triggered, versions, history_ms, overlap)
-    results = _results(found, points.columns)
-    if how == "inner":
-        results = results.where(F.col(KIND) == MATCHED)
-    if grace_ms is None:
-        return results.drop(TRIGGER)
-    bytes_of_key = byte_order(F.col(KEY), key_type(points))
-    placed = results.withColumn("_own", F.struct(ORDER, PLACE)).withColumn(ORDER, F.col(TRIGGER)[ORDER])
-    return renumber(placed, F.col(TRIGGER)[PLACE], F.col(TIME), *bytes_of_key, F.col("_own")).drop(TRIGGER, "_own")
+    wanted = np.append(rows.new, False)[lookups.trigger]
+    record, trigger, bound = (one[wanted] for one in lookups)
+    row = _met(rows, np.flatnonzero(taken), Lookups(record, trigger, bound))
+    row = np.where(np.append(rows.deletion, False)[row], MISSING, row)
+    if ranks is None:
+        return Results(record, row, trigger, rows.number[record])
+    order = sorted_by((trigger, rows.time[record]), lambda tied: ranks(record[tied]))
+    record, row, trigger = record[order], row[order], trigger[order]
+    return Results(record, row, trigger, places(trigger))
 
 
-def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
-    """The plan in words, for `check --explain`."""
-    waits = "" if grace_ms is None else f"; points wait {grace_ms} ms: exchanged and sorted by task, results by trigger"
-    return (
-        f"stream-table {how} join, lookup as of event time within {history_ms} ms: versions exchanged by task and key; "
-        f"points and versions together exchanged by task and by key and sorted three times{waits}"
-    )
+def _met(rows: Rows, version: Ints, lookups: Lookups) -> Ints:
+    """The version that each record meets, deletions among them; MISSING: none."""
+    version = version[np.argsort(rows.key[version], kind="stable")]  # by key and place
+    key, time = rows.key[version], rows.time[version]
+    same, dead = key[1:] == key[:-1], rows.deletion[version]
+    late, vanishes = time[1:] < time[:-1], (time[1:] == time[:-1]) & dead[1:] & ~dead[:-1]
+    is_odd = np.zeros(len(rows) + 2, bool)  # by key; the last one is that of no key
+    is_odd[key[1:][same & (late | vanishes)]] = True
+    plain, odd = version[~is_odd[key]], version[is_odd[key]]
+    found = _searched(rows, plain, lookups)
+    asks = np.flatnonzero(is_odd[rows.key[lookups.record]])
+    found[asks] = _in_turn(rows, odd, Lookups(*(one[asks] for one in lookups)))
+    return found
 
 
-def _look_up(points: DataFrame, versions: DataFrame, history_ms: int | Column, overlap: Overlap) -> DataFrame:
-    """Points as rows `ts, at, point` with the versions they may meet: `latest`, `open`, `as_of`, `late`; and `bound`."""
-    ranks = (1, 0) if overlap == "left_first" else (0, 1)
-    first, second = (F.lit(rank).alias("rank") for rank in ranks)
-    at = _place(F.struct(ORDER, PLACE), first).alias(AT)
-    gone = F.when(F.col(GONE).isNotNull(), _place(F.col(GONE), first)).alias(GONE)
-    version = F.when(F.col(KEY).isNotNull(), F.struct(TIME, at, gone, KEY, VALUE, CONTRIBUTORS))
-    known = versioned.with_gone(versions.where(versioned.counts()), versions, history_ms).select(
-        TASK, F.col(KEY).cast(key_type(points)).alias(KEY), TIME, at, version.alias(_VERSION)
-    )
-    asked = points.select(
-        TASK, KEY, TIME, _place(F.col(TRIGGER), second).alias(AT), F.struct(*points.columns).alias(_POINT)
-    )
-    is_point, held = F.col(_POINT).isNotNull(), F.col(_VERSION)
-    store_time = F.max(F.when(~is_point, F.col(TIME))).over(_so_far([TASK], AT))
-    stays, passes = F.when(held[GONE].isNull(), held), F.when(held[GONE].isNotNull(), held)
-    in_order = F.col(_LATEST)[AT] == F.col(AT)  # the latest of its key when put
-    by_key = [_SPREAD, KEY]
-    by_order, by_time = _so_far(by_key, AT), _so_far(by_key, TIME, is_point, AT)
-    return (
-        asked.unionByName(known, allowMissingColumns=True)
-        .withColumn(_BOUND, store_time - versioned.milliseconds(history_ms))
-        .where(is_point | (held.isNotNull() & (F.col(TIME) >= F.col(_BOUND))))
-        .withColumn(_SPREAD, number_of(F.col(KEY), F.col(AT)))
-        .withColumn(_LATEST, F.max_by(stays, F.when(stays.isNotNull(), F.struct(TIME, AT))).over(by_order))
-        .withColumn(_OPEN, F.last(passes, ignorenulls=True).over(by_order))
-        .withColumn(_AS_OF, F.last(F.when(in_order, stays), ignorenulls=True).over(by_time))
-        .withColumn(_LATE, F.collect_list(F.when(~in_order, stays)).over(by_time))
-        .where(is_point)
-    )
+def _searched(rows: Rows, version: Ints, lookups: Lookups) -> Ints:
+    """The same where the versions of a key, by place, ascend in their times too: the last one of two searches."""
+    record, trigger, bound = lookups
+    key, time = rows.key[record], rows.time[record]
+    keys, times = rows.key[version], np.sort(rows.time[version])
+    size, span = len(rows) + 1, len(times) + 1
+    ranked = np.searchsorted(times, rows.time[version]) + 1
+    came = np.searchsorted(keys * size + version, key * size + trigger) - 1
+    in_time = np.searchsorted(keys * span + ranked, key * span + np.searchsorted(times, time, "right"), "right") - 1
+    last = np.minimum(came, in_time)
+    there = np.append(keys, MISSING - 1)[last] == key
+    there &= (time >= bound) | (last == came)  # below the bound the latest one alone
+    return np.where(there, np.append(version, MISSING)[last], MISSING)
 
 
-def _results(looked_up: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The points' columns and what they meet: `rk`, `rv`, `kind`, `contributors`; and `trigger`."""
-    time, at = F.col(TIME), F.col(AT)
-    latest, still_open = F.col(_LATEST), F.col(_OPEN)
-    as_of = F.when(F.col(_AS_OF)[AT] < at, F.col(_AS_OF))
-    later = F.array_max(
-        F.transform(
-            F.filter(_LATE, lambda one: (one[TIME] <= time) & (one[AT] < at)),
-            lambda one: F.struct(one[TIME].alias(TIME), one[AT].alias(AT)),
-        )
-    )
-    came_late = F.get(F.filter(_LATE, lambda one: one[AT] == later[AT]), F.lit(0))
-    is_newer = as_of.isNull() | (later > F.struct(as_of[TIME], as_of[AT]))
-    met = (
-        F.when((still_open[GONE] > at) & (still_open[TIME] <= time), still_open)
-        .when(latest[TIME] <= time, latest)
-        .when((time >= F.col(_BOUND)) & later.isNotNull() & is_newer, came_late)
-        .when(time >= F.col(_BOUND), as_of)
-    )
-    hit = F.col(_MET)[VALUE].isNotNull()
-    point = F.col(_POINT)
-    filled = {
-        KIND: F.when(hit, F.lit(MATCHED)).otherwise(F.lit(UNMATCHED)),
-        CONTRIBUTORS: F.when(hit, F.concat(point[CONTRIBUTORS], F.col(_MET)[CONTRIBUTORS])).otherwise(
-            point[CONTRIBUTORS]
-        ),
-    }
-    return looked_up.withColumn(_MET, met).select(
-        *(filled.get(name, point[name]).alias(name) for name in columns),
-        F.when(hit, F.col(_MET)[KEY]).alias(RIGHT_KEY),
-        F.col(_MET)[VALUE].alias(RIGHT_VALUE),
-        point[TRIGGER].alias(TRIGGER),
-    )
+def _in_turn(rows: Rows, version: Ints, lookups: Lookups) -> Ints:
+    """The same, by putting versions one after the other."""
+    record, trigger, bound = lookups
+    found = np.full(len(record), MISSING)
+    asks = dict(groups(rows.key[record]))
+    for key, mine in groups(rows.key[version]):
+        store, puts = _Store(), _puts(rows, version[mine])
+        due = asks.get(key, mine[:0])
+        due = due[np.argsort(trigger[due], kind="stable")]
+        ahead = next(puts, None)
+        for number, at, least in zip(due.tolist(), trigger[due].tolist(), bound[due].tolist(), strict=True):
+            while ahead is not None and ahead[0] < at:
+                store.put(*ahead)
+                ahead = next(puts, None)
+            found[number] = store.as_of(int(rows.time[record[number]]), least)
+    return found
 
 
-def _place(of: Column, rank: Column) -> Column:
-    """A place in the order, between the rows of both sides too."""
-    return F.struct(of[ORDER].alias(ORDER), rank, of[PLACE].alias(PLACE))
+def _puts(rows: Rows, version: Ints) -> Iterator[tuple[int, int, bool]]:
+    return zip(version.tolist(), rows.time[version].tolist(), rows.deletion[version].tolist(), strict=True)
 
 
-def _so_far(parts: Sequence[str], *by: str | Column) -> WindowSpec:
-    return Window.partitionBy(*parts).orderBy(*by).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+@dataclass
+class _Store:
+    """A key's versions, as Kafka's store has them (see `store` for the law and its oddity)."""
+
+    times: list[int] = field(default_factory=list)
+    of_time: dict[int, tuple[int, bool]] = field(default_factory=dict)  # the place, and whether it is a deletion
+    ended: int = NEVER  # the newest end of a closed version
+
+    def put(self, place: int, time: int, deletion: bool) -> None:
+        live = self.times[-1] if self.times and not self.of_time[self.times[-1]][1] else None
+        if time >= (self.ended if live is None else live):
+            closes = deletion if live is None else time > live
+            self.ended = time if closes else self.ended
+            vanishes = deletion and self.ended < time
+        else:
+            self.ended = live if live is not None and time >= self.ended else self.ended
+            vanishes = False
+        if time in self.of_time and vanishes:
+            self.times.remove(time)
+            del self.of_time[time]
+        elif not vanishes:
+            if time not in self.of_time:
+                insort(self.times, time)
+            self.of_time[time] = place, deletion
+
+    def as_of(self, time: int, bound: int) -> int:
+        """The place of the newest version that is not newer than a time; below the bound the latest one alone."""
+        at = bisect_right(self.times, time)
+        if at == 0 or (time < bound and at < len(self.times)):
+            return MISSING
+        return self.of_time[self.times[at - 1]][0]

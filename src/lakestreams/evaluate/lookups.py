@@ -1,0 +1,146 @@
+"""Joins of a stream with a table: which of three kernels, and what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from lakestreams.evaluate.placement import Placement, keys_of
+from lakestreams.evaluate.scopes import types
+from lakestreams.operators.records import KEY, ORDER, TASK
+from lakestreams.operators.stream_table import kernel as stream_table
+from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
+from lakestreams.operators.stream_table_as_of import grace
+from lakestreams.operators.stream_table_as_of import store as versioned
+from lakestreams.operators.stream_table_as_of.options import AsOf
+from lakestreams.operators.stream_table_wait import frames as waiting
+from lakestreams.operators.stream_table_wait.options import WaitOptions
+from lakestreams.operators.versions import TableSide
+from lakestreams.operators.windows import CLOSED
+from lakestreams.topology.graph import is_multi_row, key_source, overlap_of, sources_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lakestreams.topology.lookups import StreamTableJoin
+    from lakestreams.topology.node import Node
+
+# Below this ratio of points to table rows the table is filtered by the points' keys before the join (see
+# docs/decisions/0004-state-filter.md; the ratio itself is a guess that part 7 must measure).
+FILTER_RATIO = 0.5
+# Below so many retained rows filtering them by keys costs a cycle more than it spares: a job more for each set of keys.
+MANY_RETAINED = 200_000
+# Changes of a table in one call. Below this many a point is compared with each of its key at worst, which costs it about
+# as much as being sorted would.
+_MANY_CHANGES = 100
+
+
+@dataclass
+class Lookups(Placement):
+    """Calls the kernels of lookups."""
+
+    def stream_table(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        """A stream with a table, by one of three kernels."""
+        self.require_equal_keys(node, types(points, KEY), types(table.all(), KEY))
+        points = self._with_values(node, points)
+        if node.how == "inner":  # it has no use for a null key (semantics section 4)
+            self._reject(node, "NULL_KEY", points.where(F.col(KEY).isNull()))
+        history = self._history(node.right)
+        if history is not None:
+            return self._as_of_join(node, points, table, history)
+        table = self._remembered(node, "table", self.scope_keys.table(self._with_keys(node, table)))
+        if node.waits_for_row:
+            return self._waiting_join(node, points, table)
+        mine = self.scope_keys.rows(points)
+        if self._small_stream(node):
+            table = stream_table.retain(table, mine)
+        overlap, many = overlap_of(node, self.topology.nodes), self._many_changes(node.right)
+        return stream_table.execute(mine, table, node.how, self.since, overlap, many_changes=many)
+
+    def _as_of_join(
+        self, node: StreamTableJoin, points: DataFrame, table: TableSide, history: int | Column
+    ) -> DataFrame:
+        """A stream with a versioned table."""
+        if node.grace_ms is not None:
+            points = self._with_ticks(node, node.left, points)
+        mine = self._with_past(node, "points", self.tasks.of_rows(node, node.left, points))
+        versions = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
+        versions = self._with_past(node, "versions", versions)
+        if self.keeps:
+            self.kept[node.name] = {"versions": versioned.retain(versions, history)}
+            if node.grace_ms is not None:
+                self.kept[node.name]["points"] = grace.retain(mine, node.grace_ms)
+        join = AsOf(
+            node.how,
+            history,
+            node.grace_ms,
+            overlap=overlap_of(node, self.topology.nodes),
+            multi_row=is_multi_row(node.left),
+            realm=self.tasks.realm(node),
+            shares=self._shares(node),
+        )
+        if join.shares > 1:
+            past = [one for one in (self._past(node, "points"), self._past(node, "versions")) if one is not None]
+            together = self._share_tasks(node, keys_of([mine, versions]), join.realm, past)
+            join = replace(join, together=together)
+        return stream_versioned_table.execute(mine, versions, join, self.since)
+
+    def _waiting_join(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
+        """A stream-table join whose records wait for rows, or are put right by them."""
+        past, sides = self._waiting_sides(node, points, table)
+        join = WaitOptions(
+            node.how,
+            node.wait_ms,
+            node.amend_ms,
+            overlap=overlap_of(node, self.topology.nodes),
+            multi_row=is_multi_row(node.left) or is_multi_row(node.right),
+            realm=self.tasks.realm(node),
+            shares=self._shares(node),
+            ascending=self._ascending(node),
+        )
+        if join.shares > 1 and key_source(node.right) is not None:  # else the task of the table's old rows is not known
+            every = keys_of([sides.points, sides.changes, *past])
+            join = replace(join, together=self._share_tasks(node, every, join.realm, past))
+        if self.keeps:
+            self.kept[node.name]["points"] = waiting.retain(sides, join, self.since)
+        if node.how == "inner":
+            said = F.format_string("waited %d ms for a row of its key, until %d", F.lit(node.wait_ms), F.col(CLOSED))
+            self._reject(node, "NO_PARTNER", waiting.expired(sides, join, self.since), said, earlier=True)
+        return waiting.execute(sides, join, self.since, wanted=self.wanted, counted=partial(self.counted, node.name))
+
+    def _waiting_sides(
+        self, node: StreamTableJoin, points: DataFrame, table: TableSide
+    ) -> tuple[list[DataFrame], waiting.StreamAndTable]:
+        """What is retained, and what the join reads. Notes how many rows are retained, if it has them counted."""
+        new, past, state = self._clocked(node, node.left, points), self._past(node, "points"), table.state
+        if state is not None and self._small_stream(node):
+            state = stream_table.retain(TableSide(state, None), new).all()  # what is retained has met no row of it
+            if self.retained_rows >= MANY_RETAINED:
+                ((state, rows),) = self.extract(state)
+                waits = (
+                    0 if past is None else self.keep_past(f"{node.name} waits", partial(_counted, past)).collect()[0][0]
+                )
+                if rows is not None:
+                    self.pruned[node.name] = rows + waits
+        state = None if state is None else state.withColumn(TASK, F.col(ORDER)["partition"])
+        changes = table.all().where(F.lit(False)) if table.changes is None else table.changes
+        mine = new if past is None else new.unionByName(past, allowMissingColumns=True)
+        sides = waiting.StreamAndTable(mine, self._clocked(node, node.right, changes), state)
+        return [one for one in (past, state) if one is not None], sides
+
+    def _many_changes(self, table: Node) -> bool:
+        """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""
+        return sum(self._brings(source) or 0 for source in sources_of(table)) > _MANY_CHANGES
+
+    def _small_stream(self, node: StreamTableJoin) -> bool:
+        """Whether filtering the table by the points' keys first is worth a pass over the points' keys."""
+        points = sum(self.counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
+        rows = sum(self.counts.get(source.name, 0) for source in sources_of(node.right))
+        return rows > 0 and points < rows * FILTER_RATIO
+
+
+def _counted(rows: DataFrame) -> DataFrame:
+    return rows.agg(F.count(F.lit(1)))

@@ -1,0 +1,134 @@
+"""Rows of a stream and a table as a Python worker gets them, in their total order, and results of them as columns.
+
+Places of rows that are elsewhere may come along as columns, such as that of the row that lets a record out. Each then stands
+among the rows, in front of the row that has the same place. So places are compared by numbers, whether the row is here or not,
+and a result can have the order of a row that is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakestreams.operators import arrays
+from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TIME
+from lakestreams.operators.windows import ARM, LEFT_VALUE, RIGHT_VALUE, TURN
+
+if TYPE_CHECKING:
+    from lakestreams.operators.segments import Ints
+    from lakestreams.operators.workers import Columns
+
+MISSING: Final = -1
+RECORD_AT: Final = "record_at"  # the place of a result's record
+_NEEDED: Final = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
+
+
+class Placed:
+    """Rows in their order.
+
+    Attributes:
+        columns: as they came; a row's number is its place there.
+        count: how many rows have come.
+        order: the rows' numbers, by their places in the order; from `count` on those of places that came along.
+        orders: the orders of all these.
+    """
+
+    def __init__(self, columns: Columns, *, along: Sequence[str] = (), right_first: bool = False) -> None:
+        """Sorts rows.
+
+        Args:
+            columns: columns of arms (see `windows`).
+            along: those that are places like `at`; null: there is none.
+            right_first: the order of rows that one source record has on both sides.
+        """
+        self.columns, self.count = columns, len(columns[ORDER])
+        self._numbers = {name: np.flatnonzero(arrays.valid(columns[name])) for name in along}
+        places = [columns[name].take(pa.array(numbers)) for name, numbers in self._numbers.items()]
+        arm = arrays.ints(columns[ARM])
+        turns = [_turns(1 - arm if right_first else arm, columns[PLACE])]
+        turns += [_turns(arrays.ints(one.field("rank")), one.field(PLACE)) for one in places]
+        self.orders, self._turns = columns[ORDER], np.concatenate(turns)
+        if places:
+            self.orders = pa.concat_arrays([self.orders, *(one.field(ORDER).cast(self.orders.type) for one in places)])
+        is_row = np.arange(len(self._turns)) < self.count
+        self.order = arrays.total_order(self.orders, self._turns, is_row.astype(np.int64))
+        self._sizes = np.append(sum(arrays.sizes(columns[name]) for name in (KEY, LEFT_VALUE, RIGHT_VALUE)), 0)
+
+    def in_order(self, values: Any, otherwise: Any) -> Any:
+        """Values of the rows by their places; another one where none came."""
+        more = np.full(len(self.order) - self.count, otherwise, values.dtype)
+        return (np.append(values, more) if len(more) else values)[self.order]
+
+    def ints(self, name: str, null: int = 0) -> Ints:
+        """A column of whole numbers or flags by places."""
+        found: Ints = arrays.as_one(self.in_order(arrays.ints(self.columns[name], null), null))
+        return found
+
+    def cycles(self) -> Ints:
+        """The cycle of each place."""
+        return arrays.ints(self.orders.field("cycle"))[self.order]
+
+    def along(self) -> dict[str, Ints]:
+        """Where the places are that came along with each, not before its own one; the number of all where none did."""
+        total, first = len(self.order), self.count
+        place = np.empty(total, np.int64)
+        place[self.order] = np.arange(total)
+        found = {}
+        for name, numbers in self._numbers.items():
+            found[name] = np.full(total, total)
+            others = place[first : first + len(numbers)]
+            found[name][place[numbers]] = np.maximum(others, place[numbers])
+            first += len(numbers)
+        return found
+
+    def ranks(self, places: Ints) -> Ints:
+        """Numbers in the order of the keys' bytes."""
+        return arrays.key_ranks(arrays.take(self.columns[KEY], self.order[places]))
+
+    def pieces(self, record: Ints, row: Ints) -> Iterator[slice]:
+        """Slices of results of these places, none of them too large to be handed over at once."""
+        numbers = np.append(self.order, MISSING)
+        return arrays.batches(self._sizes[numbers[record]] + self._sizes[numbers[row]])
+
+    def results(self, record: Ints, row: Ints, trigger: Ints, place: Ints, kinds: Any, *, with_records: bool) -> Any:
+        """A batch of results: records columns with `lv`, `rv` and `turn`, and `record_at` if it is wanted.
+
+        Args:
+            record, row, trigger: places; of a row `MISSING`.
+            place: among the trigger's results.
+            kinds: an array.
+        """
+        columns, numbers = self.columns, np.append(self.order, MISSING)
+        record, row, trigger = numbers[record], numbers[row], self.order[trigger]
+        made = {
+            KEY: arrays.take(columns[KEY], record),
+            LEFT_VALUE: arrays.take(columns[LEFT_VALUE], record),
+            RIGHT_VALUE: arrays.take(columns[RIGHT_VALUE], row),
+            TIME: arrays.take(columns[TIME], record),
+            ORDER: arrays.take(self.orders, trigger),
+            CONTRIBUTORS: arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], record, row),
+            PLACE: pa.array(place, pa.int32()),
+            KIND: kinds,
+            TURN: pa.array(self._turns[trigger]),
+        }
+        if with_records:
+            at = [arrays.take(columns[ORDER], record), pa.array(self._turns[record])]
+            made[RECORD_AT] = pa.StructArray.from_arrays(at, [ORDER, TURN])
+        return pa.RecordBatch.from_pydict(made)
+
+    def rows(self, places: Ints, names: Sequence[str]) -> dict[str, Any]:
+        """Columns of rows as they came, with their contributors."""
+        numbers = self.order[places]
+        made = {name: arrays.take(self.columns[name], numbers) for name in names}
+        alone = np.full_like(numbers, MISSING)
+        made[CONTRIBUTORS] = arrays.contributors(self.columns[CONTRIBUTORS], self.columns[ORDER], numbers, alone)
+        return made
+
+
+def _turns(rank: Ints, place: Any) -> Ints:
+    """The turns of rows among those of their source records."""
+    found: Ints = (rank << 32) + arrays.ints(place)
+    return found

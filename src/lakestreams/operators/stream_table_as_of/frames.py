@@ -1,0 +1,131 @@
+"""Stream-table join against a versioned table, over frames: what its kernel gets, and what becomes of its results.
+
+Rows go to Python workers in one of three ways (see `stream_stream.frames`):
+
+- few rows: all to one worker, without an exchange;
+- many, where equal keys share a task: by task, after one exchange;
+- many, where they may not: Spark finds by task where records come out and how far the history reaches then; then by key; under
+  grace, results get their places by their triggers.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from lakestreams.operators.balance import by_task
+from lakestreams.operators.homes import ROWS_OF_A_TASK
+from lakestreams.operators.placed import RECORD_AT
+from lakestreams.operators.records import (
+    CONTRIBUTORS,
+    KEY,
+    KIND,
+    ORDER,
+    PLACE,
+    RIGHT_VALUE,
+    TASK,
+    TIME,
+    is_tick,
+    lean_contributors,
+    number_of,
+    renumber,
+)
+from lakestreams.operators.stream_table_as_of import grace, store, worker
+from lakestreams.operators.stream_table_as_of.grace import TRIGGER
+from lakestreams.operators.stream_table_as_of.kernel import NEVER
+from lakestreams.operators.stream_table_as_of.worker import BOUND, COMES_AT, GRACE, HISTORY, MOVES_TIME, Options
+from lakestreams.operators.versions import byte_order, key_type
+from lakestreams.operators.windows import ARM, AT, LEFT, LEFT_VALUE, RIGHT, TURN, Windowed, as_records, both_sides
+from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakestreams.operators.stream_table_as_of.options import AsOf
+    from lakestreams.topology.kinds import JoinKind
+
+
+_WHEN = "taken_or_asked_at"
+
+
+def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> DataFrame:
+    """Joins the points whose trigger is new with the versions that they meet.
+
+    Args:
+        points: a records frame of the stream with `task`; with grace also the past points that `grace.retain` left.
+        versions: a records frame of the table with `task`, past rows (as `store.retain` left them) and new ones.
+        since: the first new cycle.
+
+    Returns:
+        Records columns with `rk` and `rv` (the version's key and value, null where unmatched), key and time the point's, `kind`
+        `matched` or `unmatched`; with grace `o` and `n` are the trigger's and the place there.
+    """
+    both = both_sides(points, versions, Windowed("left", 0, 0, overlap=join.overlap))
+    _ = both.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys that cannot be compared
+    waits, several = join.grace is not None, join.grace is not None and (join.multi_row or join.overlap != "none")
+    options = Options(join.how == "left", waits, since, join.overlap == "right_first", waits and join.by_key)
+    names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
+    made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
+    at = StructType([StructField(ORDER, both.schema[ORDER].dataType), StructField(TURN, LongType())])
+    made += [StructField(RECORD_AT, at)] if options.with_records else []
+    schema = StructType([*(StructField(name, both.schema[name].dataType) for name in names), *made])
+    step = partial(worker.joined, options)
+    if join.by_key:
+        rows, by = _kernel_input(_with_bounds(both, join, since)), number_of(F.col(KEY), F.struct(ORDER, PLACE))
+        found = in_workers(rows, step, schema, by, join.shares, small=(COMES_AT,))
+        if waits:
+            bytes_of_key = byte_order(F.col(KEY), key_type(points))
+            found = renumber(found, F.col(TURN), F.col(TIME), *bytes_of_key, F.col(RECORD_AT))
+            several = False
+    else:
+        found = in_workers(
+            _kernel_input(_with_times(both, join)), step, schema, *(by_task(join.realm) if join.shares > 1 else ())
+        )
+    return as_records(found, versions.schema[KEY].dataType, several=several)
+
+
+def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
+    """The plan in words, for `check --explain`."""
+    waits = "" if grace_ms is None else f", points wait {grace_ms} ms"
+    more = "" if grace_ms is None else ", and results by trigger"
+    return (
+        f"stream-table {how} join, lookup as of event time within {history_ms} ms{waits}: up to {ROWS_OF_A_WORKER:,} rows in "
+        f"one group, for one Python worker; of more rows a group for each task of up to {ROWS_OF_A_TASK:,} if every key lies on "
+        f"its home partition, else exchanged by task, then by key in groups of {ROWS_OF_A_WORKER:,}{more}"
+    )
+
+
+def _with_times(both: DataFrame, join: AsOf) -> DataFrame:
+    """Rows with the history and the grace of their tasks."""
+    waits = {} if join.grace is None else {GRACE: store.milliseconds(join.grace)}
+    return both.withColumns({HISTORY: store.milliseconds(join.history), **waits})
+
+
+def _with_bounds(both: DataFrame, join: AsOf, since: int) -> DataFrame:
+    """The points whose trigger is new, with it and the history's bound there, and the versions that the store takes."""
+    points = both.where(F.col(ARM) == LEFT).withColumn(_WHEN, F.col(AT))
+    if join.grace is not None:
+        trigger, rank = F.col(TRIGGER), F.col(AT)["rank"]
+        comes_at = F.struct(trigger[ORDER].alias(ORDER), rank.alias("rank"), trigger[PLACE].alias(PLACE))
+        points = grace.with_triggers(points, join.grace).where(trigger.isNotNull()).withColumn(COMES_AT, comes_at)
+        points = points.withColumn(_WHEN, F.col(COMES_AT)).drop(TRIGGER)
+    versions = both.where((F.col(ARM) == RIGHT) & store.counts()).withColumn(_WHEN, F.col(AT))
+    so_far = Window.partitionBy(TASK).orderBy(_WHEN).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    store_time = F.coalesce(F.max(F.when(F.col(ARM) == RIGHT, F.col(TIME))).over(so_far), F.lit(NEVER // 2))
+    rows = points.unionByName(versions, allowMissingColumns=True)
+    rows = rows.withColumn(BOUND, store_time - store.milliseconds(join.history))
+    is_wanted = (F.col(ARM) == LEFT) & (F.col(_WHEN)[ORDER]["cycle"] >= since) & ~is_tick()
+    is_taken = (F.col(ARM) == RIGHT) & F.col(KEY).isNotNull() & (F.col(TIME) >= F.col(BOUND))
+    return rows.where(is_wanted | is_taken)
+
+
+def _kernel_input(rows: DataFrame) -> DataFrame:
+    """What the kernel looks at, and what its results are made of."""
+    columns = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM)
+    known = [name for name in (HISTORY, GRACE, BOUND, COMES_AT) if name in rows.columns]
+    moves_time = F.col(KEY).isNull() & (is_tick() | (F.col(KIND) == store.CLOCK))
+    return rows.select(*columns, *known, moves_time.alias(MOVES_TIME), lean_contributors())

@@ -1,0 +1,90 @@
+"""Stream-table join against a versioned table, in a Python worker: Arrow columns to the kernel's arrays, its results to columns.
+
+No session and no frame is known here; functions take the columns of `frames` and give batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakestreams.operators import arrays
+from lakestreams.operators.placed import MISSING, Placed
+from lakestreams.operators.records import KEY, MATCHED, PLACE, TASK, TIME, UNMATCHED
+from lakestreams.operators.stream_table_as_of import kernel
+from lakestreams.operators.stream_table_as_of.kernel import Lookups, Results, Rows
+from lakestreams.operators.windows import ARM, LEFT, RIGHT_VALUE
+
+if TYPE_CHECKING:
+    from lakestreams.operators.workers import Columns
+
+HISTORY, GRACE = "history", "grace"  # ms
+MOVES_TIME: Final = "moves_time"  # whether a row without a key only moves a clock
+BOUND, COMES_AT = "bound", "comes_at"  # of a record: the history's bound at its trigger, and the place of that
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a worker gets.
+
+    Attributes:
+        is_left: whether a record that meets no version comes out without one.
+        waits: whether there is a grace.
+        since: the first new cycle.
+        right_first: the order of rows that one source record has on both sides.
+        with_records: whether results bring the places of their records.
+    """
+
+    is_left: bool
+    waits: bool
+    since: int
+    right_first: bool
+    with_records: bool = False
+
+
+def joined(options: Options, columns: Columns) -> Iterator[Any]:
+    """The results of rows that share tasks, or that share keys: then records bring their bounds and triggers."""
+    share = Placed(columns, along=[COMES_AT] if COMES_AT in columns else [], right_first=options.right_first)
+    del columns
+    rows, kinds = _rows(options, share), pa.array([UNMATCHED, MATCHED])
+    taken, lookups = _lookups(options, share, rows)
+    found = kernel.results(rows, taken, lookups, share.ranks if options.waits else None)
+    if not options.is_left:
+        found = Results(*(one[found.row >= 0] for one in found))
+    for here in share.pieces(found.record, found.row):
+        one = Results(*(each[here] for each in found))
+        kind = kinds.take(pa.array((one.row >= 0).astype(np.int8)))
+        yield share.results(*one, kind, with_records=options.with_records)
+
+
+def _lookups(options: Options, share: Placed, rows: Rows) -> tuple[Any, Lookups]:
+    """The versions that the store takes, and what is looked up in it."""
+    record = np.flatnonzero(rows.looks)
+    if BOUND in share.columns:  # of versions come only those that are taken
+        trigger = share.along().get(COMES_AT, np.arange(len(rows)))[record]
+        return rows.version, Lookups(record, trigger, share.ints(BOUND)[record])
+    bound = kernel.bounds(rows, share.ints(HISTORY))
+    trigger = kernel.triggers(rows, share.ints(GRACE))[record] if options.waits else record
+    return rows.version & (rows.time >= bound), Lookups(record, trigger, np.append(bound, 0)[trigger])
+
+
+def _rows(options: Options, share: Placed) -> Rows:
+    key = share.in_order(arrays.key_numbers(share.columns[KEY]), MISSING)
+    is_left, is_row, moves_time = share.ints(ARM) == LEFT, share.order < share.count, share.ints(MOVES_TIME) > 0
+    of_stream, of_table = is_row & is_left, is_row & ~is_left
+    return Rows(
+        looks=of_stream & ~moves_time & (options.is_left | (key >= 0)),
+        keeps_time=of_stream & ((key >= 0) | moves_time),
+        version=of_table & (key >= 0),
+        clock=of_table & moves_time,
+        deletion=of_table & ~share.in_order(arrays.valid(share.columns[RIGHT_VALUE]), otherwise=False),
+        key=key,
+        time=share.ints(TIME),
+        task=share.ints(TASK, MISSING),
+        number=share.ints(PLACE),
+        new=share.cycles() >= options.since,
+    )
