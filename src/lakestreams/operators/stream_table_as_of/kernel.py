@@ -171,13 +171,12 @@ class _Store:
         else:
             self.ended = live if live is not None and time >= self.ended else self.ended
             vanishes = False
-        if time in self.of_time and vanishes:
-            self.times.remove(time)
-            del self.of_time[time]
-        elif not vanishes:
-            if time not in self.of_time:
-                insort(self.times, time)
-            self.of_time[time] = place, deletion
+        if vanishes:  # with the row of its time, which is the latest
+            del self.of_time[self.times.pop()]
+            return
+        if time not in self.of_time:
+            insort(self.times, time)
+        self.of_time[time] = place, deletion
 
     def as_of(self, time: int, bound: int) -> int:
         """The place of the newest version that is not newer than a time; below the bound the latest one alone."""
