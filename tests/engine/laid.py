@@ -93,7 +93,7 @@ class Laid:
                     at = topic, zlib.crc32((key or "").encode()) % PARTITIONS
                     offsets[at] = offsets.get(at, -1) + 1
                     rows.append(_in_kafka(key, value, *at, offsets[at], ms))
-            frame = spark.createDataFrame(rows, _KAFKA)
+            frame = spark.createDataFrame(rows, _KAFKA).coalesce(1)  # Kafka's source has a partition in one task
             ingest.BatchWriter(ledger, self.topology.sources, str(self.root), bronze_state)(frame, number)
             bronze_state = BronzeState.after(ledger.ingests(spark, 1))
         return self

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.conformance.functions import joiner
+from tests.operators import plans
 from tests.operators.histories import NO_GRACE, Frames, History, per_task, pieces, recorded, wild
+from tests.operators.rows import frame, results
 from tests.reference.stream_table import StreamTableJoin
 from tests.reference.tables import VersionedTable
 
@@ -17,10 +20,16 @@ from lakestreams.operators.stream_table_as_of.grace import retain
 from lakestreams.operators.stream_table_as_of.options import AsOf
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 SEED, PIECES = 20260822, 4
 SLASH = "{left}/{right}"
+LONGEST = 2**63 - 1
+WAYS: dict[str, dict[str, Any]] = {
+    "few": {}, "by task": {"shares": 2, "together": True}, "by key": {"shares": 2}
+}  # fmt: skip
 Found = dict[int, list[tuple[Any, Any, int, int]]]  # by history: key, value, ts, offset of the trigger
 
 
@@ -48,10 +57,11 @@ def groups(histories: Iterable[History]) -> dict[tuple[str, bool], list[History]
 
 
 def execute(
-    how: Any, waits: bool, points: DataFrame, versions: DataFrame, since: int, some: list[History]
+    how: Any, waits: bool, points: DataFrame, versions: DataFrame, since: int, some: list[History], way: str = "few"
 ) -> DataFrame:
     history, grace = per_task(some, lambda one: one.history_ms), per_task(some, lambda one: one.grace_ms)
-    return stream_versioned_table.execute(points, versions, AsOf(how, history, grace if waits else None), since)
+    join = AsOf(how, history, grace if waits else None, realm=4, **WAYS[way])
+    return stream_versioned_table.execute(points, versions, join, since)
 
 
 def gather(frames: Iterable[DataFrame], histories: Iterable[History]) -> Found:
@@ -102,10 +112,12 @@ def histories() -> dict[str, list[History]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["recorded", "wild"])
-def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "way"), [("recorded", "few"), ("recorded", "by key"), *(("wild", way) for way in WAYS)]
+)
+def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: str, way: str) -> None:
     results = [
-        execute(how, waits, frames.read(some, "left"), frames.read(some, "right"), 0, some)
+        execute(how, waits, frames.read(some, "left"), frames.read(some, "right"), 0, some, way)
         for (how, waits), some in groups(histories[kind]).items()
     ]
     compare(gather(results, histories[kind]), histories[kind])
@@ -128,3 +140,41 @@ def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: st
             kept = retain(points, grace) if waits else points.limit(0)
             points = frames.keep(kept)
     compare(gather(results, histories[kind]), histories[kind])
+
+
+@pytest.mark.parametrize(("grace", "exchanges"), [(None, 2), (10, 4)])
+def test_what_a_plan_costs(spark: SparkSession, tmp_path: Path, grace: int | None, exchanges: int) -> None:
+    """Few rows are not exchanged at all, and those of tasks once. By key: by task, by key; under grace twice more."""
+    sides = {"l": 1, "r": 0}
+    given = (frame(spark, topic, [("a", "1", 10, 2), ("b", "2", 20, 3)], side=side) for topic, side in sides.items())
+    stored = [plans.stored(one.withColumn("task", F.lit(0)), tmp_path / str(place)) for place, one in enumerate(given)]
+    told = {}
+    with plans.settings(spark, plans.SETTINGS):
+        for way, options in WAYS.items():
+            found = stream_versioned_table.execute(*stored, AsOf("left", 50, grace, realm=2, **options), 2)
+            told[way] = plans.cost(found, python=True).get("Exchange", 0)
+    assert told == {"few": 0, "by task": 1, "by key": exchanges}
+
+
+def test_a_task_that_is_behind_still_meets_what_another_one_has_passed(spark: SparkSession) -> None:
+    """Versions of one key in two tasks: task 1 has left `old` behind, the record of task 0 has not, whole or cut."""
+    versions = frame(spark, "r", [("z", "y", 5, 1), ("a", "old", 6, 2), ("a", "new", 7, 3)])
+    versions = versions.withColumn("task", F.when(F.col("k.k") == "z", 0).otherwise(1))
+    points = frame(spark, "l", [("a", "asks", 6, 4)], side=1).withColumn("task", F.lit(0))
+    for options in ({}, WAYS["by key"]):
+        join = AsOf("left", 0, realm=2, **options)
+        kept = store.retain(versions, 0, realm=2)
+        for known in (versions, spark.createDataFrame(kept.collect(), kept.schema)):
+            (found,) = results(stream_versioned_table.execute(points, known, join, 4))
+            assert found[3:5] == ("asks", "old")
+
+
+def test_bounds_may_be_as_long_as_numbers_are(spark: SparkSession) -> None:
+    """A record of a task without a version meets that of another one: nothing overflows."""
+    versions = frame(spark, "r", [("a", "x", 1, 1), ("a", "y", 9, 2)]).withColumn("task", F.lit(1))
+    points = frame(spark, "l", [("a", "asks", 5, 3)], side=1).withColumn("task", F.lit(0))
+    for options in ({}, WAYS["by key"]):
+        (found,) = results(
+            stream_versioned_table.execute(points, versions, AsOf("left", LONGEST, realm=2, **options), 3)
+        )
+        assert found[3:5] == ("asks", "x")

@@ -18,7 +18,7 @@ from lakestreams.operators.stream_table_as_of import store as versioned
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-COSTS = {"put": (4, 4), "latest_only": (4, 4), "retain": (5, 7), "retain_latest": (5, 6)}  # exchanges, sorts
+COSTS = {"put": (4, 4), "latest_only": (4, 4), "retain": (7, 6), "retain_latest": (5, 6)}  # exchanges, sorts
 SEED, PIECES = 20260823, 4
 Retain = Callable[["DataFrame", "Column"], "DataFrame"]
 

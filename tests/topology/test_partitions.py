@@ -263,15 +263,21 @@ def test_rows_lie_as_sources_records_do_if_each_is_one_under_its_key(
     assert not any(map(lies_as_sources_do, (node for node in nodes if not isinstance(node, Join))))
 
 
-@pytest.mark.parametrize(
-    ("options", "so"),
-    [({"wait": "1 s"}, True), ({"amend": "1 s"}, True), ({}, False)],
-    ids=["waits", "amends", "neither"],
-)
-def test_a_join_with_a_table_goes_by_where_keys_lie_if_its_records_look_out(options: Any, so: bool) -> None:
+LOOKUPS: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "waits": ({}, {"wait": "1 s"}, True),
+    "amends": ({}, {"amend": "1 s"}, True),
+    "as of event time": ({"as_of": True, "history": "1 hour"}, {}, True),
+    "of the latest row": ({}, {}, False),
+}
+
+
+@pytest.mark.parametrize(("table", "options", "so"), LOOKUPS.values(), ids=LOOKUPS)
+def test_a_lookup_goes_by_where_keys_lie_if_it_looks_at_times(table: Any, options: Any, so: bool) -> None:
     for make, lies in LIE_AS_SOURCES_DO.values():
         builder = StreamsBuilder("p")
         stream = make(builder, builder.stream("a", key=KEY, value=VIEW))
-        stream.left_join(builder.table("b", key=KEY, value=Text("paid")), name="last", **options).to_delta("out")
+        stream.left_join(builder.table("b", key=KEY, value=Text("paid"), **table), name="last", **options).to_delta(
+            "out"
+        )
         (join,) = (node for node in builder.build().nodes if node.name == "last")
         assert lies_as_sources_do(join) == (so and lies)

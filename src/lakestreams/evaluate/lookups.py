@@ -70,7 +70,7 @@ class Lookups(Placement):
         versions = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
         versions = self._with_past(node, "versions", versions)
         if self.keeps:
-            self.kept[node.name] = {"versions": versioned.retain(versions, history)}
+            self.kept[node.name] = {"versions": versioned.retain(versions, history, self.tasks.realm(node))}
             if node.grace_ms is not None:
                 self.kept[node.name]["points"] = grace.retain(mine, node.grace_ms)
         join = AsOf(

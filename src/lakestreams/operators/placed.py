@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MISSING: Final = -1
 RECORD_AT: Final = "record_at"  # the place of a result's record
-_NEEDED: Final = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
 
 
 class Placed:
@@ -72,7 +71,10 @@ class Placed:
         return arrays.ints(self.orders.field("cycle"))[self.order]
 
     def along(self) -> dict[str, Ints]:
-        """Where the places are that came along with each, not before its own one; the number of all where none did."""
+        """Where the places are that came along with each; the number of all where none did.
+
+        Of a row that is meant itself it is the row's own place, and not that in front of it.
+        """
         total, first = len(self.order), self.count
         place = np.empty(total, np.int64)
         place[self.order] = np.arange(total)

@@ -1,6 +1,6 @@
-"""What a windowed join works on: both sides as one frame with the task's clocks.
+"""What joins in Python workers work on: both sides as one frame, with their tasks' clocks where the join looks at them.
 
-Internal to `stream_stream` and `stream_table_wait`. A frame of *arms* has the columns
+A frame of *arms* has the columns
     k, ts, o, n, kind, contributors, task      as in a records frame, the key in the left side's type
     arm int                                    0 left, 1 right
     at struct<o, rank, n> or <o, n, rank>      the place in the order, also between the arms of one source record

@@ -64,9 +64,10 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
         Records columns with `rk` and `rv` (the version's key and value, null where unmatched), key and time the point's, `kind`
         `matched` or `unmatched`; with grace `o` and `n` are the trigger's and the place there.
     """
-    both = both_sides(points, versions, Windowed("left", 0, 0, overlap=join.overlap))
+    wanted = points if join.how == "left" else points.where(grace.keeps_time())
+    both = both_sides(wanted, versions, Windowed("left", 0, 0, overlap=join.overlap))
     _ = both.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys that cannot be compared
-    waits, several = join.grace is not None, join.grace is not None and (join.multi_row or join.overlap != "none")
+    waits = join.grace is not None
     options = Options(join.how == "left", waits, since, join.overlap == "right_first", waits and join.by_key)
     names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
     made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
@@ -80,11 +81,11 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
         if waits:
             bytes_of_key = byte_order(F.col(KEY), key_type(points))
             found = renumber(found, F.col(TURN), F.col(TIME), *bytes_of_key, F.col(RECORD_AT))
-            several = False
     else:
         found = in_workers(
             _kernel_input(_with_times(both, join)), step, schema, *(by_task(join.realm) if join.shares > 1 else ())
         )
+    several = waits and join.multi_row and not join.by_key
     return as_records(found, versions.schema[KEY].dataType, several=several)
 
 

@@ -4,7 +4,8 @@ The law, of Kafka Streams' RocksDBVersionedStore (KIP-889, KIP-914; semantics se
 in the order. The store's time is the task's: the running maximum of ts over its puts, up to and including this one. A
 put is rejected iff `ts < store time - history`. A version replaces the one of its key with the same ts; a tombstone is
 a version. A put is the latest iff no version of its key is newer; only such puts are reported to table-table and
-foreign-key joins (`latest_only`), the others only go into the history (`kernel` sees them).
+foreign-key joins (`latest_only`), the others only go into the history, where lookups find them (`kernel`, which
+puts the versions of a key one after the other, as `_after` does here).
 
 Its oddity: the store keeps the latest live row apart from the closed versions, and of a tombstone only the end that it
 gives them. A tombstone with the very ts of the latest row therefore vanishes, together with that row, unless a closed
@@ -48,9 +49,10 @@ CLOCK = "clock"
 GONE, IN_ORDER = "gone", "in_order"
 
 _STORE_TIME, _BOUND, _NEXT, _RANK, _OPENS = "_store_time", "_bound", "_next", "_rank", "_opens"
+_REALM, _BEHIND = "_realm", "_behind"
 _ODD, _ROWS, _SPANS = "_odd", "_rows", "_spans"
 _AT, _DEAD = "at", "dead"
-_NEVER = -(2**63)
+_NEVER, _LONGEST = -(2**63), 1 << 60
 
 
 def counts() -> Column:
@@ -59,8 +61,8 @@ def counts() -> Column:
 
 
 def milliseconds(span: int | Column) -> Column:
-    """A span of time as a column: a number, or an expression over `task`."""
-    return F.lit(span).cast("bigint")
+    """A span of time as a column: a number, or an expression over `task`; one that no time is far from."""
+    return F.least(F.lit(span).cast("bigint"), F.lit(_LONGEST))
 
 
 def put(rows: DataFrame, history_ms: int | Column) -> DataFrame:
@@ -111,14 +113,21 @@ def latest_only(rows: DataFrame, history_ms: int | Column) -> DataFrame:
     return put(rows, history_ms).where(IN_ORDER).select(*rows.columns)
 
 
-def retain(rows: DataFrame, history_ms: int | Column) -> DataFrame:
+def retain(rows: DataFrame, history_ms: int | Column, realm: int = 1) -> DataFrame:
     """What still matters of a versioned table that is looked up as of a time.
 
     Versions newer than store time - history, the newest one of each key that is not, what `_opens` says, and each
-    task's store time.
+    task's store time. A key may lie in two tasks; so the store time is that of the task that is furthest behind.
+
+    Args:
+        realm: how many tasks there are, 0 to realm - 1; of many histories that share a job, each has so many.
     """
-    bound = F.max(TIME).over(Window.partitionBy(TASK)) - milliseconds(history_ms)
-    puts = _accepted(rows.where(counts()).withColumn(_BOUND, bound), history_ms)
+    moves = rows.where(counts())
+    of_realm = F.floor(F.col(TASK) / realm)
+    behind = moves.groupBy(of_realm.alias(_REALM), TASK).agg(F.max(TIME).alias(_STORE_TIME))
+    behind = behind.groupBy(_REALM).agg(F.min(_STORE_TIME).alias(_BEHIND))
+    known = moves.join(F.broadcast(behind), of_realm == F.col(_REALM))
+    puts = _accepted(known.withColumn(_BOUND, F.col(_BEHIND) - milliseconds(history_ms)), history_ms)
     newer = F.lag(TIME).over(_newest_first())
     kept = (
         with_gone(puts, rows, history_ms)

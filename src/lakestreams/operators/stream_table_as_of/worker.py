@@ -49,10 +49,10 @@ class Options:
 def joined(options: Options, columns: Columns) -> Iterator[Any]:
     """The results of rows that share tasks, or that share keys: then records bring their bounds and triggers."""
     share = Placed(columns, along=[COMES_AT] if COMES_AT in columns else [], right_first=options.right_first)
-    del columns
     rows, kinds = _rows(options, share), pa.array([UNMATCHED, MATCHED])
     taken, lookups = _lookups(options, share, rows)
-    found = kernel.results(rows, taken, lookups, share.ranks if options.waits else None)
+    placed = options.waits and not options.with_records  # else Spark does it, over all keys
+    found = kernel.results(rows, taken, lookups, share.ranks if placed else None)
     if not options.is_left:
         found = Results(*(one[found.row >= 0] for one in found))
     for here in share.pieces(found.record, found.row):
@@ -76,6 +76,7 @@ def _rows(options: Options, share: Placed) -> Rows:
     key = share.in_order(arrays.key_numbers(share.columns[KEY]), MISSING)
     is_left, is_row, moves_time = share.ints(ARM) == LEFT, share.order < share.count, share.ints(MOVES_TIME) > 0
     of_stream, of_table = is_row & is_left, is_row & ~is_left
+    # a place that came along is of no side, but has no arm either
     return Rows(
         looks=of_stream & ~moves_time & (options.is_left | (key >= 0)),
         keeps_time=of_stream & ((key >= 0) | moves_time),

@@ -63,7 +63,6 @@ class Options:
 def joined(options: Options, columns: Columns) -> Iterator[Any]:
     """The results of rows that share tasks, or that share keys and bring the ends of their bounds; and a row that counts them."""
     share = _placed(options, columns)
-    del columns
     rows, kinds = _rows(options, share), pa.array([MATCHED, UNMATCHED if options.is_left else EXPIRED, AMENDED])
     found = kernel.outcomes(rows, kernel.judge(rows, _ends(options, share, rows)))
     for here in share.pieces(found.record, found.row):
@@ -76,7 +75,6 @@ def joined(options: Options, columns: Columns) -> Iterator[Any]:
 def looking_out(options: Options, columns: Columns) -> Iterator[Any]:
     """Of the same rows the records that still look out: `KEPT`."""
     share = _placed(options, columns)
-    del columns
     rows = _rows(options, share)
     found = kernel.looking_out(rows, kernel.judge(rows, _ends(options, share, rows)))
     clock = running(rows.moves, rows.task)
