@@ -170,11 +170,11 @@ def test_a_task_that_is_behind_still_meets_what_another_one_has_passed(spark: Sp
 
 
 def test_bounds_may_be_as_long_as_numbers_are(spark: SparkSession) -> None:
-    """A record of a task without a version meets that of another one: nothing overflows."""
-    versions = frame(spark, "r", [("a", "x", 1, 1), ("a", "y", 9, 2)]).withColumn("task", F.lit(1))
-    points = frame(spark, "l", [("a", "asks", 5, 3)], side=1).withColumn("task", F.lit(0))
+    """A record meets the version of its time, and in a task that has taken none the latest one; nothing overflows."""
+    versions = frame(spark, "r", [("a", "x", 1, 1), ("z", "z", 2, 2), ("a", "y", 9, 3)])
+    versions = versions.withColumn("task", F.when(F.col("k.k") == "z", 0).otherwise(1))
+    points = frame(spark, "l", [("a", "asks", 5, 4), ("a", "later", 9, 5), ("a", "far", 5, 6)], side=1)
+    points = points.withColumn("task", F.when(F.col("o.cycle") == 6, 2).otherwise(0))
     for options in ({}, WAYS["by key"]):
-        (found,) = results(
-            stream_versioned_table.execute(points, versions, AsOf("left", LONGEST, realm=2, **options), 3)
-        )
-        assert found[3:5] == ("asks", "x")
+        found = results(stream_versioned_table.execute(points, versions, AsOf("left", LONGEST, realm=3, **options), 4))
+        assert [row[3:5] for row in found] == [("asks", "x"), ("later", "y"), ("far", None)]

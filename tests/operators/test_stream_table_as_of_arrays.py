@@ -1,7 +1,8 @@
 """Joins as of event time as a Python worker runs them, on Arrow tables, beside the reference: no Spark is started.
 
 Many histories lie in one table, each with tasks and keys of its own. They go through the worker in one share, a task at a time,
-or by key: then records bring their triggers and bounds, versions only those that the store takes.
+or by key: then records bring their triggers and bounds, versions only those that the store takes. Whole, or in pieces of which the
+next one gets what is retained of those before, as `store` and `grace` say it for frames.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -29,9 +30,10 @@ from lakestreams.operators.stream_table_as_of import worker
 from lakestreams.operators.stream_table_as_of.worker import Options
 
 SEED, EXAMPLES = 20261128, 40
-NOTHING = -(1 << 61)
+ALWAYS = 1 << 62
 Way = Literal["one share", "by task", "by key"]
 WAYS: tuple[Way, ...] = ("one share", "by task", "by key")
+CUTS = ([4, 9], [1, 2, 15])
 Found = tuple[int, int, int | None]  # offsets of the trigger, the record and its version
 
 
@@ -60,7 +62,8 @@ JOINS = [AsOf(how, *times, lies) for how, times, lies in product(("inner", "left
 def test_every_way(join: AsOf) -> None:
     seed = f"{SEED}/{join}"
     histories = [of_use(join.lies.arrivals(one)) for one in join.lies.wild.histories(EXAMPLES, seed)]
-    require_same(join, histories, WAYS if join.lies.wild not in (STRAYS, UNEQUAL) else ("one share", "by key"))
+    apart = join.lies.wild in (STRAYS, UNEQUAL)
+    require_same(join, histories, ("one share", "by key") if apart else WAYS, () if apart else CUTS)
 
 
 @pytest.mark.parametrize(("how", "times"), list(product(("inner", "left"), TIMES)))
@@ -73,16 +76,18 @@ def test_few_keys_few_times_and_many_deletions(how: Any, times: tuple[int, int |
         values = ((each, None if each.value is None else {"a": each.value}) for each in records)
         records = [Record(each.source, 0, each.offset, each.ts, each.key, value) for each, value in values]
         histories.append([Arrival(each.source, each, each.ts) for each in records])  # type: ignore[arg-type]
-    require_same(AsOf(how, *times), histories, WAYS)
+    require_same(AsOf(how, *times), histories, WAYS, CUTS)
 
 
-def require_same(join: AsOf, histories: Sequence[Sequence[Arrival]], ways: Sequence[Way]) -> None:
+def require_same(
+    join: AsOf, histories: Sequence[Sequence[Arrival]], ways: Sequence[Way], cuts: Sequence[list[int]]
+) -> None:
     """Fails with the first history that comes out otherwise than the reference says."""
     expected = [wanted(join, one) for one in histories]
-    for way in ways:
-        for arrivals, one, rows in zip(histories, through(way, histories, join), expected, strict=True):
+    for way, at in [*((way, []) for way in ways), *((ways[0], one) for one in cuts)]:
+        for arrivals, one, rows in zip(histories, through(way, histories, join, at), expected, strict=True):
             shown = [f"    {each.arm} {each.record.task}: {each.record}" for each in arrivals]
-            assert one == rows, "\n".join([f"{join}, {way}", *shown, f"got {one}", f"expected {rows}"])
+            assert one == rows, "\n".join([f"{join}, {way}, cut {at}", *shown, f"got {one}", f"expected {rows}"])
 
 
 def wanted(join: AsOf, arrivals: Sequence[Arrival]) -> list[Found]:
@@ -94,20 +99,32 @@ def wanted(join: AsOf, arrivals: Sequence[Arrival]) -> list[Found]:
     return found
 
 
-def through(way: Way, histories: Sequence[Sequence[Arrival]], join: AsOf) -> list[list[Found]]:
+def through(way: Way, histories: Sequence[Sequence[Arrival]], join: AsOf, cuts: Sequence[int]) -> list[list[Found]]:
     """What comes out of each history, in order."""
-    rng = random.Random(way)
-    rows = [
-        {**given(number, place, one, rng), "moves_time": False, "history": join.history, "grace": join.grace or 0}
-        for number, arrivals in enumerate(histories)
-        for place, one in enumerate(arrivals)
-    ]
-    options = Options(join.how == "left", join.grace is not None, 0, right_first=True, with_records=way == "by key")
+    rng, kept = random.Random(way), list[Row]()
+    outcomes: list[list[Found]] = [[] for _ in histories]
+    for start, end in pairwise([0, *cuts, max(map(len, histories))]):
+        new = [
+            {**given(number, place, one, rng), "moves_time": False, "history": join.history, "grace": join.grace or 0}
+            for number, arrivals in enumerate(histories)
+            for place, one in enumerate(arrivals[start:end], start)
+        ]
+        rows = [*kept, *new]
+        for one in run(way, join, rng.sample(rows, len(rows)), start + 1):
+            record, *version = (each["offset"] for each in one["contributors"])
+            assert one["kind"] == ("matched" if version else "unmatched")
+            outcomes[one["o"]["partition"] // STRIDE].append((one["o"]["offset"], record, next(iter(version), None)))
+        kept = [*kept_versions(join, rows), *(kept_points(join.grace, rows) if join.grace is not None else ())]
+    return outcomes
+
+
+def run(way: Way, join: AsOf, rows: Sequence[Row], since: int) -> list[Row]:
+    """The worker's results over rows in shares, in their order."""
+    options = Options(join.how == "left", join.grace is not None, since, right_first=True, with_records=way == "by key")
     types = {**GIVEN, "moves_time": pa.bool_(), "history": pa.int64(), "grace": pa.int64()}
     if way == "by key":
         rows = with_bounds(join, rows)
         types |= {"bound": pa.int64()} | ({} if join.grace is None else {"comes_at": PLACE})
-    rng.shuffle(rows)
     table = pa.Table.from_pylist(rows, schema=pa.schema(types))
     by = {"one share": lambda _: 0, "by task": lambda row: row["task"], "by key": lambda row: hash(str(row["k"])) % 3}[
         way
@@ -124,12 +141,59 @@ def through(way: Way, histories: Sequence[Sequence[Arrival]], join: AsOf) -> lis
         results.sort(key=lambda one: one["n"])
         places = [(one["o"]["partition"], one["o"]["cycle"], one["n"]) for one in results]
         assert len(set(places)) == len(places)
-    outcomes: list[list[Found]] = [[] for _ in histories]
-    for one in sorted(results, key=lambda one: one["o"]["cycle"]):
-        record, *version = (each["offset"] for each in one["contributors"])
-        assert one["kind"] == ("matched" if version else "unmatched")
-        outcomes[one["o"]["partition"] // STRIDE].append((one["o"]["offset"], record, next(iter(version), None)))
-    return outcomes
+    return sorted(results, key=lambda one: one["o"]["cycle"])
+
+
+def kept_versions(join: AsOf, rows: Sequence[Row]) -> list[Row]:
+    """What `store.retain` keeps, and a row a task for its store's time."""
+    clocks: dict[int, Row] = {}
+    taken: dict[str, list[Row]] = defaultdict(list)
+    for one in sorted((one for one in rows if one["arm"]), key=lambda one: one["o"]["cycle"]):
+        if one["ts"] > clocks.get(one["task"], {"ts": -1})["ts"]:
+            clocks[one["task"]] = one
+        if one["k"] is not None and one["ts"] >= clocks[one["task"]]["ts"] - join.history:
+            taken[str(one["k"])].append(one)
+    behind: dict[int, int] = {}
+    for task, one in clocks.items():
+        behind[task // STRIDE] = min(behind.get(task // STRIDE, one["ts"]), one["ts"])
+    found = [{**one, "k": None, "rv": None, "kind": "clock", "moves_time": True} for one in clocks.values()]
+    for puts in taken.values():
+        stays = sorted(still_there(puts), key=lambda one: (-one["ts"], -one["o"]["cycle"]))
+        for place, one in enumerate(stays):
+            newer, older = (stays[place - 1]["ts"] if place else None), [each["ts"] for each in stays[place + 1 :]][:1]
+            opens = stays[0]["rv"] is not None and stays[0]["ts"] == one["ts"] and older != [one["ts"]]
+            bound = behind[one["task"] // STRIDE] - join.history
+            if newer is None or (newer > one["ts"] and newer > bound) or opens:
+                found.append(one)
+    return found
+
+
+def still_there(puts: Sequence[Row]) -> list[Row]:
+    """Those of a key's versions that have not vanished with a deletion of their very time."""
+    versions, ended = [], -1
+    latest: Row | None = None
+    for one in puts:
+        live = None if latest is None or latest["rv"] is None else latest
+        deletes, newest = one["rv"] is None, one["ts"] >= (ended if live is None else live["ts"])
+        if newest and (deletes if live is None else one["ts"] > live["ts"]):
+            ended = one["ts"]
+        elif not newest and live is not None and one["ts"] >= ended:
+            ended = live["ts"]
+        if newest and deletes and ended < one["ts"]:
+            versions = [each for each in versions if each["ts"] != one["ts"]]
+        else:
+            versions.append(one)
+        latest = max(versions, key=lambda each: (each["ts"], each["o"]["cycle"]), default=None)
+    return versions
+
+
+def kept_points(grace: int, rows: Sequence[Row]) -> list[Row]:
+    """What `grace.retain` keeps: records that wait, and the newest one of each task."""
+    points = [one for one in rows if not one["arm"] and one["k"] is not None]
+    newest: dict[int, Row] = {}
+    for one in sorted(points, key=lambda one: (-one["ts"], one["o"]["cycle"])):
+        newest.setdefault(one["task"], one)
+    return [one for one in points if one["ts"] + grace > newest[one["task"]]["ts"] or newest[one["task"]] is one]
 
 
 def with_bounds(join: AsOf, rows: Sequence[Row]) -> list[Row]:
@@ -140,15 +204,15 @@ def with_bounds(join: AsOf, rows: Sequence[Row]) -> list[Row]:
     waiting: dict[int, list[Row]] = defaultdict(list)
     for one in sorted(rows, key=lambda one: (one["task"], one["o"]["cycle"])):
         task, ts = one["task"], one["ts"]
-        bound = clocks.get(task, NOTHING) - join.history
+        bound = clocks[task] - join.history if task in clocks else ALWAYS
         if one["arm"]:
-            if ts >= bound:
-                clocks[task] = max(clocks.get(task, NOTHING), ts)
+            clocks[task] = max(clocks.get(task, ts), ts)
+            if ts >= clocks[task] - join.history:
                 found.append({**one, "bound": 0})
         elif join.grace is None or one["k"] is None:
             found.append({**one, "bound": bound, "comes_at": place(one)})
         else:
-            times[task] = max(times.get(task, 0), ts)
+            times[task] = max(times.get(task, ts), ts)
             waiting[task].append(one)
             ready = [each for each in waiting[task] if each["ts"] <= times[task] - join.grace]
             waiting[task] = [each for each in waiting[task] if each not in ready]

@@ -109,9 +109,12 @@ class VersionedTable:
         return history[-1] if history and history[-1].value is not None else None
 
     def as_of(self, key: Any, ts: int, task: int) -> Record | None:
-        """The newest version at or before a time; below the retention only the latest version counts."""
+        """The newest version at or before a time; below the retention only the latest version counts.
+
+        So it does in a task that has taken no version, where Kafka would find none: the key's lie in another task.
+        """
         versions = self._history.get(key, [])
-        if ts < self._bound(task):
+        if task not in self._clocks or ts < self._bound(task):
             versions = versions[-1:]
         found = [one for one in versions if one.ts <= ts][-1:]
         return found[0] if found and found[0].value is not None else None

@@ -36,7 +36,7 @@ from lakestreams.operators.records import (
 )
 from lakestreams.operators.stream_table_as_of import grace, store, worker
 from lakestreams.operators.stream_table_as_of.grace import TRIGGER
-from lakestreams.operators.stream_table_as_of.kernel import NEVER
+from lakestreams.operators.stream_table_as_of.kernel import ALWAYS
 from lakestreams.operators.stream_table_as_of.worker import BOUND, COMES_AT, GRACE, HISTORY, MOVES_TIME, Options
 from lakestreams.operators.versions import byte_order, key_type
 from lakestreams.operators.windows import ARM, AT, LEFT, LEFT_VALUE, RIGHT, TURN, Windowed, as_records, both_sides
@@ -116,9 +116,9 @@ def _with_bounds(both: DataFrame, join: AsOf, since: int) -> DataFrame:
         points = points.withColumn(_WHEN, F.col(COMES_AT)).drop(TRIGGER)
     versions = both.where((F.col(ARM) == RIGHT) & store.counts()).withColumn(_WHEN, F.col(AT))
     so_far = Window.partitionBy(TASK).orderBy(_WHEN).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    store_time = F.coalesce(F.max(F.when(F.col(ARM) == RIGHT, F.col(TIME))).over(so_far), F.lit(NEVER // 2))
+    store_time = F.max(F.when(F.col(ARM) == RIGHT, F.col(TIME))).over(so_far)
     rows = points.unionByName(versions, allowMissingColumns=True)
-    rows = rows.withColumn(BOUND, store_time - store.milliseconds(join.history))
+    rows = rows.withColumn(BOUND, F.coalesce(store_time - store.milliseconds(join.history), F.lit(ALWAYS)))
     is_wanted = (F.col(ARM) == LEFT) & (F.col(_WHEN)[ORDER]["cycle"] >= since) & ~is_tick()
     is_taken = (F.col(ARM) == RIGHT) & F.col(KEY).isNotNull() & (F.col(TIME) >= F.col(BOUND))
     return rows.where(is_wanted | is_taken)

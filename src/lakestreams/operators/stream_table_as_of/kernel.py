@@ -17,14 +17,14 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from lakestreams.operators.placed import MISSING
 from lakestreams.operators.segments import Flags, Ints, first_above, groups, places, running, sorted_by
 
-NEVER: Final = -(1 << 62)  # a time before all others
+NEVER, ALWAYS = -(1 << 62), 1 << 62  # times before and behind all others
 Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
 
 
@@ -68,9 +68,12 @@ class Results(NamedTuple):
 
 
 def bounds(rows: Rows, history: Ints) -> Ints:
-    """Below which time the store takes no version, and tells only the latest one: at each row, by its task."""
-    puts = np.where(rows.version | rows.clock, rows.time, NEVER)
-    return np.maximum(running(puts, rows.task), NEVER // 2) - history
+    """Below which time the store takes no version, and tells only the latest one: at each row, by its task.
+
+    A task that has taken no version yet can meet one only of a key that lies in another task as well: the latest one.
+    """
+    puts = running(np.where(rows.version | rows.clock, rows.time, NEVER), rows.task)
+    return np.where(puts == NEVER, ALWAYS, puts - history)
 
 
 def triggers(rows: Rows, grace: Ints) -> Ints:

@@ -117,7 +117,8 @@ def retain(rows: DataFrame, history_ms: int | Column, realm: int = 1) -> DataFra
     """What still matters of a versioned table that is looked up as of a time.
 
     Versions newer than store time - history, the newest one of each key that is not, what `_opens` says, and each
-    task's store time. A key may lie in two tasks; so the store time is that of the task that is furthest behind.
+    task's store time. A key may lie in two tasks; so the store time is that of the task that is furthest behind, of those that
+    have taken a version. One that takes its first version later, far behind the others, may miss older ones of such a key.
 
     Args:
         realm: how many tasks there are, 0 to realm - 1; of many histories that share a job, each has so many.
