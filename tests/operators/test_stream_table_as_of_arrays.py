@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
-from tests.operators.histories import wild
+from tests.conformance.functions import joiner
+from tests.operators.histories import NO_GRACE, History, recorded, wild
 from tests.operators.in_arrays import STRIDE, Arrival
 from tests.operators.test_stream_stream_arrays import STRAYS, UNEQUAL, Setting
 from tests.operators.test_stream_stream_worker import columns, shares
@@ -77,6 +78,35 @@ def test_few_keys_few_times_and_many_deletions(how: Any, times: tuple[int, int |
         records = [Record(each.source, 0, each.offset, each.ts, each.key, value) for each, value in values]
         histories.append([Arrival(each.source, each, each.ts) for each in records])  # type: ignore[arg-type]
     require_same(AsOf(how, *times), histories, WAYS, CUTS)
+
+
+def test_what_kafka_streams_gave() -> None:
+    """The recorded cases, each whole and cut."""
+    kinds: dict[AsOf, list[History]] = defaultdict(list)
+    for one in recorded("stream-table", lambda case: case.params.versioned):
+        kinds[AsOf(one.how, one.history_ms, None if one.grace_ms == NO_GRACE else one.grace_ms)].append(one)  # type: ignore[arg-type]
+    count = 0
+    for join, histories in kinds.items():
+        arrivals = [of_use([_arrival(record) for record in one.records]) for one in histories]
+        for cuts in ([], [3, 6]):
+            for one, found in zip(histories, through("one share", arrivals, join, cuts), strict=True):
+                assert one.case is not None
+                by_offset = {record.offset: record for record in one.records}
+                rows = []
+                for trigger, record, version in found:
+                    point, right = by_offset[record], None if version is None else by_offset[version].value
+                    value = joiner(one.case.joiner)(point.key, point.value, right)
+                    rows.append((point.key, value, point.ts, trigger))
+                assert rows == [(row.key, row.value, row.ts, row.after_input) for row in one.case.expected], one.case.id
+                count += not cuts
+    assert count == 58
+
+
+def _arrival(record: Record) -> Arrival:
+    """With key and value as the worker's tables have them; a number as a text that is sorted as its bytes are."""
+    key = f"{record.key & (2**64 - 1):016x}" if isinstance(record.key, int) else record.key
+    value = None if record.value is None else {"a": str(record.value)}
+    return Arrival(record.source, replace(record, key=key, value=value), record.ts)  # type: ignore[arg-type]
 
 
 def require_same(

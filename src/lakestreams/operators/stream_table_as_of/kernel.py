@@ -50,7 +50,7 @@ class Rows:
         return len(self.time)
 
 
-class Lookups(NamedTuple):
+class Asked(NamedTuple):
     """Places of records and of their triggers, and the time below which the table's history does not reach then."""
 
     record: Ints
@@ -86,7 +86,7 @@ def triggers(rows: Rows, grace: Ints) -> Ints:
     return found
 
 
-def results(rows: Rows, taken: Flags, lookups: Lookups, ranks: Ranks | None) -> Results:
+def results(rows: Rows, taken: Flags, asked: Asked, ranks: Ranks | None) -> Results:
     """What new triggers give.
 
     Args:
@@ -94,9 +94,9 @@ def results(rows: Rows, taken: Flags, lookups: Lookups, ranks: Ranks | None) -> 
         ranks: under grace: then results are placed by (time, bytes of the key, order) among those of their trigger. None: each
             has the place that it came with.
     """
-    wanted = np.append(rows.new, False)[lookups.trigger]
-    record, trigger, bound = (one[wanted] for one in lookups)
-    row = _met(rows, np.flatnonzero(taken), Lookups(record, trigger, bound))
+    wanted = np.append(rows.new, False)[asked.trigger]
+    record, trigger, bound = (one[wanted] for one in asked)
+    row = _met(rows, np.flatnonzero(taken), Asked(record, trigger, bound))
     row = np.where(np.append(rows.deletion, False)[row], MISSING, row)
     if ranks is None:
         return Results(record, row, trigger, rows.number[record])
@@ -105,7 +105,7 @@ def results(rows: Rows, taken: Flags, lookups: Lookups, ranks: Ranks | None) -> 
     return Results(record, row, trigger, places(trigger))
 
 
-def _met(rows: Rows, version: Ints, lookups: Lookups) -> Ints:
+def _met(rows: Rows, version: Ints, asked: Asked) -> Ints:
     """The version that each record meets, deletions among them; MISSING: none."""
     version = version[np.argsort(rows.key[version], kind="stable")]  # by key and place
     key, time = rows.key[version], rows.time[version]
@@ -114,19 +114,19 @@ def _met(rows: Rows, version: Ints, lookups: Lookups) -> Ints:
     is_odd = np.zeros(len(rows) + 2, bool)  # by key; the last one is that of no key
     is_odd[key[1:][same & (late | vanishes)]] = True
     plain, odd = version[~is_odd[key]], version[is_odd[key]]
-    found = _searched(rows, plain, lookups)
-    asks = np.flatnonzero(is_odd[rows.key[lookups.record]])
-    found[asks] = _in_turn(rows, odd, Lookups(*(one[asks] for one in lookups)))
+    found = _searched(rows, plain, asked)
+    asks = np.flatnonzero(is_odd[rows.key[asked.record]])
+    found[asks] = _in_turn(rows, odd, Asked(*(one[asks] for one in asked)))
     return found
 
 
-def _searched(rows: Rows, version: Ints, lookups: Lookups) -> Ints:
+def _searched(rows: Rows, version: Ints, asked: Asked) -> Ints:
     """The same where the versions of a key, by place, ascend in their times too.
 
     So those that came before the trigger are the first ones of the key, and those that are not newer are, too: of the last ones of
     both the earlier one is in both. The last one that came is the latest.
     """
-    record, trigger, bound = lookups
+    record, trigger, bound = asked
     key, time = rows.key[record], rows.time[record]
     keys, times = rows.key[version], np.sort(rows.time[version])
     size, span = len(rows) + 1, len(times) + 1
@@ -139,9 +139,9 @@ def _searched(rows: Rows, version: Ints, lookups: Lookups) -> Ints:
     return np.where(there, np.append(version, MISSING)[last], MISSING)
 
 
-def _in_turn(rows: Rows, version: Ints, lookups: Lookups) -> Ints:
+def _in_turn(rows: Rows, version: Ints, asked: Asked) -> Ints:
     """The same, by putting versions one after the other."""
-    record, trigger, bound = lookups
+    record, trigger, bound = asked
     found = np.full(len(record), MISSING)
     asks = dict(groups(rows.key[record]))
     for key, mine in groups(rows.key[version]):

@@ -16,7 +16,7 @@ from lakestreams.operators import arrays
 from lakestreams.operators.placed import MISSING, Placed
 from lakestreams.operators.records import KEY, MATCHED, PLACE, TASK, TIME, UNMATCHED
 from lakestreams.operators.stream_table_as_of import kernel
-from lakestreams.operators.stream_table_as_of.kernel import Lookups, Results, Rows
+from lakestreams.operators.stream_table_as_of.kernel import Asked, Results, Rows
 from lakestreams.operators.windows import ARM, LEFT, RIGHT_VALUE
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def joined(options: Options, columns: Columns) -> Iterator[Any]:
     """The results of rows that share tasks, or that share keys: then records bring their bounds and triggers."""
     share = Placed(columns, along=[COMES_AT] if COMES_AT in columns else [], right_first=options.right_first)
     rows, kinds = _rows(options, share), pa.array([UNMATCHED, MATCHED])
-    taken, lookups = _lookups(options, share, rows)
+    taken, asked = _asked(options, share, rows)
     placed = options.waits and not options.with_records  # else Spark does it, over all keys
-    found = kernel.results(rows, taken, lookups, share.ranks if placed else None)
+    found = kernel.results(rows, taken, asked, share.ranks if placed else None)
     if not options.is_left:
         found = Results(*(one[found.row >= 0] for one in found))
     for here in share.pieces(found.record, found.row):
@@ -61,15 +61,15 @@ def joined(options: Options, columns: Columns) -> Iterator[Any]:
         yield share.results(*one, kind, with_records=options.with_records)
 
 
-def _lookups(options: Options, share: Placed, rows: Rows) -> tuple[Any, Lookups]:
+def _asked(options: Options, share: Placed, rows: Rows) -> tuple[Any, Asked]:
     """The versions that the store takes, and what is looked up in it."""
     record = np.flatnonzero(rows.looks)
     if BOUND in share.columns:  # of versions come only those that are taken
         trigger = share.along().get(COMES_AT, np.arange(len(rows)))[record]
-        return rows.version, Lookups(record, trigger, share.ints(BOUND)[record])
+        return rows.version, Asked(record, trigger, share.ints(BOUND)[record])
     bound = kernel.bounds(rows, share.ints(HISTORY))
     trigger = kernel.triggers(rows, share.ints(GRACE))[record] if options.waits else record
-    return rows.version & (rows.time >= bound), Lookups(record, trigger, np.append(bound, 0)[trigger])
+    return rows.version & (rows.time >= bound), Asked(record, trigger, np.append(bound, 0)[trigger])
 
 
 def _rows(options: Options, share: Placed) -> Rows:
