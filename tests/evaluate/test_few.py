@@ -75,3 +75,45 @@ def test_a_large_past_is_filtered_by_the_keys_that_come_up(
     joins = [text.count("wanted") + text.count("key_hash") for text in shown]
     assert joins[0] == joins[2] == 0, "a small past is not worth the jobs, and what is not known is not few"
     assert joins[1] > 0
+
+
+def test_a_large_table_is_filtered_by_the_keys_that_look_for_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """What waits is counted, and what is left of the table: few rows go to one worker, without an exchange."""
+    builder = StreamsBuilder("p")
+    stream, table = (
+        getattr(builder, kind)(name, key=Text("k"), value=Text(name))
+        for kind, name in (("stream", "l"), ("table", "r"))
+    )
+    stream.left_join(table, wait="9 ms").to_delta("silver.out")
+    topology = builder.build()
+    extracted: list[int] = []
+
+    def extract(*rows: DataFrame) -> list[tuple[DataFrame, int | None]]:
+        extracted.extend(one.count() for one in rows)
+        return list(zip(rows, extracted[-len(rows) :], strict=True))
+
+    came = {
+        "l": [*PAST, *NEW, ("a", "again", 23, 2)],
+        "r": [("a", "A", 9, 1), ("z", "Z", 9, 1), ("d", "D", 22, 2), ("y", "Y", 9, 1)],
+    }
+    with small(spark):
+        given = {name: frame(spark, name, rows, side=int(name == "l")) for name, rows in came.items()}
+        stored = {name: plans.stored(rows, tmp_path / name) for name, rows in given.items()}
+        past, new = ({name: rows.where(f"o.cycle = {n}") for name, rows in stored.items()} for n in (1, 2))
+        kept = walk.run(topology, cycle(topology, past, 1, keeps=True)).kept
+        held = {
+            node: {side: plans.stored(rows, tmp_path / f"{node}-{side}") for side, rows in own.items()}
+            for node, own in kept.items()
+        }
+        little = cycle(topology, new, 2, retained=held, retained_rows=len(PAST) * 2, extract=extract)
+        counts = {"l": len(NEW) + 1, "r": MANY + 1}
+        much = replace(little, retained_rows=MANY, counts=counts, changes={"r": 1})
+        whole, filtered = (walk.run(topology, one).outputs["silver.out"] for one in (little, much))
+        assert extracted == [1], "of the table only the row of `a` is wanted"
+        found = sorted(map(str, whole.collect()))
+        assert sorted(map(str, filtered.collect())) == found
+        assert len(found) == 6, "three of the past are given up, three new ones meet a row, and one waits"
+    with plans.settings(spark, plans.SETTINGS):
+        assert plans.cost(filtered, python=True).get("Exchange", 0) == plans.cost(filtered, python=True).get(
+            "BroadcastExchange", 0
+        )
