@@ -67,8 +67,8 @@ def pruned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         seen.append((self.pruned.get(node.name, -1), retained))
         return found
 
-    monkeypatch.setattr(joins, "_MANY_RETAINED", 1)
-    monkeypatch.setattr(joins, "_FILTER_RATIO", 1e9)
+    monkeypatch.setattr(joins, "MANY_RETAINED", 1)
+    monkeypatch.setattr(joins, "FILTER_RATIO", 1e9)
     monkeypatch.setattr(joins.Shapes, "_with_reached", noting)
     return seen
 
