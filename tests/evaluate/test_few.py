@@ -49,6 +49,18 @@ def cycle(topology: Topology, rows: dict[str, DataFrame], number: int, **more: A
     return Inputs(streams, tables, number, counts, counts, **more)
 
 
+def second_cycle(folder: Path, topology: Topology, given: dict[str, DataFrame]) -> Inputs:
+    """The second cycle of these rows, with what the first one has kept."""
+    stored = {name: plans.stored(rows, folder / name) for name, rows in given.items()}
+    past, new = ({name: rows.where(f"o.cycle = {n}") for name, rows in stored.items()} for n in (1, 2))
+    kept = walk.run(topology, cycle(topology, past, 1, keeps=True)).kept
+    held = {
+        node: {side: plans.stored(rows, folder / f"{node}-{side}") for side, rows in own.items()}
+        for node, own in kept.items()
+    }
+    return cycle(topology, new, 2, retained=held, retained_rows=len(PAST) * 2)
+
+
 @pytest.mark.parametrize(
     "topology", [windowed("inner"), windowed("outer"), foreign()], ids=["windowed inner", "windowed outer", "foreign"]
 )
@@ -57,14 +69,7 @@ def test_a_large_past_is_filtered_by_the_keys_that_come_up(
 ) -> None:
     with small(spark):
         given = {name: frame(spark, name, [*PAST, *NEW], side=0 if name == "l" else 1) for name in "lr"}
-        stored = {name: plans.stored(rows, tmp_path / name) for name, rows in given.items()}
-        past, new = ({name: rows.where(f"o.cycle = {n}") for name, rows in stored.items()} for n in (1, 2))
-        kept = walk.run(topology, cycle(topology, past, 1, keeps=True)).kept
-        held = {
-            node: {side: plans.stored(rows, tmp_path / f"{node}-{side}") for side, rows in own.items()}
-            for node, own in kept.items()
-        }
-        little = cycle(topology, new, 2, retained=held, retained_rows=len(PAST) * 2)
+        little = second_cycle(tmp_path, topology, given)
         ways = [little, replace(little, retained_rows=MANY), replace(little, retained_rows=MANY, counts={}, changes={})]
         whole, filtered, unknown = (walk.run(topology, one).outputs["silver.out"] for one in ways)
         found = sorted(map(str, whole.collect()))
@@ -98,14 +103,7 @@ def test_a_large_table_is_filtered_by_the_keys_that_look_for_rows(spark: SparkSe
     }
     with small(spark):
         given = {name: frame(spark, name, rows, side=int(name == "l")) for name, rows in came.items()}
-        stored = {name: plans.stored(rows, tmp_path / name) for name, rows in given.items()}
-        past, new = ({name: rows.where(f"o.cycle = {n}") for name, rows in stored.items()} for n in (1, 2))
-        kept = walk.run(topology, cycle(topology, past, 1, keeps=True)).kept
-        held = {
-            node: {side: plans.stored(rows, tmp_path / f"{node}-{side}") for side, rows in own.items()}
-            for node, own in kept.items()
-        }
-        little = cycle(topology, new, 2, retained=held, retained_rows=len(PAST) * 2, extract=extract)
+        little = replace(second_cycle(tmp_path, topology, given), extract=extract)
         counts = {"l": len(NEW) + 1, "r": MANY + 1}
         much = replace(little, retained_rows=MANY, counts=counts, changes={"r": 1})
         whole, filtered = (walk.run(topology, one).outputs["silver.out"] for one in (little, much))

@@ -26,6 +26,7 @@ from lakestreams.operators.arrays import ints, valid
 from lakestreams.operators.noted_homes import MOST
 from lakestreams.operators.records import KEY, TASK
 from lakestreams.operators.weights import arrived, weighed
+from lakestreams.operators.workers import ROWS_OF_A_WORKER
 from lakestreams.sql import quoted
 
 if TYPE_CHECKING:
@@ -42,6 +43,17 @@ ROWS_OF_A_TASK: Final = 2_500_000
 _LOOKED_FOR: Final = 1_000  # keys that may be elsewhere
 _LONGEST: Final = 256  # bytes of a key: each word of the longest one is a step, and some keys are collected
 _SHORT: Final = 40  # bytes of a key that is noted
+
+
+def groups_in_words(otherwise: str | None) -> str:
+    """How rows are grouped for Python workers, for `check --explain`.
+
+    Args:
+        otherwise: where equal keys may lie in two tasks; None: they never do.
+    """
+    groups = f"up to {ROWS_OF_A_WORKER:,} rows in one group, for one Python worker; of more rows a group for each task"
+    at_home = f"of up to {ROWS_OF_A_TASK:,} if every key lies on its home partition"
+    return groups if otherwise is None else f"{groups} {at_home}, else {otherwise}"
 
 
 def share_tasks(rows: DataFrame, tasks: int, noted: NotedHomes | None = None, rest: DataFrame | None = None) -> bool:
@@ -219,4 +231,4 @@ def murmur2(data: Any, starts: Ints, sizes: Ints) -> Any:
 _LAWS: Final[dict[str, Callable[[Any, int], Ints]]] = {"murmur2": homes, "crc32": _by_crc32}
 LAWS: Final = tuple(_LAWS)
 
-__all__ = ["LAWS", "ROWS_OF_A_TASK", "homes", "laws_of", "murmur2", "share_tasks"]
+__all__ = ["LAWS", "ROWS_OF_A_TASK", "groups_in_words", "homes", "laws_of", "murmur2", "share_tasks"]

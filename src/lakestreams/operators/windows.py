@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from lakestreams.operators.records import (
     CONTRIBUTORS,
@@ -187,6 +188,23 @@ def steps(join: Windowed) -> Column:
     return in_order if join.rules == "kafka" else F.lit(True)
 
 
+def require_comparable_keys(both: DataFrame) -> None:
+    """Has Spark refuse keys that cannot be compared, such as maps: workers would number them."""
+    _ = both.select(F.col(KEY) == F.col(KEY)).schema
+
+
+def results_type(both: DataFrame, *more: StructField) -> StructType:
+    """The columns of a kernel's results over these arms: as they were given, and the turn of the trigger's row."""
+    names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
+    made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
+    return StructType([*(StructField(name, both.schema[name].dataType) for name in names), *made, *more])
+
+
+def place_type(both: DataFrame) -> StructType:
+    """A row's order and turn."""
+    return StructType([StructField(ORDER, both.schema[ORDER].dataType), StructField(TURN, LongType())])
+
+
 def as_records(results: DataFrame, right_key: DataType, *, several: bool) -> DataFrame:
     """A kernel's results as records with `rk` and `rv`.
 
@@ -198,9 +216,3 @@ def as_records(results: DataFrame, right_key: DataType, *, several: bool) -> Dat
     rows = renumber(results, F.col(TURN), F.col(PLACE)) if several else results
     rk = F.when(F.col(RIGHT_VALUE).isNotNull(), F.col(KEY).cast(right_key))
     return rows.withColumns({VALUE: F.col(LEFT_VALUE), RIGHT_KEY: rk}).select(*RECORD_COLUMNS, RIGHT_KEY, RIGHT_VALUE)
-
-
-def taking_part(both: DataFrame, join: Windowed) -> DataFrame:
-    """The records that can pair: with key and value, and under `strict` not late."""
-    rows = both.where(F.col(PART))
-    return rows.where(close(join) >= F.col(CLOCK)) if join.rules == "strict" else rows

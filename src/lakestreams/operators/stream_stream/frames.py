@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from lakestreams.operators.balance import by_task
 from lakestreams.operators.clocks import BEHIND, CARRIED, REACHED, with_clocks
-from lakestreams.operators.homes import ROWS_OF_A_TASK
+from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     KEY,
@@ -52,12 +51,13 @@ from lakestreams.operators.windows import (
     RIGHT,
     RIGHT_TIME,
     TIMES,
-    TURN,
     Windowed,
     as_records,
     both_sides,
     by_arm,
     close,
+    require_comparable_keys,
+    results_type,
     steps,
 )
 from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
@@ -91,14 +91,14 @@ def execute(
         Records columns with the left value in `v`, the right key and value in `rk` and `rv`; a missing side is null.
     """
     options = Options.of(join, since)
-    _ = left.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys that cannot be compared
+    require_comparable_keys(left)
     if shares > 1 and not join.together:
         both = clocked(left, right, join, since) if both is None else both
         found = _by_key(_known(both), join, options, shares)
     else:
         given = _kernel_input(both_sides(left, right, join), join)
         by = by_task(join.realm) if shares > 1 else ()
-        found = in_workers(given, partial(worker.joined, options), _results(given.schema), *by)
+        found = in_workers(given, partial(worker.joined, options), results_type(given), *by)
     several = join.multi_row or join.overlap != "none"
     return as_records(found, right.schema[KEY].dataType, several=several)
 
@@ -162,15 +162,11 @@ def retain(
 
 def explain(join: Windowed) -> str:
     """The plan in words, for `check --explain`."""
-    many = "a group for each task"
-    if join.rules == "strict":
-        many += f" of up to {ROWS_OF_A_TASK:,} if every key lies on its home partition, else a group of keys for each "
-        many += f"{ROWS_OF_A_WORKER:,}"
-        if join.outer_sides and join.emit == "on_window_close":
-            many += ", and one for each task of what waits"
+    waits = ", and one for each task of what waits" if join.outer_sides and join.emit == "on_window_close" else ""
+    by_key = f"a group of keys for each {ROWS_OF_A_WORKER:,}{waits}"
     return (
         f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
-        f"rules {join.rules}: up to {ROWS_OF_A_WORKER:,} rows in one group, for one Python worker; of more rows {many}"
+        f"rules {join.rules}: {groups_in_words(by_key if join.rules == 'strict' else None)}"
     )
 
 
@@ -222,7 +218,7 @@ def _reach(join: Windowed) -> Column:
 def _by_key(both: DataFrame, join: Windowed, options: Options, shares: int) -> DataFrame:
     """Pairs by key; then, by task, what time alone lets out: it waits there next to the places and clocks of all rows."""
     given = _kernel_input(both, join)
-    results, by = _results(given.schema), F.when(F.col(KEY).isNotNull(), F.xxhash64(KEY)).otherwise(F.col(TASK))
+    results, by = results_type(given), F.when(F.col(KEY).isNotNull(), F.xxhash64(KEY)).otherwise(F.col(TASK))
     found = in_workers(given, partial(worker.met, options), results, by, shares)
     if not join.outer_sides or join.emit == "eager":
         return found
@@ -255,10 +251,3 @@ def _kernel_input(rows: DataFrame, join: Windowed) -> DataFrame:
         *((LEFT_TIME, RIGHT_TIME) if join.rules == "kafka" else (HORIZON,)),
         *(TIMES if join.varies else ()),
     )  # fmt: skip
-
-
-def _results(schema: StructType) -> StructType:
-    """The columns of results: as they were given, and the turn of the trigger's row among those of its record."""
-    names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
-    made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
-    return StructType([*(StructField(name, schema[name].dataType) for name in names), *made])

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructField
 
 from lakestreams.operators.balance import by_task
-from lakestreams.operators.homes import ROWS_OF_A_TASK
+from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.placed import RECORD_AT
 from lakestreams.operators.records import (
-    CONTRIBUTORS,
     KEY,
     KIND,
     ORDER,
@@ -39,7 +38,20 @@ from lakestreams.operators.stream_table_as_of.grace import TRIGGER
 from lakestreams.operators.stream_table_as_of.kernel import ALWAYS
 from lakestreams.operators.stream_table_as_of.worker import BOUND, COMES_AT, GRACE, HISTORY, MOVES_TIME, Options
 from lakestreams.operators.versions import byte_order, key_type
-from lakestreams.operators.windows import ARM, AT, LEFT, LEFT_VALUE, RIGHT, TURN, Windowed, as_records, both_sides
+from lakestreams.operators.windows import (
+    ARM,
+    AT,
+    LEFT,
+    LEFT_VALUE,
+    RIGHT,
+    TURN,
+    Windowed,
+    as_records,
+    both_sides,
+    place_type,
+    require_comparable_keys,
+    results_type,
+)
 from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 
 if TYPE_CHECKING:
@@ -66,14 +78,10 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
     """
     wanted = points if join.how == "left" else points.where(grace.keeps_time())
     both = both_sides(wanted, versions, Windowed("left", 0, 0, overlap=join.overlap))
-    _ = both.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys that cannot be compared
+    require_comparable_keys(both)
     waits = join.grace is not None
     options = Options(join.how == "left", waits, since, join.overlap == "right_first", waits and join.by_key)
-    names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
-    made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
-    at = StructType([StructField(ORDER, both.schema[ORDER].dataType), StructField(TURN, LongType())])
-    made += [StructField(RECORD_AT, at)] if options.with_records else []
-    schema = StructType([*(StructField(name, both.schema[name].dataType) for name in names), *made])
+    schema = results_type(both, *([StructField(RECORD_AT, place_type(both))] if options.with_records else []))
     step = partial(worker.joined, options)
     if join.by_key:
         rows, by = _kernel_input(_with_bounds(both, join, since)), number_of(F.col(KEY), F.struct(ORDER, PLACE))
@@ -93,11 +101,8 @@ def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
     """The plan in words, for `check --explain`."""
     waits = "" if grace_ms is None else f", points wait {grace_ms} ms"
     more = "" if grace_ms is None else ", and results by trigger"
-    return (
-        f"stream-table {how} join, lookup as of event time within {history_ms} ms{waits}: up to {ROWS_OF_A_WORKER:,} rows in "
-        f"one group, for one Python worker; of more rows a group for each task of up to {ROWS_OF_A_TASK:,} if every key lies on "
-        f"its home partition, else exchanged by task, then by key in groups of {ROWS_OF_A_WORKER:,}{more}"
-    )
+    groups = groups_in_words(f"exchanged by task, then by key in groups of {ROWS_OF_A_WORKER:,}{more}")
+    return f"stream-table {how} join, lookup as of event time within {history_ms} ms{waits}: {groups}"
 
 
 def _with_times(both: DataFrame, join: AsOf) -> DataFrame:

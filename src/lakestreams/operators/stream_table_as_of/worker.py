@@ -76,7 +76,7 @@ def _rows(options: Options, share: Placed) -> Rows:
     key = share.in_order(arrays.key_numbers(share.columns[KEY]), MISSING)
     is_left, is_row, moves_time = share.ints(ARM) == LEFT, share.order < share.count, share.ints(MOVES_TIME) > 0
     of_stream, of_table = is_row & is_left, is_row & ~is_left
-    # a place that came along is of no side, but has no arm either
+    # of a place that came along all numbers are 0, so it would be one of the left side
     return Rows(
         looks=of_stream & ~moves_time & (options.is_left | (key >= 0)),
         keeps_time=of_stream & ((key >= 0) | moves_time),

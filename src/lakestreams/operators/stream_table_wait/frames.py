@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from lakestreams.operators.balance import by_task
 from lakestreams.operators.clocks import CARRIED, with_clocks
-from lakestreams.operators.homes import ROWS_OF_A_TASK
+from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.nullability import nullable_type
 from lakestreams.operators.placed import RECORD_AT
 from lakestreams.operators.records import (
@@ -55,6 +55,9 @@ from lakestreams.operators.windows import (
     TURN,
     as_records,
     both_sides,
+    place_type,
+    require_comparable_keys,
+    results_type,
 )
 from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 
@@ -154,11 +157,8 @@ def retain(sides: StreamAndTable, join: WaitOptions, since: int) -> DataFrame:
 def explain(how: JoinKind, wait: int | None, amend: int | None) -> str:
     """The plan in words, for `check --explain`."""
     bounds = [f"{word} {ms} ms" for word, ms in (("waits", wait), ("amends for", amend)) if ms is not None]
-    return (
-        f"stream-table {how} join, lookup latest, {' and '.join(bounds)}: up to {ROWS_OF_A_WORKER:,} rows in one group, for "
-        f"one Python worker; of more rows a group for each task of up to {ROWS_OF_A_TASK:,} if every key lies on its home "
-        f"partition, else exchanged once a bound by task, then by key in groups of {ROWS_OF_A_WORKER:,}, and results by trigger"
-    )
+    otherwise = f"exchanged once a bound by task, then by key in groups of {ROWS_OF_A_WORKER:,}, and results by trigger"
+    return f"stream-table {how} join, lookup latest, {' and '.join(bounds)}: {groups_in_words(otherwise)}"
 
 
 def _outcomes(
@@ -166,11 +166,7 @@ def _outcomes(
 ) -> DataFrame:
     """What the kernel gives: results, `expired` ones among them, and rows that count (`came`), of which all else is null."""
     both, with_records = sides.both(join), with_records or join.by_key
-    names = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, CONTRIBUTORS)
-    made = [StructField(PLACE, IntegerType()), StructField(KIND, StringType()), StructField(TURN, LongType())]
-    at = StructType([StructField(ORDER, _type(both, ORDER)), StructField(TURN, LongType())])
-    made += [StructField(RECORD_AT, at)] if with_records else []
-    schema = StructType([*(StructField(name, _type(both, name)) for name in names), *made])
+    schema = results_type(both, *([StructField(RECORD_AT, place_type(both))] if with_records else []))
     step = partial(worker.joined, Options.of(join, since, wanted, with_records=with_records))
     found = _through_workers(both, sides.state, step, schema, join, since)
     return _closed_numbered(found) if join.by_key else found
@@ -180,7 +176,7 @@ def _through_workers(
     both: DataFrame, state: DataFrame | None, step: Step, schema: StructType, join: WaitOptions, since: int
 ) -> DataFrame:
     """What a step makes of rows that share what it needs, in one of the three ways."""
-    _ = both.select(F.col(KEY) == F.col(KEY)).schema  # Spark refuses keys that cannot be compared
+    require_comparable_keys(both)
     if join.by_key:
         rows = _kernel_input(_with_ends(both, join, since), state)
         by = number_of(F.col(KEY), F.struct(ORDER, PLACE))
