@@ -1,7 +1,8 @@
 """Rounds of a few records beside much that is remembered. `python -m bench.rounds --help`.
 
-Three shapes: a windowed left join whose window holds everything, a foreign key whose left table has it all, merged into
-its output, and views that wait for their user's row, beside a table of all users. With another checkout's `src` before this one's on PYTHONPATH the same is measured of that one.
+A windowed left join whose window holds everything; a foreign key whose left table has it all, merged into its output; views that
+wait for their user's row, next to a table of all users; views as of their time, next to a history of all users. With another
+checkout's `src` before this one's on PYTHONPATH the same is measured of that one.
 """
 
 from __future__ import annotations
@@ -115,6 +116,30 @@ class Waiting:
         broker.produce("users", records(held + number * some * 2, some, {"region": "US"}, at + 1_500, 1_000))
 
 
+class AsOf:
+    """Views of users as of their time, and changes of other users; the history holds everything."""
+
+    topics = "users", "views"
+    columns = "user, page, region"
+
+    def topology(self) -> Topology:
+        builder = StreamsBuilder("bench_rounds")
+        views = builder.stream("views", key=Text("user"), value=Json("page string"))
+        users = builder.table("users", key=Text("user"), value=Json("region string"), as_of=True, history="1 hour")
+        views.left_join(users).to_delta(OUTPUT)
+        return builder.build()
+
+    def load(self, broker: Broker, held: int) -> None:
+        for first in (0, held // 2):  # two versions of each
+            at, over_ms = START_MS + first, HELD_MS // 2
+            broker.produce("users", records(0, held // 2, {"region": f"EU{first}"}, at, over_ms))
+
+    def more(self, broker: Broker, held: int, new: int, number: int) -> None:
+        at, some = START_MS + HELD_MS + number * 1_000, new // 5
+        broker.produce("views", records(number * some * 4, some * 4, {"page": "/"}, at, 1_000))
+        broker.produce("users", records(held // 2 - (number + 1) * some, some, {"region": "US"}, at, 1_000))
+
+
 def records(first: int, count: int, body: dict[str, object], at: int, over_ms: int) -> Iterator[tuple[str, str, int]]:
     """Records of so many keys from a number on, evenly over the time."""
     text = json.dumps(body)
@@ -123,7 +148,7 @@ def records(first: int, count: int, body: dict[str, object], at: int, over_ms: i
 
 
 def main(
-    shape: Annotated[Literal["window", "foreign-key", "waiting"], typer.Argument()] = "window",
+    shape: Annotated[Literal["window", "foreign-key", "waiting", "as-of"], typer.Argument()] = "window",
     held: Annotated[int, typer.Option(help="records that are remembered")] = 1_000_000,
     new: Annotated[int, typer.Option(help="records of a round")] = 1_000,
     count: Annotated[int, typer.Option("--rounds")] = 16,
@@ -131,7 +156,7 @@ def main(
 ) -> None:
     """Measures rounds."""
     console.print(f"lakestreams of {Path(lakestreams.__file__).parents[2]}")
-    work: Any = {"window": Window, "foreign-key": ForeignKey, "waiting": Waiting}[shape]()
+    work: Any = {"window": Window, "foreign-key": ForeignKey, "waiting": Waiting, "as-of": AsOf}[shape]()
     with Broker(heap_mb=1024) as broker, tempfile.TemporaryDirectory(prefix="lakestreams-bench-") as folder:
         for topic in work.topics:
             broker.create_topic(topic, partitions)

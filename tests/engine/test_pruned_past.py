@@ -16,11 +16,11 @@ from tests.conformance.executors import EXECUTORS
 from tests.conformance.runner import run
 from tests.conformance.topologies import kind_of
 from tests.engine.harness import SILVER, assert_ledger_sound, facts
-from tests.engine.test_cuts import STREAM, USERS, VIEWS, Log, Record, Rig, chunks
+from tests.engine.test_cuts import STREAM, TABLE, USERS, VIEWS, Log, Record, Rig, chunks
 from tests.sampling import chosen
 
 from lakestreams import StreamsBuilder, Text, Topology
-from lakestreams.evaluate import joins
+from lakestreams.evaluate import joins, lookups
 from lakestreams.operators.stream_stream import pruning
 from lakestreams.topology.joins import WindowedJoin
 
@@ -40,8 +40,21 @@ def clicks(how: str) -> Topology:
     return builder.build()
 
 
-def make_log(seed: int, size: int) -> Log:
-    """Two topics of two partitions, equal keys in equal ones; times out of order, some of them late."""
+def as_of(how: str) -> Topology:
+    """`grace`: the views wait."""
+    builder = StreamsBuilder("as_of")
+    views = builder.stream(VIEWS, key=Text("user"), value=Text("page"))
+    users = builder.table(USERS, key=Text("user"), value=Text("region"), as_of=True, history="60 ms")
+    views.left_join(users, **({"grace": "20 ms"} if how == "grace" else {})).to_delta(SILVER)
+    return builder.build()
+
+
+def make_log(seed: int, size: int, side: int = STREAM) -> Log:
+    """Two topics of two partitions, equal keys in equal ones; times out of order, some of them late.
+
+    Args:
+        side: of the second topic.
+    """
     rng = random.Random(seed)
     clocks, offsets, records = [0, 0], dict[tuple[str, int], int](), list[Record]()
     for number in range(size):
@@ -51,7 +64,7 @@ def make_log(seed: int, size: int) -> Log:
         ts = max(0, clocks[at[1]] - rng.choice([0, 0, 0, 5, 60]))
         offset = offsets[at] = offsets.get(at, -1) + 1
         value = None if rng.random() < 0.05 else f"{topic[0]}{number}"
-        records.append(Record(*at, offset, ts, f"user{key}", value, STREAM))
+        records.append(Record(*at, offset, ts, f"user{key}", value, side if topic == USERS else STREAM))
     return Log(tuple(records), {at: offset + 1 for at, offset in offsets.items()})
 
 
@@ -67,8 +80,8 @@ def pruned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         seen.append((self.pruned.get(node.name, -1), retained))
         return found
 
-    monkeypatch.setattr(joins, "MANY_RETAINED", 1)
-    monkeypatch.setattr(joins, "FILTER_RATIO", 1e9)
+    monkeypatch.setattr(lookups, "MANY_RETAINED", 1)
+    monkeypatch.setattr(lookups, "FILTER_RATIO", 1e9)
     monkeypatch.setattr(joins.Shapes, "_with_reached", noting)
     return seen
 
@@ -95,6 +108,36 @@ def test_rounds_beside_a_stored_past(
     assert min(pruned)[0] >= 0, "they were counted"
     assert sum(reached for reached, _ in pruned) < sum(retained for _, retained in pruned)
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["grace", pytest.param("at once", marks=pytest.mark.soak)])
+def test_versions_that_no_point_asks_for_stay_where_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    seen: list[tuple[int, int]] = []
+    real = lookups.Lookups._reached
+
+    def noting(self: Any, node: Any, rows: Any) -> Any:
+        found = real(self, node, rows)
+        seen.append((self.pruned[node.name], sum(one.count() for one in self.retained[node.name].values())))
+        return found
+
+    monkeypatch.setattr(lookups, "MANY_RETAINED", 1)
+    monkeypatch.setattr(lookups, "FILTER_RATIO", 1e9)
+    monkeypatch.setattr(lookups.Lookups, "_reached", noting)
+    log = make_log(3, 80, TABLE)
+    whole = Rig(spark, tmp_path / "whole", as_of(how), log)
+    whole.run([log.records])
+    whole.driver.end()
+    assert not seen, "nothing was retained"
+    rig = Rig(spark, tmp_path / "cut", as_of(how), log, snapshot_every=2)
+    rig.run(list(chunks(log.records, 8)))
+    rig.driver.end()
+    assert facts(rig.bench) == facts(whole.bench)
+    assert_ledger_sound(rig.bench)
+    assert len(seen) > 2
+    assert sum(reached for reached, _ in seen) < sum(retained for _, retained in seen)
 
 
 @pytest.mark.slow

@@ -15,9 +15,10 @@ from tests.reference.stream_table import StreamTableJoin
 from tests.reference.tables import VersionedTable
 
 from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
-from lakestreams.operators.stream_table_as_of import store
 from lakestreams.operators.stream_table_as_of.grace import retain
 from lakestreams.operators.stream_table_as_of.options import AsOf
+from lakestreams.operators.versioned_table import frames as versioned
+from lakestreams.operators.versioned_table.options import Versioned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +127,7 @@ def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: st
 @pytest.mark.soak  # in two pieces it is in test_properties
 @pytest.mark.parametrize("kind", ["recorded", "wild"])
 def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: str) -> None:
-    """Each piece sees what `grace.retain` and `store.retain` left of the pieces before."""
+    """Each piece sees what `grace.retain` and the table's store left of the pieces before."""
     cycles = pieces(histories[kind], SEED, PIECES)
     results = []
     for (how, waits), some in groups(histories[kind]).items():
@@ -136,7 +137,7 @@ def test_in_pieces(frames: Frames, histories: dict[str, list[History]], kind: st
             points = points.union(frames.read(some, "left", cycles, piece))
             versions = versions.union(frames.read(some, "right", cycles, piece))
             results.append(frames.keep(execute(how, waits, points, versions, piece, some)))
-            versions = frames.keep(store.retain(versions, history))
+            versions = frames.keep(versioned.retain(versions, Versioned(history)))
             kept = retain(points, grace) if waits else points.limit(0)
             points = frames.keep(kept)
     compare(gather(results, histories[kind]), histories[kind])
@@ -163,7 +164,7 @@ def test_a_task_that_is_behind_still_meets_what_another_one_has_passed(spark: Sp
     points = frame(spark, "l", [("a", "asks", 6, 4)], side=1).withColumn("task", F.lit(0))
     for options in ({}, WAYS["by key"]):
         join = AsOf("left", 0, realm=2, **options)
-        kept = store.retain(versions, 0, realm=2)
+        kept = versioned.retain(versions, Versioned(0, realm=2, **options))
         for known in (versions, spark.createDataFrame(kept.collect(), kept.schema)):
             (found,) = results(stream_versioned_table.execute(points, known, join, 4))
             assert found[3:5] == ("asks", "old")

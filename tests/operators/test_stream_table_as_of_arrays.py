@@ -2,7 +2,7 @@
 
 Many histories lie in one table, each with tasks and keys of its own. They go through the worker in one share, a task at a time,
 or by key: then records bring their triggers and bounds, versions only those that the store takes. Whole, or in pieces of which the
-next one gets what is retained of those before, as `store` and `grace` say it for frames.
+next one gets what is retained of those before.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from tests.conformance.functions import joiner
 from tests.operators.histories import NO_GRACE, History, recorded, wild
 from tests.operators.in_arrays import STRIDE, Arrival
 from tests.operators.test_stream_stream_arrays import STRAYS, UNEQUAL, Setting
-from tests.operators.test_stream_stream_worker import columns, shares
-from tests.operators.test_stream_table_wait_arrays import GIVEN, PLACE, Row, given, of_use
+from tests.operators.test_stream_stream_worker import VALUE, columns, shares
+from tests.operators.test_stream_table_wait_arrays import GIVEN, KEY, PLACE, Row, given, of_use
+from tests.operators.test_versioned_table_arrays import TABLE, kept
 from tests.operators.wild import Wild, sides
 from tests.reference.records import Record
 from tests.reference.stream_table import StreamTableJoin
@@ -114,7 +115,7 @@ def require_same(
 ) -> None:
     """Fails with the first history that comes out otherwise than the reference says."""
     expected = [wanted(join, one) for one in histories]
-    for way, at in [*((way, []) for way in ways), *((ways[0], one) for one in cuts)]:
+    for way, at in product(ways, ([], *cuts)):
         for arrivals, one, rows in zip(histories, through(way, histories, join, at), expected, strict=True):
             shown = [f"    {each.arm} {each.record.task}: {each.record}" for each in arrivals]
             assert one == rows, "\n".join([f"{join}, {way}, cut {at}", *shown, f"got {one}", f"expected {rows}"])
@@ -131,7 +132,7 @@ def wanted(join: AsOf, arrivals: Sequence[Arrival]) -> list[Found]:
 
 def through(way: Way, histories: Sequence[Sequence[Arrival]], join: AsOf, cuts: Sequence[int]) -> list[list[Found]]:
     """What comes out of each history, in order."""
-    rng, kept = random.Random(way), list[Row]()
+    rng, retained = random.Random(way), list[Row]()
     outcomes: list[list[Found]] = [[] for _ in histories]
     for start, end in pairwise([0, *cuts, max(map(len, histories))]):
         new = [
@@ -139,12 +140,12 @@ def through(way: Way, histories: Sequence[Sequence[Arrival]], join: AsOf, cuts: 
             for number, arrivals in enumerate(histories)
             for place, one in enumerate(arrivals[start:end], start)
         ]
-        rows = [*kept, *new]
+        rows = [*retained, *new]
         for one in run(way, join, rng.sample(rows, len(rows)), start + 1):
             record, *version = (each["offset"] for each in one["contributors"])
             assert one["kind"] == ("matched" if version else "unmatched")
             outcomes[one["o"]["partition"] // STRIDE].append((one["o"]["offset"], record, next(iter(version), None)))
-        kept = [*kept_versions(join, rows), *(kept_points(join.grace, rows) if join.grace is not None else ())]
+        retained = [*kept_versions(way, rows), *(kept_points(join.grace, rows) if join.grace is not None else ())]
     return outcomes
 
 
@@ -174,47 +175,14 @@ def run(way: Way, join: AsOf, rows: Sequence[Row], since: int) -> list[Row]:
     return sorted(results, key=lambda one: one["o"]["cycle"])
 
 
-def kept_versions(join: AsOf, rows: Sequence[Row]) -> list[Row]:
-    """What `store.retain` keeps, and a row a task for its store's time."""
-    clocks: dict[int, Row] = {}
-    taken: dict[str, list[Row]] = defaultdict(list)
-    for one in sorted((one for one in rows if one["arm"]), key=lambda one: one["o"]["cycle"]):
-        if one["ts"] > clocks.get(one["task"], {"ts": -1})["ts"]:
-            clocks[one["task"]] = one
-        if one["k"] is not None and one["ts"] >= clocks[one["task"]]["ts"] - join.history:
-            taken[str(one["k"])].append(one)
-    behind: dict[int, int] = {}
-    for task, one in clocks.items():
-        behind[task // STRIDE] = min(behind.get(task // STRIDE, one["ts"]), one["ts"])
-    found = [{**one, "k": None, "rv": None, "kind": "clock", "moves_time": True} for one in clocks.values()]
-    for puts in taken.values():
-        stays = sorted(still_there(puts), key=lambda one: (-one["ts"], -one["o"]["cycle"]))
-        for place, one in enumerate(stays):
-            newer, older = (stays[place - 1]["ts"] if place else None), [each["ts"] for each in stays[place + 1 :]][:1]
-            opens = stays[0]["rv"] is not None and stays[0]["ts"] == one["ts"] and older != [one["ts"]]
-            bound = behind[one["task"] // STRIDE] - join.history
-            if newer is None or (newer > one["ts"] and newer > bound) or opens:
-                found.append(one)
-    return found
-
-
-def still_there(puts: Sequence[Row]) -> list[Row]:
-    """Those of a key's versions that have not vanished with a deletion of their very time."""
-    versions, ended = [], -1
-    latest: Row | None = None
-    for one in puts:
-        live = None if latest is None or latest["rv"] is None else latest
-        deletes, newest = one["rv"] is None, one["ts"] >= (ended if live is None else live["ts"])
-        if newest and (deletes if live is None else one["ts"] > live["ts"]):
-            ended = one["ts"]
-        elif not newest and live is not None and one["ts"] >= ended:
-            ended = live["ts"]
-        if newest and deletes and ended < one["ts"]:
-            versions = [each for each in versions if each["ts"] != one["ts"]]
-        else:
-            versions.append(one)
-        latest = max(versions, key=lambda each: (each["ts"], each["o"]["cycle"]), default=None)
-    return versions
+def kept_versions(way: Way, rows: Sequence[Row]) -> list[Row]:
+    """What the table's store keeps."""
+    table = [{**one, "v": one["rv"]} for one in rows if one["arm"]]
+    of_arms = {"arm": 1, "lv": None, "moves": None, "grace": 0}
+    return [
+        {**one, **of_arms, "rv": one["v"], "moves_time": one["kind"] == "clock"}
+        for one in kept(way, table, STRIDE, given={**TABLE, "k": KEY, "v": VALUE})
+    ]
 
 
 def kept_points(grace: int, rows: Sequence[Row]) -> list[Row]:

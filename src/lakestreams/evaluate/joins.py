@@ -10,7 +10,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from lakestreams.evaluate.lookups import FILTER_RATIO, MANY_RETAINED, Lookups
+from lakestreams.evaluate.lookups import Lookups
 from lakestreams.evaluate.scopes import key_names, types
 from lakestreams.evaluate.sides import late_by
 from lakestreams.evaluate.stateless import names
@@ -33,10 +33,8 @@ from lakestreams.topology.graph import (
     is_interleaved,
     is_multi_row,
     keeps_null_keys,
-    multiplies,
     overlap_of,
     sequential_sides,
-    sources_of,
 )
 from lakestreams.topology.joins import ForeignKeyJoin, Join, TableTableJoin, WindowedJoin
 from lakestreams.topology.kinds import STREAM
@@ -228,15 +226,6 @@ class Shapes(Lookups):
             PerTask({history: times[place] for history, times in own.items()}, self.scopes.stride) for place in range(3)
         )
         return before, after, grace
-
-    def _small_input(self, node: WindowedJoin | ForeignKeyJoin) -> bool:
-        """Whether what is new is known to be few next to much that is retained, so that this is best filtered by its keys."""
-        if multiplies(node.left) or multiplies(node.right):
-            return False  # one record may become any number of rows
-        new = [self._brings(source) for source in sources_of(node)]
-        if None in new or self.retained_rows < MANY_RETAINED:
-            return False
-        return sum(one or 0 for one in new) < self.retained_rows * FILTER_RATIO
 
 
 def stream_side(side: DataFrame | TableSide) -> DataFrame:

@@ -14,17 +14,19 @@ from lakestreams.operators.records import KEY, ORDER, TASK
 from lakestreams.operators.stream_table import kernel as stream_table
 from lakestreams.operators.stream_table_as_of import frames as stream_versioned_table
 from lakestreams.operators.stream_table_as_of import grace
-from lakestreams.operators.stream_table_as_of import store as versioned
 from lakestreams.operators.stream_table_as_of.options import AsOf
 from lakestreams.operators.stream_table_wait import frames as waiting
 from lakestreams.operators.stream_table_wait.options import WaitOptions
+from lakestreams.operators.versioned_table import frames as versioned
+from lakestreams.operators.versioned_table.options import Versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOSED
-from lakestreams.topology.graph import is_multi_row, key_source, overlap_of, sources_of
+from lakestreams.topology.graph import is_multi_row, key_source, multiplies, overlap_of, sources_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from lakestreams.topology.joins import Join
     from lakestreams.topology.lookups import StreamTableJoin
     from lakestreams.topology.node import Node
 
@@ -67,25 +69,30 @@ class Lookups(Placement):
         if node.grace_ms is not None:
             points = self._with_ticks(node, node.left, points)
         mine = self._with_past(node, "points", self.tasks.of_rows(node, node.left, points))
-        versions = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
-        versions = self._with_past(node, "versions", versions)
-        if self.keeps:
-            self.kept[node.name] = {"versions": versioned.retain(versions, history, self.tasks.realm(node))}
-            if node.grace_ms is not None:
-                self.kept[node.name]["points"] = grace.retain(mine, node.grace_ms)
+        new = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
+        every, past = self._with_past(node, "versions", new), self._past(node, "versions")
+        versions, store = every, Versioned(history, self.tasks.realm(node), self._shares(node))
+        if past is not None and self._small_input(node):
+            past = self._reached(node, versioned.prune(past, mine))
+            versions = new.unionByName(past, allowMissingColumns=True)
         join = AsOf(
             node.how,
             history,
             node.grace_ms,
             overlap=overlap_of(node, self.topology.nodes),
             multi_row=is_multi_row(node.left),
-            realm=self.tasks.realm(node),
+            realm=store.realm,
             shares=self._shares(node),
         )
         if join.shares > 1:
-            past = [one for one in (self._past(node, "points"), self._past(node, "versions")) if one is not None]
-            together = self._share_tasks(node, keys_of([mine, versions]), join.realm, past)
+            known = [one for one in (self._past(node, "points"), past) if one is not None]
+            together = self._share_tasks(node, keys_of([mine, versions]), join.realm, known)
             join = replace(join, together=together)
+        if self.keeps:
+            store = replace(store, together=join.together and versions is every)  # of the rest it was not asked
+            self.kept[node.name] = {"versions": versioned.retain(every, store)}
+            if node.grace_ms is not None:
+                self.kept[node.name]["points"] = grace.retain(mine, node.grace_ms)
         return stream_versioned_table.execute(mine, versions, join, self.since)
 
     def _waiting_join(self, node: StreamTableJoin, points: DataFrame, table: TableSide) -> DataFrame:
@@ -119,17 +126,21 @@ class Lookups(Placement):
         if state is not None and self._small_stream(node):
             state = stream_table.retain(TableSide(state, None), new).all()  # what is retained has met no row of it
             if self.retained_rows >= MANY_RETAINED:
-                ((state, rows),) = self.extract(state)
-                waits = (
-                    0 if past is None else self.keep_past(f"{node.name} waits", partial(_counted, past)).collect()[0][0]
-                )
-                if rows is not None:
-                    self.pruned[node.name] = rows + waits
+                state = self._reached(node, state)
         state = None if state is None else state.withColumn(TASK, F.col(ORDER)["partition"])
         changes = table.all().where(F.lit(False)) if table.changes is None else table.changes
         mine = new if past is None else new.unionByName(past, allowMissingColumns=True)
         sides = waiting.StreamAndTable(mine, self._clocked(node, node.right, changes), state)
         return [one for one in (past, state) if one is not None], sides
+
+    def _reached(self, node: Join, rows: DataFrame) -> DataFrame:
+        """What few points ask for of a table's past, computed now. Notes how many rows of the past are read, with points that wait."""
+        ((found, count),) = self.extract(rows)
+        past = self._past(node, "points")
+        waits = 0 if past is None else self.keep_past(f"{node.name} waits", partial(_counted, past)).collect()[0][0]
+        if count is not None:
+            self.pruned[node.name] = count + waits
+        return found
 
     def _many_changes(self, table: Node) -> bool:
         """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""
@@ -140,6 +151,15 @@ class Lookups(Placement):
         points = sum(self.counts.get(source.name, 0) for source in sources_of(node.left) if source.kind == "stream")
         rows = sum(self.counts.get(source.name, 0) for source in sources_of(node.right))
         return rows > 0 and points < rows * FILTER_RATIO
+
+    def _small_input(self, node: Join) -> bool:
+        """Whether what is new is known to be few next to much that is retained, so that this is best filtered by its keys."""
+        if multiplies(node.left) or multiplies(node.right):
+            return False  # one record may become any number of rows
+        new = [self._brings(source) for source in sources_of(node)]
+        if None in new or self.retained_rows < MANY_RETAINED:
+            return False
+        return sum(one or 0 for one in new) < self.retained_rows * FILTER_RATIO
 
 
 def _counted(rows: DataFrame) -> DataFrame:

@@ -37,7 +37,8 @@ from lakestreams.operators.records import (
     unextracted,
 )
 from lakestreams.operators.stream_global_table.kernel import MAPPED
-from lakestreams.operators.stream_table_as_of import store as versioned
+from lakestreams.operators.versioned_table import frames as versioned
+from lakestreams.operators.versioned_table.options import Versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.windows import CLOCK, MOVES, PerTask
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
@@ -192,9 +193,10 @@ class Sides:
         if history is None:
             return self._remembered(node, side, self.scope_keys.table(table))
         rows = self._with_past(node, side, self.tasks.of_rows(node, parent, table.all()))
+        store = Versioned(history, self.tasks.realm(node), self._shares(node))
         if self.keeps:
-            self.kept.setdefault(node.name, {})[side] = versioned.retain_latest(rows, history)
-        return TableSide(None, versioned.latest_only(rows, history).drop(TASK))
+            self.kept.setdefault(node.name, {})[side] = versioned.retain_latest(rows, store)
+        return TableSide(None, versioned.latest_only(rows, store).drop(TASK))
 
     def _remembered(self, node: Node, side: str, table: TableSide) -> TableSide:
         """A table with the rows that were kept of it; notes which to keep now."""

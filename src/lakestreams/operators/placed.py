@@ -123,11 +123,15 @@ class Placed:
 
     def rows(self, places: Ints, names: Sequence[str]) -> dict[str, Any]:
         """Columns of rows as they came, with their contributors."""
-        numbers = self.order[places]
-        made = {name: arrays.take(self.columns[name], numbers) for name in names}
-        alone = np.full_like(numbers, MISSING)
-        made[CONTRIBUTORS] = arrays.contributors(self.columns[CONTRIBUTORS], self.columns[ORDER], numbers, alone)
-        return made
+        return taken(self.columns, self.order[places], names)
+
+
+def taken(columns: Columns, numbers: Ints, names: Sequence[str]) -> dict[str, Any]:
+    """Columns of rows by their numbers, with their contributors; these are behind the others if they are not named."""
+    made = {name: arrays.take(columns[name], numbers) for name in names}
+    alone = np.full_like(numbers, MISSING)
+    made[CONTRIBUTORS] = arrays.contributors(columns[CONTRIBUTORS], columns[ORDER], numbers, alone)
+    return made
 
 
 def _turns(rank: Ints, place: Any) -> Ints:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from lakestreams.engine.runtime.parallel import in_parallel
 from lakestreams.errors import (
     ChangeFeedOff,
     DeltaTableMissing,
@@ -79,65 +81,78 @@ def versions(offset: int) -> int:
     return offset // ROWS_A_VERSION
 
 
+class _Look(NamedTuple):
+    """A table as it is now."""
+
+    table: Table
+    version: int
+    committed_ms: int
+    table_id: str
+    columns: StructType
+    is_fed: bool  # its change data feed is on
+
+
 def examine(
     spark: SparkSession, lake: Lake, sources: Sequence[Source]
 ) -> tuple[tuple[TableVersion, ...], list[LakestreamsError]]:
-    """The tables of the Delta sources among these, and what keeps them from being read as they are declared."""
+    """The tables of the Delta sources among these, and what keeps them from being read as they are declared.
+
+    Each table is looked at once, and several at a time.
+    """
+    read = [(source, source.delta) for source in sources if source.delta is not None]
+    names = list(dict.fromkeys(name for _, name in read))
+    looks = dict(
+        zip(names, in_parallel(spark, [partial(_looked_up, spark, lake, name) for name in names]), strict=True)
+    )
     found: list[TableVersion] = []
     faults: list[LakestreamsError] = []
-    for source in sources:
-        if source.delta is None:
-            continue
-        where = NodePlace(source.word, source.name)
-        try:
-            one, columns, feed = _looked_up(spark, lake, source)
-        except DeltaTableMissing as error:
-            error.where = where
-            faults.append(error)
-            continue
-        own = _column_faults(spark, source, columns)
-        if source.changes == "cdf" and not feed:
-            own.append(_feed_off(source))
+    for source, name in read:
+        look, own = looks[name], list[LakestreamsError]()
+        if isinstance(look, str):
+            own.append(DeltaTableMissing(look))
+        else:
+            own += _column_faults(spark, source, look.columns)
+            if source.changes == "cdf" and not look.is_fed:
+                own.append(_feed_off(source))
+            found.append(TableVersion(source, look.table, look.version, look.committed_ms, look.table_id))
         for fault in own:
-            fault.where = where
-        found.append(one)
+            fault.where = NodePlace(source.word, source.name)
         faults.extend(own)
     return tuple(found), faults
 
 
-def _looked_up(spark: SparkSession, lake: Lake, source: Source) -> tuple[TableVersion, StructType, bool]:
-    """The table, its columns, and whether its change data feed is on."""
-    table = lake.source(spark, str(source.delta))
+def _looked_up(spark: SparkSession, lake: Lake, name: str) -> _Look | str:
+    """A table as it is now, or why it cannot be read."""
     try:
+        table = lake.source(spark, name)
         detail = spark.sql(f"DESCRIBE DETAIL {table.reference}").select("id", "format", "properties").collect()[0]
         if detail["format"] != "delta":
-            message = f"{source.delta} is no Delta table but {detail['format']}"
-            raise DeltaTableMissing(message)
+            return f"{name} is no Delta table but {detail['format']}"
         newest = spark.sql(f"DESCRIBE HISTORY {table.reference} LIMIT 1")
         commit = newest.select("version", F.unix_millis("timestamp").alias("committed_ms")).collect()[0]
         columns = table.read(spark).schema
     except LakestreamsError:
         raise
-    except Exception as error:
-        message = f"Delta table {source.delta} cannot be read: {str(error).splitlines()[0]}"
-        raise DeltaTableMissing(message) from error
-    found = TableVersion(source, table, commit["version"], commit["committed_ms"], detail["id"])
-    return found, columns, str((detail["properties"] or {}).get(_FEED)).lower() == "true"
+    except Exception as error:  # noqa: BLE001 - whatever Spark, Delta or a catalog says of it
+        return f"Delta table {name} cannot be read: {str(error).splitlines()[0]}"
+    is_fed = str((detail["properties"] or {}).get(_FEED)).lower() == "true"
+    return _Look(table, commit["version"], commit["committed_ms"], detail["id"], columns, is_fed)
 
 
 def _column_faults(spark: SparkSession, source: Source, columns: StructType) -> list[LakestreamsError]:
     """Columns that the table lacks or has of another type. Types are compared as Spark writes them."""
     there = {one.name.lower(): one.dataType.simpleString() for one in columns.fields}
+    read = list(dict.fromkeys((*source.key.fields, *source.value.fields)))
+    declared = spark.createDataFrame([], ", ".join(f"{quoted(one.name)} {one.type}" for one in read)).schema.fields
     faults: list[LakestreamsError] = []
-    for one in dict.fromkeys((*source.key.fields, *source.value.fields)):
-        declared = spark.createDataFrame([], f"{quoted(one.name)} {one.type}").schema.fields[0].dataType.simpleString()
-        has = there.get(one.name.lower())
+    for one in declared:
+        has, wanted = there.get(one.name.lower()), one.dataType.simpleString()
         if has is None:
             near = difflib.get_close_matches(one.name, there, n=1)
             hint = f"{f'did you mean {near[0]!r}? ' if near else ''}{source.delta} has: {', '.join(there)}"
             faults.append(UnknownColumn(f"{source.delta} has no column {one.name!r}", hint=hint))
-        elif has != declared:
-            message = f"column {one.name!r} of {source.delta} is {has}, declared is {declared}"
+        elif has != wanted:
+            message = f"column {one.name!r} of {source.delta} is {has}, declared is {wanted}"
             faults.append(InvalidFormat(message, hint=f"declare it as the table has it: {one.name} {has}"))
     return faults
 

@@ -33,10 +33,12 @@ from lakestreams.operators.records import (
     number_of,
     renumber,
 )
-from lakestreams.operators.stream_table_as_of import grace, store, worker
+from lakestreams.operators.stream_table_as_of import grace, worker
 from lakestreams.operators.stream_table_as_of.grace import TRIGGER
-from lakestreams.operators.stream_table_as_of.kernel import ALWAYS
-from lakestreams.operators.stream_table_as_of.worker import BOUND, COMES_AT, GRACE, HISTORY, MOVES_TIME, Options
+from lakestreams.operators.stream_table_as_of.worker import BOUND, COMES_AT, GRACE, MOVES_TIME, Options
+from lakestreams.operators.versioned_table.frames import counts, milliseconds
+from lakestreams.operators.versioned_table.kernel import ALWAYS
+from lakestreams.operators.versioned_table.worker import CLOCK, HISTORY
 from lakestreams.operators.versions import byte_order, key_type
 from lakestreams.operators.windows import (
     ARM,
@@ -69,7 +71,7 @@ def execute(points: DataFrame, versions: DataFrame, join: AsOf, since: int) -> D
 
     Args:
         points: a records frame of the stream with `task`; with grace also the past points that `grace.retain` left.
-        versions: a records frame of the table with `task`, past rows (as `store.retain` left them) and new ones.
+        versions: a records frame of the table with `task`, past rows (as `versioned_table.frames.retain` left them) and new ones.
         since: the first new cycle.
 
     Returns:
@@ -107,8 +109,8 @@ def explain(how: JoinKind, history_ms: int, grace_ms: int | None = None) -> str:
 
 def _with_times(both: DataFrame, join: AsOf) -> DataFrame:
     """Rows with the history and the grace of their tasks."""
-    waits = {} if join.grace is None else {GRACE: store.milliseconds(join.grace)}
-    return both.withColumns({HISTORY: store.milliseconds(join.history), **waits})
+    waits = {} if join.grace is None else {GRACE: milliseconds(join.grace)}
+    return both.withColumns({HISTORY: milliseconds(join.history), **waits})
 
 
 def _with_bounds(both: DataFrame, join: AsOf, since: int) -> DataFrame:
@@ -119,11 +121,11 @@ def _with_bounds(both: DataFrame, join: AsOf, since: int) -> DataFrame:
         comes_at = F.struct(trigger[ORDER].alias(ORDER), rank.alias("rank"), trigger[PLACE].alias(PLACE))
         points = grace.with_triggers(points, join.grace).where(trigger.isNotNull()).withColumn(COMES_AT, comes_at)
         points = points.withColumn(_WHEN, F.col(COMES_AT)).drop(TRIGGER)
-    versions = both.where((F.col(ARM) == RIGHT) & store.counts()).withColumn(_WHEN, F.col(AT))
+    versions = both.where((F.col(ARM) == RIGHT) & counts()).withColumn(_WHEN, F.col(AT))
     so_far = Window.partitionBy(TASK).orderBy(_WHEN).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     store_time = F.max(F.when(F.col(ARM) == RIGHT, F.col(TIME))).over(so_far)
     rows = points.unionByName(versions, allowMissingColumns=True)
-    rows = rows.withColumn(BOUND, F.coalesce(store_time - store.milliseconds(join.history), F.lit(ALWAYS)))
+    rows = rows.withColumn(BOUND, F.coalesce(store_time - milliseconds(join.history), F.lit(ALWAYS)))
     is_wanted = (F.col(ARM) == LEFT) & (F.col(_WHEN)[ORDER]["cycle"] >= since) & ~is_tick()
     is_taken = (F.col(ARM) == RIGHT) & F.col(KEY).isNotNull() & (F.col(TIME) >= F.col(BOUND))
     return rows.where(is_wanted | is_taken)
@@ -133,5 +135,5 @@ def _kernel_input(rows: DataFrame) -> DataFrame:
     """What the kernel looks at, and what its results are made of."""
     columns = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM)
     known = [name for name in (HISTORY, GRACE, BOUND, COMES_AT) if name in rows.columns]
-    moves_time = F.col(KEY).isNull() & (is_tick() | (F.col(KIND) == store.CLOCK))
+    moves_time = F.col(KEY).isNull() & (is_tick() | (F.col(KIND) == CLOCK))
     return rows.select(*columns, *known, moves_time.alias(MOVES_TIME), lean_contributors())

@@ -16,27 +16,29 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from lakestreams.operators.records import KEY, ORDER, PLACE, TASK, TIME, is_tick
-from lakestreams.operators.stream_table_as_of import store as versioned
+from lakestreams.operators.versioned_table.frames import milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 TRIGGER: Final = "trigger"
-_BUFFER_TIME, _MOVES, _NEEDS, _CARRIES = "_buffer_time", "_moves", "_needs", "_carries"
+_BUFFER_TIME, _MOVES, _NEEDS, _STAYS = "_buffer_time", "_moves", "_needs", "_stays"
 
 
 def retain(points: DataFrame, grace_ms: int | Column) -> DataFrame:
     """The points that still matter under grace: those that wait, and one a task with the greatest ts (buffer time)."""
     newest = Window.partitionBy(TASK).orderBy(~keeps_time(), F.col(TIME).desc(), ORDER, PLACE)
-    marked = points.withColumn(_CARRIES, keeps_time() & (F.row_number().over(newest) == 1))
-    return with_triggers(marked, grace_ms).where(F.col(TRIGGER).isNull() | F.col(_CARRIES)).select(*points.columns)
+    buffer_time = F.first(F.when(keeps_time(), F.col(TIME))).over(newest)
+    carries = keeps_time() & (F.row_number().over(newest) == 1)
+    waits = F.col(KEY).isNotNull() & (F.col(TIME) + milliseconds(grace_ms) > buffer_time)
+    return points.withColumn(_STAYS, waits | carries).where(_STAYS).select(*points.columns)
 
 
 def with_triggers(points: DataFrame, grace_ms: int | Column) -> DataFrame:
     """Points with `trigger` struct<o, n>: the first point with which the buffer time reaches ts + grace; null: waiting."""
     at = F.struct(ORDER, PLACE)
     before = Window.partitionBy(TASK).orderBy(ORDER, PLACE).rowsBetween(Window.unboundedPreceding, -1)
-    waits_for = F.col(TIME) + versioned.milliseconds(grace_ms)
+    waits_for = F.col(TIME) + milliseconds(grace_ms)
     timed = points.withColumn(_BUFFER_TIME, F.max(F.when(keeps_time(), F.col(TIME))).over(before))
     at_once = F.col(KEY).isNull() | (F.greatest(_BUFFER_TIME, TIME) >= waits_for)
     moves = keeps_time() & (F.col(_BUFFER_TIME).isNull() | (F.col(TIME) > F.col(_BUFFER_TIME)))

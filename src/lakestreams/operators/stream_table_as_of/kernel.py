@@ -6,48 +6,38 @@ history) meets its key's latest version alone, if that is not newer than the rec
 With grace g its trigger is the first record of its task, from itself on, with which the stream's time reaches its ts + g; without
 grace, or without a key, it is itself.
 
-What the store takes is the law of `store`. Where a key's versions came in the order of their times, they are found by two
-searches. Those of other keys are put one after the other, as Kafka does, which costs some microseconds each.
+What the store takes is the law of `versioned_table`. Where a key's versions came in the order of their times, they are found by
+two searches. Those of other keys are put one after the other, as Kafka does, which costs some microseconds each.
 
 Source: Kafka Streams' KStreamKTableJoinProcessor, RocksDBVersionedStore (KIP-889, KIP-914), KIP-923; semantics 4, 4.1 and 7.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from lakestreams.operators.placed import MISSING
 from lakestreams.operators.segments import Flags, Ints, first_above, groups, places, running, sorted_by
+from lakestreams.operators.versioned_table.kernel import NEVER, Store, Versions, puts
 
-NEVER, ALWAYS = -(1 << 62), 1 << 62  # times before and behind all others
 Ranks: TypeAlias = Callable[[Ints], Ints]  # from places of records to numbers in the order of their keys' bytes
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Records of the stream and versions of the table in the total order; a place in it names one.
+class Rows(Versions):
+    """Records of the stream and versions of the table in the total order.
 
     Places of triggers can stand among them without being one: without a key, and nothing of what the flags say.
     """
 
     looks: Flags  # a record of the stream
     keeps_time: Flags  # a record with a key, or a tick
-    version: Flags  # of the table, with a key
-    clock: Flags  # no version: only moves the store's time
-    deletion: Flags
-    key: Ints  # equal numbers for equal keys; -1: null
-    time: Ints
-    task: Ints
     number: Ints  # among the rows of its source record
     new: Flags
-
-    def __len__(self) -> int:
-        return len(self.time)
 
 
 class Asked(NamedTuple):
@@ -65,15 +55,6 @@ class Results(NamedTuple):
     row: Ints
     trigger: Ints
     place: Ints
-
-
-def bounds(rows: Rows, history: Ints) -> Ints:
-    """Below which time the store takes no version, and tells only the latest one: at each row, by its task.
-
-    A task that has taken no version yet can meet one only of a key that lies in another task as well: the latest one.
-    """
-    puts = running(np.where(rows.version | rows.clock, rows.time, NEVER), rows.task)
-    return np.where(puts == NEVER, ALWAYS, puts - history)
 
 
 def triggers(rows: Rows, grace: Ints) -> Ints:
@@ -145,52 +126,13 @@ def _in_turn(rows: Rows, version: Ints, asked: Asked) -> Ints:
     found = np.full(len(record), MISSING)
     asks = dict(groups(rows.key[record]))
     for key, mine in groups(rows.key[version]):
-        store, puts = _Store(), _puts(rows, version[mine])
+        store, coming = Store(), puts(rows, version[mine])
         due = asks.get(key, mine[:0])
         due = due[np.argsort(trigger[due], kind="stable")]
-        ahead = next(puts, None)
+        ahead = next(coming, None)
         for number, at, least in zip(due.tolist(), trigger[due].tolist(), bound[due].tolist(), strict=True):
             while ahead is not None and ahead[0] < at:
                 store.put(*ahead)
-                ahead = next(puts, None)
+                ahead = next(coming, None)
             found[number] = store.as_of(int(rows.time[record[number]]), least)
     return found
-
-
-def _puts(rows: Rows, version: Ints) -> Iterator[tuple[int, int, bool]]:
-    return zip(version.tolist(), rows.time[version].tolist(), rows.deletion[version].tolist(), strict=True)
-
-
-@dataclass
-class _Store:
-    """A key's versions, as Kafka's store has them (see `store` for the law and its oddity).
-
-    A version that comes late is put between others in a list: a hot key with a million of them at random times takes half a minute.
-    """
-
-    times: list[int] = field(default_factory=list)
-    of_time: dict[int, tuple[int, bool]] = field(default_factory=dict)  # the place, and whether it is a deletion
-    ended: int = NEVER  # the newest end of a closed version
-
-    def put(self, place: int, time: int, deletion: bool) -> None:
-        live = self.times[-1] if self.times and not self.of_time[self.times[-1]][1] else None
-        if time >= (self.ended if live is None else live):
-            closes = deletion if live is None else time > live
-            self.ended = time if closes else self.ended
-            vanishes = deletion and self.ended < time
-        else:
-            self.ended = live if live is not None and time >= self.ended else self.ended
-            vanishes = False
-        if vanishes:  # with the row of its time, which is the latest
-            del self.of_time[self.times.pop()]
-            return
-        if time not in self.of_time:
-            insort(self.times, time)
-        self.of_time[time] = place, deletion
-
-    def as_of(self, time: int, bound: int) -> int:
-        """The place of the newest version that is not newer than a time; below the bound the latest one alone."""
-        at = bisect_right(self.times, time)
-        if at == 0 or (time < bound and at < len(self.times)):
-            return MISSING
-        return self.of_time[self.times[at - 1]][0]

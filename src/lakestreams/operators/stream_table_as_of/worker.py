@@ -17,12 +17,14 @@ from lakestreams.operators.placed import MISSING, Placed
 from lakestreams.operators.records import KEY, MATCHED, PLACE, TASK, TIME, UNMATCHED
 from lakestreams.operators.stream_table_as_of import kernel
 from lakestreams.operators.stream_table_as_of.kernel import Asked, Results, Rows
+from lakestreams.operators.versioned_table.kernel import bounds
+from lakestreams.operators.versioned_table.worker import HISTORY
 from lakestreams.operators.windows import ARM, LEFT, RIGHT_VALUE
 
 if TYPE_CHECKING:
     from lakestreams.operators.workers import Columns
 
-HISTORY, GRACE = "history", "grace"  # ms
+GRACE: Final = "grace"  # ms
 MOVES_TIME: Final = "moves_time"  # whether a row without a key only moves a clock
 BOUND, COMES_AT = "bound", "comes_at"  # of a record: the history's bound at its trigger, and the place of that
 
@@ -67,7 +69,7 @@ def _asked(options: Options, share: Placed, rows: Rows) -> tuple[Any, Asked]:
     if BOUND in share.columns:  # of versions come only those that are taken
         trigger = share.along().get(COMES_AT, np.arange(len(rows)))[record]
         return rows.version, Asked(record, trigger, share.ints(BOUND)[record])
-    bound = kernel.bounds(rows, share.ints(HISTORY))
+    bound = bounds(rows, share.ints(HISTORY))
     trigger = kernel.triggers(rows, share.ints(GRACE))[record] if options.waits else record
     return rows.version & (rows.time >= bound), Asked(record, trigger, np.append(bound, 0)[trigger])
 

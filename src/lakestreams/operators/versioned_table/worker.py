@@ -1,0 +1,95 @@
+"""A versioned table's store in a Python worker: Arrow columns of records to the kernel's arrays, and records back.
+
+No session and no frame is known here; functions take the columns of `frames` and give batches of those of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakestreams.operators import arrays
+from lakestreams.operators.placed import MISSING, taken
+from lakestreams.operators.records import CONTRIBUTORS, KEY, KIND, ORDER, PLACE, TASK, TIME, VALUE
+from lakestreams.operators.versioned_table import kernel
+from lakestreams.operators.versioned_table.kernel import Versions
+
+if TYPE_CHECKING:
+    from lakestreams.operators.segments import Ints
+    from lakestreams.operators.workers import Columns
+
+HISTORY: Final = "history"  # ms; where it is missing, only versions come that are taken
+REACHED: Final = "reached"  # what the history still reaches
+CLOCK: Final = "clock"  # the kind of a row that stands for a task's store time only: its ts, and no key and no value
+_OF_CLOCKS: Final = (TIME, ORDER, PLACE, CONTRIBUTORS, TASK)
+
+
+def latest_only(columns: Columns) -> Iterator[Any]:
+    """The versions that readers of the latest get."""
+    table = _Table(columns)
+    yield from table.batches(np.flatnonzero(kernel.judge(table.rows, table.taken).newest))
+
+
+def kept_for_latest(columns: Columns) -> Iterator[Any]:
+    """What still matters to readers of the latest."""
+    yield from _kept(_Table(columns), None)
+
+
+def kept_for_lookups(realm: int, columns: Columns) -> Iterator[Any]:
+    """What still matters to lookups as of a time.
+
+    Args:
+        realm: see `kernel.reached`.
+    """
+    table = _Table(columns)
+    is_known = REACHED in columns
+    yield from _kept(table, table.ints(REACHED) if is_known else kernel.reached(table.rows, table.ints(HISTORY), realm))
+
+
+def _kept(table: _Table, bound: Ints | None) -> Iterator[Any]:
+    remaining = table.taken[~kernel.judge(table.rows, table.taken).vanished[table.taken]]
+    yield from table.batches(kernel.retained(table.rows, remaining, bound))
+    yield table.clocks()
+
+
+class _Table:
+    """A table's rows in their order."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.order = arrays.total_order(columns[ORDER], arrays.ints(columns[PLACE]))
+        key = arrays.key_numbers(columns[KEY])[self.order]
+        is_clock = pc.equal(columns[KIND], CLOCK)
+        self.rows = Versions(
+            version=key >= 0,
+            clock=arrays.ints(is_clock)[self.order] > 0,
+            deletion=~arrays.valid(columns[VALUE])[self.order],
+            key=key,
+            time=self.ints(TIME),
+            task=self.ints(TASK),
+        )
+        is_taken = self.rows.version
+        if HISTORY in columns:
+            is_taken = is_taken & (self.rows.time >= kernel.bounds(self.rows, self.ints(HISTORY)))
+        self.taken = np.flatnonzero(is_taken)
+
+    def ints(self, name: str) -> Ints:
+        return arrays.ints(self.columns[name])[self.order]
+
+    def batches(self, places: Ints) -> Iterator[Any]:
+        """Rows as they came."""
+        numbers, names = self.order[places], [name for name in self.columns if name not in (HISTORY, REACHED)]
+        for here in arrays.batches((arrays.sizes(self.columns[KEY]) + arrays.sizes(self.columns[VALUE]))[numbers]):
+            yield pa.RecordBatch.from_pydict(taken(self.columns, numbers[here], names))
+
+    def clocks(self) -> Any:
+        """A row a task that stands for its store time."""
+        numbers = self.order[kernel.clocks(self.rows)]
+        none = np.full_like(numbers, MISSING)
+        made = {name: arrays.take(one, none) for name, one in self.columns.items() if name not in (HISTORY, REACHED)}
+        known = taken(self.columns, numbers, _OF_CLOCKS)
+        return pa.RecordBatch.from_pydict({**made, **known, KIND: pa.array([CLOCK] * len(numbers), pa.string())})
