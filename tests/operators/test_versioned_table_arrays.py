@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -184,7 +185,7 @@ def through(
         del types["history"]
     table = pa.Table.from_pylist(given, schema=pa.schema(types))
     places = {
-        "one share": lambda _: 0, "by task": lambda row: row["task"] % 5, "by key": lambda row: hash(str(row["k"])) % 3
+        "one share": lambda _: 0, "by task": lambda row: row["task"] % 5, "by key": lambda row: crc32(str(row["k"]).encode()) % 3
     }  # fmt: skip
     names = [name for name in TABLE if name != "history"]
     batches = [batch for share in shares(table, [places[way](row) for row in given]) for batch in step(columns(share))]
@@ -195,7 +196,7 @@ def through(
 def taken(known: Iterable[Row]) -> Iterator[Row]:
     """The versions that the store takes, and clocks: as Spark finds them."""
     clocks: dict[int, int] = {}
-    for row in sorted(known, key=lambda row: row["o"]["cycle"]):
+    for row in sorted(known, key=lambda row: (row["o"]["cycle"], row["n"])):
         clocks[row["task"]] = max(row["ts"], clocks.get(row["task"], row["ts"]))
         if row["k"] is None or row["ts"] >= clocks[row["task"]] - row["history"]:
             yield row

@@ -71,9 +71,10 @@ class Lookups(Placement):
         mine = self._with_past(node, "points", self.tasks.of_rows(node, node.left, points))
         new = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
         every, past = self._with_past(node, "versions", new), self._past(node, "versions")
-        versions, store = every, Versioned(history, self.tasks.realm(node), self._shares(node))
-        if past is not None and self._small_input(node):
-            past = self._reached(node, versioned.prune(past, mine))
+        store = Versioned(history, self.tasks.realm(node), self._shares(node))  # for all; the join may read fewer
+        versions = every
+        if past is not None and self._small_input(node) and self._small_buffer(node):
+            past = self._extracted(node, versioned.prune(past, mine))
             versions = new.unionByName(past, allowMissingColumns=True)
         join = AsOf(
             node.how,
@@ -89,7 +90,8 @@ class Lookups(Placement):
             together = self._share_tasks(node, keys_of([mine, versions]), join.realm, known)
             join = replace(join, together=together)
         if self.keeps:
-            store = replace(store, together=join.together and versions is every)  # of the rest it was not asked
+            # whether keys of versions that the join does not read share tasks was not looked at
+            store = replace(store, together=join.together and versions is every)
             self.kept[node.name] = {"versions": versioned.retain(every, store)}
             if node.grace_ms is not None:
                 self.kept[node.name]["points"] = grace.retain(mine, node.grace_ms)
@@ -126,21 +128,28 @@ class Lookups(Placement):
         if state is not None and self._small_stream(node):
             state = stream_table.retain(TableSide(state, None), new).all()  # what is retained has met no row of it
             if self.retained_rows >= MANY_RETAINED:
-                state = self._reached(node, state)
+                state = self._extracted(node, state)
         state = None if state is None else state.withColumn(TASK, F.col(ORDER)["partition"])
         changes = table.all().where(F.lit(False)) if table.changes is None else table.changes
         mine = new if past is None else new.unionByName(past, allowMissingColumns=True)
         sides = waiting.StreamAndTable(mine, self._clocked(node, node.right, changes), state)
         return [one for one in (past, state) if one is not None], sides
 
-    def _reached(self, node: Join, rows: DataFrame) -> DataFrame:
+    def _extracted(self, node: Join, rows: DataFrame) -> DataFrame:
         """What few points ask for of a table's past, computed now. Notes how many rows of the past are read, with points that wait."""
         ((found, count),) = self.extract(rows)
-        past = self._past(node, "points")
-        waits = 0 if past is None else self.keep_past(f"{node.name} waits", partial(_counted, past)).collect()[0][0]
         if count is not None:
-            self.pruned[node.name] = count + waits
+            self.pruned[node.name] = count + self._waiting(node)
         return found
+
+    def _waiting(self, node: Join) -> int:
+        """How many points are retained."""
+        past = self._past(node, "points")
+        return 0 if past is None else int(self.keep_past(f"{node.name} waits", partial(_counted, past)).collect()[0][0])
+
+    def _small_buffer(self, node: Join) -> bool:
+        """Whether the points that are retained are few next to all that is: their keys are broadcast."""
+        return self._waiting(node) < self.retained_rows * FILTER_RATIO
 
     def _many_changes(self, table: Node) -> bool:
         """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""

@@ -38,7 +38,7 @@ from lakestreams.operators.stream_table_as_of.grace import TRIGGER
 from lakestreams.operators.stream_table_as_of.worker import BOUND, COMES_AT, GRACE, MOVES_TIME, Options
 from lakestreams.operators.versioned_table.frames import counts, milliseconds
 from lakestreams.operators.versioned_table.kernel import ALWAYS
-from lakestreams.operators.versioned_table.worker import CLOCK, HISTORY
+from lakestreams.operators.versioned_table.worker import CLOCK_KIND, HISTORY
 from lakestreams.operators.versions import byte_order, key_type
 from lakestreams.operators.windows import (
     ARM,
@@ -135,5 +135,5 @@ def _kernel_input(rows: DataFrame) -> DataFrame:
     """What the kernel looks at, and what its results are made of."""
     columns = (KEY, LEFT_VALUE, RIGHT_VALUE, TIME, ORDER, PLACE, TASK, ARM)
     known = [name for name in (HISTORY, GRACE, BOUND, COMES_AT) if name in rows.columns]
-    moves_time = F.col(KEY).isNull() & (is_tick() | (F.col(KIND) == CLOCK))
+    moves_time = F.col(KEY).isNull() & (is_tick() | (F.col(KIND) == CLOCK_KIND))
     return rows.select(*columns, *known, moves_time.alias(MOVES_TIME), lean_contributors())

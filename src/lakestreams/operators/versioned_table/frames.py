@@ -33,7 +33,7 @@ from lakestreams.operators.records import (
     number_of,
 )
 from lakestreams.operators.versioned_table import worker
-from lakestreams.operators.versioned_table.worker import CLOCK, HISTORY, REACHED
+from lakestreams.operators.versioned_table.worker import CLOCK_KIND, HISTORY, REACHED
 from lakestreams.operators.windows import require_comparable_keys
 from lakestreams.operators.workers import in_workers
 
@@ -60,27 +60,31 @@ def latest_only(rows: DataFrame, table: Versioned) -> DataFrame:
 
 
 def retain_latest(rows: DataFrame, table: Versioned) -> DataFrame:
-    """What still matters of a versioned table whose readers only get the latest, and a row a task for its store time."""
+    """What still matters of a versioned table whose readers only get the latest, and `clock` rows."""
     return _through_workers(rows, table, worker.kept_for_latest)
 
 
 def retain(rows: DataFrame, table: Versioned) -> DataFrame:
-    """What still matters of a versioned table that is looked up as of a time, and a row a task for its store time."""
+    """What still matters of a versioned table that is looked up as of a time, and `clock` rows.
+
+    Of a task there is a `clock` row that stands for its store time; by key there may be more of them, with lower times.
+    """
     return _through_workers(rows, table, partial(worker.kept_for_lookups, table.realm), looks_back=True)
 
 
 def prune(past: DataFrame, points: DataFrame) -> DataFrame:
-    """Of what `retain` left the versions of keys that points have, and what stands for store times.
+    """Of what `retain` left the versions of keys that points have, and `clock` rows.
 
-    Worth it when the points are few compared with the versions: their keys are broadcast, the past is filtered where it lies.
+    Worth it when the points, those that wait among them, are few compared with the versions: their keys are broadcast, the past is
+    filtered where it lies.
     """
     flagged = versions.flagged(past, KEY, versions.wanted(points, KEY), _ASKED)
-    return flagged.where(F.col(_ASKED) | (F.col(KIND) == CLOCK)).select(*past.columns)
+    return flagged.where(F.col(_ASKED) | (F.col(KIND) == CLOCK_KIND)).select(*past.columns)
 
 
 def counts() -> Column:
     """Whether a row moves its task's store time: a version, or a clock of the past."""
-    return F.col(KEY).isNotNull() | (F.col(KIND) == CLOCK)
+    return F.col(KEY).isNotNull() | (F.col(KIND) == CLOCK_KIND)
 
 
 def milliseconds(span: int | Column) -> Column:

@@ -6,9 +6,9 @@ the one of its key with the same ts, and a deletion is a version. Lookups as of 
 The newest version of a key stays, and each version that is valid at a time which the history still reaches.
 
 Its oddity: the store has the latest live row apart from the closed versions, and of a deletion only the end that it gives them.
-So a deletion with the very ts of the latest row vanishes, together with that row, unless a closed version ends at that ts. It
-does not if the row came to an absent or deleted key and nothing was put between that end and its ts since. An older version may
-then be the latest again.
+So a deletion with the very ts of the latest row vanishes, together with that row, unless a closed version ends at that ts. None
+ends there if the row came to an absent or deleted key and nothing was put between that end and its ts since. An older version
+may then be the latest again.
 
 Where nothing can vanish, arrays tell who was the newest; the other keys' versions are put one after the other, which costs some
 microseconds each.
@@ -73,9 +73,12 @@ def reached(rows: Versions, history: Ints, realm: int) -> Ints:
     """
     behind = np.full(len(rows), ALWAYS)
     moves = np.flatnonzero(rows.version | rows.clock)
-    of_task = {task: int(rows.time[moves[mine]].max()) for task, mine in groups(rows.task[moves])}
+    of_realm: dict[int, int] = {}
+    for task, mine in groups(rows.task[moves]):
+        store_time = int(rows.time[moves[mine]].max())
+        of_realm[task // realm] = min(store_time, of_realm.get(task // realm, ALWAYS))
     for number, mine in groups(rows.task // realm):
-        behind[mine] = min((time for task, time in of_task.items() if task // realm == number), default=ALWAYS)
+        behind[mine] = of_realm.get(number, ALWAYS)
     return behind - history
 
 
@@ -125,11 +128,12 @@ def retained(rows: Versions, remaining: Ints, bound: Ints | None) -> Ints:
     goes_on = key[1:] == key[:-1]  # with the same key
     is_last, again = np.append(~goes_on, True), goes_on & (time[1:] == time[:-1])
     last = np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]  # of each one's key
-    of_latest = time == time[last]
-    opens = of_latest & ~rows.deletion[by_time[last]] & np.append(True, ~again)
-    following = np.append(time[1:], NEVER)
-    still = following == time[last] if bound is None else following > bound[by_time]
-    matters = is_last | opens | (~np.append(again, False) & ~is_last & still)
+    opens = (
+        (time == time[last]) & ~rows.deletion[by_time[last]] & np.append(True, ~again)
+    )  # the first of the latest's ts
+    ends = np.append(time[1:], NEVER)  # when the next one begins
+    is_of_use = ends == time[last] if bound is None else ends > bound[by_time]
+    matters = is_last | opens | (~np.append(again, False) & ~is_last & is_of_use)
     return np.sort(by_time[matters])
 
 
@@ -146,7 +150,8 @@ class Store:
     """
 
     times: list[int] = field(default_factory=list)
-    of_time: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)  # places; whether it is a deletion
+    of_time: dict[int, tuple[int, bool]] = field(default_factory=dict)  # the place, and whether it is a deletion
+    replaced: dict[int, list[int]] = field(default_factory=dict)  # places of earlier ones of a time
     ended: int = NEVER  # the newest end of a closed version
 
     def reaches(self, time: int) -> bool:
@@ -155,7 +160,7 @@ class Store:
 
     def put(self, place: int, time: int, deletion: bool) -> list[int]:
         """Takes a version, and tells the places of those that vanish: itself and the rows of its time, or none."""
-        live = self.times[-1] if self.times and not self.of_time[self.times[-1]][-1][1] else None
+        live = self.times[-1] if self.times and not self.of_time[self.times[-1]][1] else None
         if time >= (self.ended if live is None else live):
             closes = deletion if live is None else time > live
             self.ended = time if closes else self.ended
@@ -164,10 +169,13 @@ class Store:
             self.ended = live if live is not None and time >= self.ended else self.ended
             vanishes = False
         if vanishes:
-            return [*(one for one, _ in self.of_time.pop(self.times.pop())), place]
-        if time not in self.of_time:
+            self.times.pop()
+            return [*self.replaced.pop(time, []), self.of_time.pop(time)[0], place]
+        if time in self.of_time:
+            self.replaced.setdefault(time, []).append(self.of_time[time][0])
+        else:
             insort(self.times, time)
-        self.of_time.setdefault(time, []).append((place, deletion))
+        self.of_time[time] = place, deletion
         return []
 
     def as_of(self, time: int, bound: int) -> int:
@@ -175,4 +183,4 @@ class Store:
         at = bisect_right(self.times, time)
         if at == 0 or (time < bound and at < len(self.times)):
             return MISSING
-        return self.of_time[self.times[at - 1]][-1][0]
+        return self.of_time[self.times[at - 1]][0]

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 HISTORY: Final = "history"  # ms; where it is missing, only versions come that are taken
 REACHED: Final = "reached"  # what the history still reaches
-CLOCK: Final = "clock"  # the kind of a row that stands for a task's store time only: its ts, and no key and no value
+CLOCK_KIND: Final = (
+    "clock"  # the kind of a row that stands for a task's store time only: its ts, and no key and no value
+)
 _OF_CLOCKS: Final = (TIME, ORDER, PLACE, CONTRIBUTORS, TASK)
 
 
@@ -63,7 +65,7 @@ class _Table:
         self.columns = columns
         self.order = arrays.total_order(columns[ORDER], arrays.ints(columns[PLACE]))
         key = arrays.key_numbers(columns[KEY])[self.order]
-        is_clock = pc.equal(columns[KIND], CLOCK)
+        is_clock = pc.equal(columns[KIND], CLOCK_KIND)
         self.rows = Versions(
             version=key >= 0,
             clock=arrays.ints(is_clock)[self.order] > 0,
@@ -92,4 +94,4 @@ class _Table:
         none = np.full_like(numbers, MISSING)
         made = {name: arrays.take(one, none) for name, one in self.columns.items() if name not in (HISTORY, REACHED)}
         known = taken(self.columns, numbers, _OF_CLOCKS)
-        return pa.RecordBatch.from_pydict({**made, **known, KIND: pa.array([CLOCK] * len(numbers), pa.string())})
+        return pa.RecordBatch.from_pydict({**made, **known, KIND: pa.array([CLOCK_KIND] * len(numbers), pa.string())})
