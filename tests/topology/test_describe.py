@@ -528,3 +528,14 @@ def test_check_tells_a_stream_that_is_merged_by_record() -> None:
     sources = declared()
     sources.views.left_join(sources.users, amend="1 h", name="j").to_delta("out", mode="merge")
     assert in_words(sources.builder.build().nodes)[-1] == "out: j merged by record, one commit a cycle"
+
+
+def test_check_tells_how_a_history_is_read_by_those_who_get_the_latest() -> None:
+    from lakestreams.cli.check import in_words
+
+    sources = declared()
+    sources.versioned.left_join(sources.users, name="j").to_delta("out", mode="merge")
+    joined = dict(line.split(": ", 1) for line in in_words(sources.builder.build().nodes))["j"]
+    plain, of_history = joined.split("; of ")
+    assert "history" not in plain
+    assert of_history.startswith(f"{sources.versioned.node.name}, a table with a history, versions that are the latest")

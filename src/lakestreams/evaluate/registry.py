@@ -12,6 +12,7 @@ from lakestreams.operators.foreign_key import stream_table as foreign_key_stream
 from lakestreams.operators.foreign_key import table_table as foreign_key
 from lakestreams.operators.stream_global_table import kernel as stream_global
 from lakestreams.operators.table_table import kernel as table_table
+from lakestreams.operators.versioned_table import frames as versioned
 from lakestreams.operators.versions import TableSide
 from lakestreams.topology.derived import Aggregate, Suppress, ToStream, ToTable
 from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
@@ -84,7 +85,13 @@ class Operator:
 def explain(node: Node) -> str | None:
     """What a node's kernel says of its plan; None if it has none that does."""
     operator = OPERATORS.get(type(node))
-    return operator.explain(node) if operator is not None and operator.explain is not None else None
+    if operator is None or operator.explain is None:
+        return None
+    readers_of_the_latest = (TableTableJoin, ForeignKeyJoin, Aggregate)
+    stores = [
+        one.name for one in node.parents if isinstance(node, readers_of_the_latest) and one.history_ms is not None
+    ]
+    return "; ".join([operator.explain(node), *map(versioned.explain, stores)])
 
 
 def _join(call: Joins, explain: Callable[[Any], str]) -> Operator:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakestreams.operators import versions
 from lakestreams.operators.balance import by_task
+from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     KEY,
@@ -35,7 +36,7 @@ from lakestreams.operators.records import (
 from lakestreams.operators.versioned_table import worker
 from lakestreams.operators.versioned_table.worker import CLOCK_KIND, HISTORY, REACHED
 from lakestreams.operators.windows import require_comparable_keys
-from lakestreams.operators.workers import in_workers
+from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -80,6 +81,12 @@ def prune(past: DataFrame, points: DataFrame) -> DataFrame:
     """
     flagged = versions.flagged(past, KEY, versions.wanted(points, KEY), _ASKED)
     return flagged.where(F.col(_ASKED) | (F.col(KIND) == CLOCK_KIND)).select(*past.columns)
+
+
+def explain(name: str) -> str:
+    """The plan in words, for `check --explain`."""
+    groups = groups_in_words(f"exchanged by task, then by key in groups of {ROWS_OF_A_WORKER:,}")
+    return f"of {name}, a table with a history, versions that are the latest as they come: {groups}"
 
 
 def counts() -> Column:
