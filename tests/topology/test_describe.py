@@ -536,6 +536,6 @@ def test_check_tells_how_a_history_is_read_by_those_who_get_the_latest() -> None
     sources = declared()
     sources.versioned.left_join(sources.users, name="j").to_delta("out", mode="merge")
     joined = dict(line.split(": ", 1) for line in in_words(sources.builder.build().nodes))["j"]
-    plain, of_history = joined.split("; of ")
+    plain, _, of_history = joined.partition("; of ")
     assert "history" not in plain
     assert of_history.startswith(f"{sources.versioned.node.name}, a table with a history, versions that are the latest")

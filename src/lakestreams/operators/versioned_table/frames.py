@@ -21,7 +21,6 @@ from pyspark.sql.types import StructField, StructType
 
 from lakestreams.operators import versions
 from lakestreams.operators.balance import by_task
-from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.records import (
     CONTRIBUTORS,
     KEY,
@@ -85,8 +84,8 @@ def prune(past: DataFrame, points: DataFrame) -> DataFrame:
 
 def explain(name: str) -> str:
     """The plan in words, for `check --explain`."""
-    groups = groups_in_words(f"exchanged by task, then by key in groups of {ROWS_OF_A_WORKER:,}")
-    return f"of {name}, a table with a history, versions that are the latest as they come: {groups}"
+    groups = f"up to {ROWS_OF_A_WORKER:,} rows in one group, for one Python worker; more are exchanged by task, then by key"
+    return f"of {name}, a table with a history, versions that are the latest as they come: {groups} in such groups"
 
 
 def counts() -> Column:
