@@ -100,7 +100,7 @@ def test_rounds_beside_a_stored_past(
     whole.driver.end()
     assert not pruned, "nothing was retained"
     rig = Rig(spark, tmp_path / "cut", clicks(how), log, snapshot_every=2)
-    rig.run(list(chunks(log.records, 12)))
+    rig.run(list(chunks(log.records, 8)))
     rig.driver.end()
     assert facts(rig.bench) == facts(whole.bench)
     assert_ledger_sound(rig.bench)
@@ -126,14 +126,14 @@ def test_versions_that_no_point_asks_for_stay_where_they_are(
     monkeypatch.setattr(lookups, "MANY_RETAINED", 1)
     monkeypatch.setattr(lookups, "FILTER_RATIO", 1e9)
     monkeypatch.setattr(lookups.Lookups, "_extracted", noting)
-    log = make_log(3, 80, TABLE)
+    log = make_log(3, 60, TABLE)
     whole = Rig(spark, tmp_path / "whole", as_of(how), log)
     whole.run([log.records])
     whole.driver.end()
     assert not seen, "nothing was retained"
     monkeypatch.setattr(sides, "ROWS_OF_A_WORKER", 6)  # so what is kept of all versions goes by key
     rig = Rig(spark, tmp_path / "cut", as_of(how), log, snapshot_every=2)
-    rig.run(list(chunks(log.records, 8)))
+    rig.run(list(chunks(log.records, 6)))
     rig.driver.end()
     assert facts(rig.bench) == facts(whole.bench)
     assert_ledger_sound(rig.bench)

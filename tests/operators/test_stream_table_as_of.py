@@ -114,7 +114,13 @@ def histories() -> dict[str, list[History]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "way"), [("recorded", "few"), ("recorded", "by key"), *(("wild", way) for way in WAYS)]
+    ("kind", "way"),
+    [
+        *(
+            pytest.param("recorded", way, marks=pytest.mark.soak) for way in ("few", "by key")
+        ),  # without Spark in `_arrays`
+        *(("wild", way) for way in WAYS),
+    ],
 )
 def test_one_batch(frames: Frames, histories: dict[str, list[History]], kind: str, way: str) -> None:
     results = [

@@ -64,8 +64,14 @@ def histories() -> list[History]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("retain", [versioned.retain, versioned.retain_latest])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "retain"),
+    [
+        ("few", versioned.retain_latest),
+        ("by task", versioned.retain),
+        *(("by key", one) for one in (versioned.retain, versioned.retain_latest)),
+    ],
+)
 def test_in_pieces(frames: Frames, histories: list[History], way: str, retain: Retain) -> None:
     cycles = pieces(histories, SEED, PIECES)
     table = Versioned(per_task(histories, lambda one: one.history_ms), realm=1, **WAYS[way])
