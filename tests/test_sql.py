@@ -168,7 +168,7 @@ def test_a_layout_names_no_column_that_tables_cannot_carry(option: str, tmp_path
     assert isinstance(fault, InvalidName)
 
 
-@given(st.text(min_size=1, max_size=12) | st.sampled_from([*HOSTILE[1:], *HONEST]))
+@given(st.text(min_size=1, max_size=12) | st.sampled_from([*HOSTILE[1:], *HONEST, "<<"]))
 @settings(max_examples=60)
 def test_any_name_of_a_column_is_refused_or_sound(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     if any(0xD800 <= ord(sign) <= 0xDFFF for sign in name) or len(name) > 249:
@@ -247,7 +247,7 @@ KNOWN = {
     "config/joins.py": {"spec.left"},  # a message
     "config/steps.py": {"' and '.join(inside)"},  # a message
     "engine/ingest/batch_metrics.py": {"failed"},  # numbers of partitions and of rules
-    "engine/ingest/delta_source.py": {"one.type", "source.delta"},  # written by the formats; a message
+    "engine/ingest/delta_source.py": {"source.delta"},  # a message
     "engine/ingest/table_reader.py": {"source_table.version"},  # a number
     "engine/ledger/fence.py": {"condition"},  # a statement of the fence or the ledger
     "engine/runtime/table.py": {

@@ -69,13 +69,13 @@ class Lookups(Placement):
         if node.grace_ms is not None:
             points = self._with_ticks(node, node.left, points)
         mine = self._with_past(node, "points", self.tasks.of_rows(node, node.left, points))
-        new = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
-        every, past = self._with_past(node, "versions", new), self._past(node, "versions")
-        store = Versioned(history, self.tasks.realm(node), self._shares(node))  # for all; the join may read fewer
-        versions = every
-        if past is not None and self._small_input(node) and self._small_buffer(node):
-            past = self._extracted(node, versioned.prune(past, mine))
-            versions = new.unionByName(past, allowMissingColumns=True)
+        changes = self.tasks.of_rows(node, node.right, self._with_keys(node, table).all())
+        every = versions = self._with_past(node, "versions", changes)
+        store = Versioned(history, self.tasks.realm(node), self._shares(node))  # its shares are for all versions
+        stored = self._past(node, "versions")
+        if stored is not None and self._small_input(node) and self._small_buffer(node):
+            stored = self._extracted(node, versioned.prune(stored, mine))
+            versions = changes.unionByName(stored, allowMissingColumns=True)
         join = AsOf(
             node.how,
             history,
@@ -83,10 +83,10 @@ class Lookups(Placement):
             overlap=overlap_of(node, self.topology.nodes),
             multi_row=is_multi_row(node.left),
             realm=store.realm,
-            shares=self._shares(node),
+            shares=self._shares(node),  # of the versions that the join reads
         )
         if join.shares > 1:
-            known = [one for one in (self._past(node, "points"), past) if one is not None]
+            known = [one for one in (self._past(node, "points"), stored) if one is not None]
             together = self._share_tasks(node, keys_of([mine, versions]), join.realm, known)
             join = replace(join, together=together)
         if self.keeps:

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 HISTORY: Final = "history"  # ms; where it is missing, only versions come that are taken
 REACHED: Final = "reached"  # what the history still reaches
-CLOCK_KIND: Final = (
-    "clock"  # the kind of a row that stands for a task's store time only: its ts, and no key and no value
-)
+CLOCK_KIND: Final = "clock"  # of a row that stands for a task's store time only, by its ts; key and value are null
 _OF_CLOCKS: Final = (TIME, ORDER, PLACE, CONTRIBUTORS, TASK)
 
 
