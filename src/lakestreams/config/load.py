@@ -191,7 +191,8 @@ class _Reader:
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else None
             here = (*path, key or "")
             line = key_node.start_mark.line + 1
-            if key is None or (key == "<<" and key_node.style is None):  # in quotes it is a key like any other
+            is_plain = isinstance(key_node, yaml.ScalarNode) and key_node.style is None
+            if key is None or (key == "<<" and is_plain):  # in quotes it is a key like any other
                 what = "a key that is not plain text" if key is None else "merge keys (<<) are not read"
                 where = FilePlace(shown(document.path), line)
                 document.faults.append(ConfigInvalid(what, hint="write the keys out", where=where))
