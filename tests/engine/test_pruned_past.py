@@ -68,6 +68,22 @@ def make_log(seed: int, size: int, side: int = STREAM) -> Log:
     return Log(tuple(records), {at: offset + 1 for at, offset in offsets.items()})
 
 
+def in_one_batch(spark: SparkSession, root: Path, topology: Topology, log: Log) -> Rig:
+    whole = Rig(spark, root / "whole", topology, log)
+    whole.run([log.records])
+    whole.driver.end()
+    return whole
+
+
+def require_same_in_batches(whole: Rig, spark: SparkSession, root: Path, topology: Topology, count: int) -> None:
+    """The same log in so many batches gives the same tables, the state stored behind every second of them."""
+    rig = Rig(spark, root / "cut", topology, whole.log, snapshot_every=2)
+    rig.run(list(chunks(whole.log.records, count)))
+    rig.driver.end()
+    assert facts(rig.bench) == facts(whole.bench)
+    assert_ledger_sound(rig.bench)
+
+
 @pytest.fixture
 def pruned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Prunes however little is retained; how many rows were reached each time, and how many there were."""
@@ -95,15 +111,9 @@ def test_rounds_beside_a_stored_past(
 ) -> None:
     """As many batches as one, the state stored behind every second of them; nothing stays in memory behind the run."""
     log = make_log(seed, size)
-    whole = Rig(spark, tmp_path / "whole", clicks(how), log)
-    whole.run([log.records])
-    whole.driver.end()
+    whole = in_one_batch(spark, tmp_path, clicks(how), log)
     assert not pruned, "nothing was retained"
-    rig = Rig(spark, tmp_path / "cut", clicks(how), log, snapshot_every=2)
-    rig.run(list(chunks(log.records, 8)))
-    rig.driver.end()
-    assert facts(rig.bench) == facts(whole.bench)
-    assert_ledger_sound(rig.bench)
+    require_same_in_batches(whole, spark, tmp_path, clicks(how), 8)
     assert len(pruned) > 2
     assert min(pruned)[0] >= 0, "they were counted"
     assert sum(reached for reached, _ in pruned) < sum(retained for _, retained in pruned)
@@ -118,8 +128,8 @@ def test_versions_that_no_point_asks_for_stay_where_they_are(
     seen: list[tuple[int, int]] = []
     real = lookups.Lookups._extracted
 
-    def noting(self: Any, node: Any, rows: Any) -> Any:
-        found = real(self, node, rows)
+    def noting(self: Any, node: Any, rows: Any, waits: int) -> Any:
+        found = real(self, node, rows, waits)
         seen.append((self.pruned[node.name], sum(one.count() for one in self.retained[node.name].values())))
         return found
 
@@ -127,16 +137,10 @@ def test_versions_that_no_point_asks_for_stay_where_they_are(
     monkeypatch.setattr(lookups, "FILTER_RATIO", 1e9)
     monkeypatch.setattr(lookups.Lookups, "_extracted", noting)
     log = make_log(3, 60, TABLE)
-    whole = Rig(spark, tmp_path / "whole", as_of(how), log)
-    whole.run([log.records])
-    whole.driver.end()
+    whole = in_one_batch(spark, tmp_path, as_of(how), log)
     assert not seen, "nothing was retained"
     monkeypatch.setattr(sides, "ROWS_OF_A_WORKER", 6)  # so what is kept of all versions goes by key
-    rig = Rig(spark, tmp_path / "cut", as_of(how), log, snapshot_every=2)
-    rig.run(list(chunks(log.records, 6)))
-    rig.driver.end()
-    assert facts(rig.bench) == facts(whole.bench)
-    assert_ledger_sound(rig.bench)
+    require_same_in_batches(whole, spark, tmp_path, as_of(how), 6)
     assert len(seen) > 2
     assert sum(reached for reached, _ in seen) < sum(retained for _, retained in seen)
 

@@ -39,17 +39,6 @@ def found_in(frames: list[DataFrame]) -> dict[int, list[int]]:
     return {number: sorted(offsets) for number, offsets in found.items()}
 
 
-def compare(found: dict[int, list[int]], histories: list[History]) -> None:
-    wanted = told(histories)
-    wrong = [one for one in histories if found.get(one.number) != wanted.get(one.number)]
-    if not wrong:
-        return
-    one = min(wrong, key=lambda one: len(one.events))
-    lines = [f"{len(wrong)} of {len(histories)} differ; {one.number}, history {one.history_ms}"]
-    lines += [f"  {place} {event}" for place, event in enumerate(one.events, start=1)]
-    pytest.fail("\n".join([*lines, f"found {found.get(one.number)}", f"wanted {wanted.get(one.number)}"]))
-
-
 @pytest.fixture(scope="module")
 def frames(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Frames:
     return Frames(spark, tmp_path_factory.mktemp("versioned"))
@@ -80,7 +69,7 @@ def test_in_pieces(frames: Frames, histories: list[History], way: str, retain: R
         rows = past.union(frames.read(histories, "right", cycles, piece).where("k IS NOT NULL"))
         results.append(frames.keep(versioned.latest_only(rows, table).where(f"o.cycle = {piece}")))
         past = frames.keep(retain(rows, table))
-    compare(found_in(results), histories)
+    assert found_in(results) == told(histories)
 
 
 @pytest.mark.parametrize("what", COSTS)

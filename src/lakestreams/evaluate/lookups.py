@@ -73,9 +73,11 @@ class Lookups(Placement):
         every = versions = self._with_past(node, "versions", changes)
         store = Versioned(history, self.tasks.realm(node), self._shares(node))  # its shares are for all versions
         stored = self._past(node, "versions")
-        if stored is not None and self._small_input(node) and self._small_buffer(node):
-            stored = self._extracted(node, versioned.prune(stored, mine))
-            versions = changes.unionByName(stored, allowMissingColumns=True)
+        if stored is not None and self._small_input(node):
+            waits = self._waiting(node)
+            if waits < self.retained_rows * FILTER_RATIO:  # their keys are broadcast
+                stored = self._extracted(node, versioned.prune(stored, mine), waits)
+                versions = changes.unionByName(stored, allowMissingColumns=True)
         join = AsOf(
             node.how,
             history,
@@ -128,28 +130,28 @@ class Lookups(Placement):
         if state is not None and self._small_stream(node):
             state = stream_table.retain(TableSide(state, None), new).all()  # what is retained has met no row of it
             if self.retained_rows >= MANY_RETAINED:
-                state = self._extracted(node, state)
+                state = self._extracted(node, state, self._waiting(node))
         state = None if state is None else state.withColumn(TASK, F.col(ORDER)["partition"])
         changes = table.all().where(F.lit(False)) if table.changes is None else table.changes
         mine = new if past is None else new.unionByName(past, allowMissingColumns=True)
         sides = waiting.StreamAndTable(mine, self._clocked(node, node.right, changes), state)
         return [one for one in (past, state) if one is not None], sides
 
-    def _extracted(self, node: Join, rows: DataFrame) -> DataFrame:
-        """What few points ask for of a table's past, computed now. Notes how many rows of the past are read, with points that wait."""
+    def _extracted(self, node: Join, rows: DataFrame, waits: int) -> DataFrame:
+        """What few points ask for of a table's past, computed now. Notes how many rows of the past are read.
+
+        Args:
+            waits: how many points are retained, which are read, too.
+        """
         ((found, count),) = self.extract(rows)
         if count is not None:
-            self.pruned[node.name] = count + self._waiting(node)
+            self.pruned[node.name] = count + waits
         return found
 
     def _waiting(self, node: Join) -> int:
         """How many points are retained."""
         past = self._past(node, "points")
         return 0 if past is None else int(self.keep_past(f"{node.name} waits", partial(_counted, past)).collect()[0][0])
-
-    def _small_buffer(self, node: Join) -> bool:
-        """Whether the points that are retained are few next to all that is: their keys are broadcast."""
-        return self._waiting(node) < self.retained_rows * FILTER_RATIO
 
     def _many_changes(self, table: Node) -> bool:
         """Whether a table's changes are so many that a key may have more versions than are cheap to try one by one."""

@@ -84,10 +84,9 @@ def prune(past: DataFrame, points: DataFrame) -> DataFrame:
 
 def explain(name: str) -> str:
     """The plan in words, for `check --explain`."""
-    groups = (
-        f"up to {ROWS_OF_A_WORKER:,} rows in one group, for one Python worker; more are exchanged by task, then by key"
-    )
-    return f"of {name}, a table with a history, versions that are the latest as they come: {groups} in such groups"
+    of = f"of {name}, a table with a history, versions that are the latest as they come"
+    group = f"up to {ROWS_OF_A_WORKER:,} rows in one group, for one Python worker"
+    return f"{of}: {group}; more are exchanged by task, then by key in such groups"
 
 
 def counts() -> Column:

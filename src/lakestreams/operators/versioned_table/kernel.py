@@ -1,10 +1,10 @@
 """What a versioned table (`history_ms`) takes in, keeps, and tells its readers, over arrays.
 
-The law: a version is taken iff its ts is not below the store time, its task's greatest ts so far, less the history; it replaces
-the one of its key with the same ts, and a deletion is a version. Lookups as of a time see every version; other readers
-(joins with tables, aggregations) get one only if no version of its key is newer as it comes.
-The newest version of a key stays, and each version that is valid at a time which the history still reaches.
+The law: a version, which may be a deletion, is taken iff its ts is not below the store time (its task's greatest ts so far) less
+the history. Lookups as of a time see all that is taken; joins with tables and aggregations get a version only if none of its
+key is newer as it comes. The newest version of a key stays, and each that is valid at a time which the history still reaches.
 
+A version replaces the one of its key with the same ts.
 Its oddity: the store has the latest live row apart from the closed versions, and of a deletion only the end that it gives them.
 So a deletion with the very ts of the latest row vanishes, together with that row, unless a closed version ends at that ts. None
 ends there if the row came to an absent or deleted key and nothing was put between that end and its ts since. An older version
@@ -128,9 +128,8 @@ def retained(rows: Versions, remaining: Ints, bound: Ints | None) -> Ints:
     goes_on = key[1:] == key[:-1]  # with the same key
     is_last, again = np.append(~goes_on, True), goes_on & (time[1:] == time[:-1])
     last = np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]  # of each one's key
-    opens = (
-        (time == time[last]) & ~rows.deletion[by_time[last]] & np.append(True, ~again)
-    )  # the first of the latest's ts
+    first_of_ts = np.append(True, ~again)
+    opens = (time == time[last]) & ~rows.deletion[by_time[last]] & first_of_ts
     ends = np.append(time[1:], NEVER)  # when the next one begins
     is_of_use = ends == time[last] if bound is None else ends > bound[by_time]
     matters = is_last | opens | (~np.append(again, False) & ~is_last & is_of_use)

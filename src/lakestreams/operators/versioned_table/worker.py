@@ -61,6 +61,7 @@ class _Table:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
+        self.names = [name for name in columns if name not in (HISTORY, REACHED)]
         self.order = arrays.total_order(columns[ORDER], arrays.ints(columns[PLACE]))
         key = arrays.key_numbers(columns[KEY])[self.order]
         is_clock = pc.equal(columns[KIND], CLOCK_KIND)
@@ -82,14 +83,14 @@ class _Table:
 
     def batches(self, places: Ints) -> Iterator[Any]:
         """Rows as they came."""
-        numbers, names = self.order[places], [name for name in self.columns if name not in (HISTORY, REACHED)]
+        numbers = self.order[places]
         for here in arrays.batches((arrays.sizes(self.columns[KEY]) + arrays.sizes(self.columns[VALUE]))[numbers]):
-            yield pa.RecordBatch.from_pydict(taken(self.columns, numbers[here], names))
+            yield pa.RecordBatch.from_pydict(taken(self.columns, numbers[here], self.names))
 
     def clocks(self) -> Any:
         """A row a task that stands for its store time."""
         numbers = self.order[kernel.clocks(self.rows)]
         none = np.full_like(numbers, MISSING)
-        made = {name: arrays.take(one, none) for name, one in self.columns.items() if name not in (HISTORY, REACHED)}
+        made = {name: arrays.take(self.columns[name], none) for name in self.names}
         known = taken(self.columns, numbers, _OF_CLOCKS)
         return pa.RecordBatch.from_pydict({**made, **known, KIND: pa.array([CLOCK_KIND] * len(numbers), pa.string())})
