@@ -5,7 +5,7 @@ the history. Lookups as of a time see all that is taken; joins with tables and a
 key is newer as it comes. The newest version of a key stays, and each that is valid at a time which the history still reaches.
 
 A version replaces the one of its key with the same ts.
-Its oddity: the store has the latest live row apart from the closed versions, and of a deletion only the end that it gives them.
+The store's oddity: it has the latest live row apart from the closed versions, and of a deletion only the end that it gives them.
 So a deletion with the very ts of the latest row vanishes, together with that row, unless a closed version ends at that ts. None
 ends there if the row came to an absent or deleted key and nothing was put between that end and its ts since. An older version
 may then be the latest again.
