@@ -123,12 +123,14 @@ class Shapes(Lookups):
         strict = node.rules == "strict"
         prunes = strict and join.ascending and self._small_input(node)
         mine, other = self._with_reached(node, join, *new) if prunes else self._with_pasts(node, *new)
-        both = stream_stream.clocked(mine, other, join, self.since, self.hold) if strict or self.keeps else None
-        if self.keeps:
-            full = (*self._with_pasts(node, *new), None) if prunes else (mine, other, both)
-            kept = stream_stream.retain(*full[:2], join, full[2])
-            self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
         shares = self._shares(node)
+        reached = self._tops(mine, other, join)
+        both = stream_stream.clocked(mine, other, join, self.since, reached) if strict or self.keeps else None
+        if self.keeps:
+            all_rows = self._with_pasts(node, *new) if prunes else (mine, other)
+            many = (self._tops(*all_rows, join) if prunes else reached) if shares > 1 else None
+            kept = stream_stream.retain(*all_rows, join, None if prunes else both, many=many)
+            self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
         if strict:
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
             if shares > 1 and both is not None:
@@ -137,6 +139,10 @@ class Shapes(Lookups):
                     past = [both.where(~is_new(self.since))]
                 join = replace(join, together=self._share_tasks(node, both, join.realm, past))
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
+
+    def _tops(self, left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame | None:
+        found = stream_stream.tops(left, right, join, self.since)
+        return found if found is None or self.hold is None else self.hold(found)
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)

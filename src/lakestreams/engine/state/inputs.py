@@ -20,6 +20,9 @@ from lakestreams.expectations.rules import kept
 from lakestreams.operators import noted_homes
 from lakestreams.operators.records import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
+from lakestreams.operators.workers import ROWS_OF_A_WORKER
+from lakestreams.topology.graph import follows_partitions, sources_of
+from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,9 +124,27 @@ def _in_order(
         mine, side = plans[source.name], STREAM_SIDE if source.kind == "stream" else TABLE_SIDE
         rows = readable(spark, ledger, topology, source, mine)
         rows = records(rows, source.topic, side, row_cycle(source.topic, mine))
+        if sum(plan.records(source.topic) for plan in mine) > ROWS_OF_A_WORKER and _is_read_once(topology, source):
+            return rows
         return hold(first_of_all(rows) if source.kind == "global_table" else rows)
 
     return in_parallel(spark, [partial(read, source) for source in topology.sources])
+
+
+def _is_read_once(topology: Topology, source: Source) -> bool:
+    """Whether one step alone reads a source, all of it once: bronze then takes less than holding it would, and no memory.
+
+    What the step keeps is read once more: all of a table, and of a window only what lies near the end.
+    """
+    readers = [
+        node for node in topology.nodes if node.stateful for parent in node.parents if source in sources_of(parent)
+    ]
+    if len(readers) != 1 or source.history_ms is not None:
+        return False
+    node = readers[0]
+    if isinstance(node, WindowedJoin):
+        return node.follows_strictly and all(map(follows_partitions, node.parents))
+    return isinstance(node, TableTableJoin | ForeignKeyJoin)
 
 
 def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from lakestreams.operators.balance import by_task
-from lakestreams.operators.clocks import BEHIND, CARRIED, REACHED, with_clocks
+from lakestreams.operators.clocks import BEHIND, CARRIED, NEWEST, REACHED, tops_of, with_clocks
 from lakestreams.operators.homes import groups_in_words
 from lakestreams.operators.records import (
     CONTRIBUTORS,
@@ -63,8 +63,6 @@ from lakestreams.operators.windows import (
 from lakestreams.operators.workers import ROWS_OF_A_WORKER, in_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import Column
 
 
@@ -103,24 +101,25 @@ def execute(
     return as_records(found, right.schema[KEY].dataType, several=several)
 
 
+def tops(left: DataFrame, right: DataFrame, join: Windowed, since: int = 0) -> DataFrame | None:
+    """How far the clocks of both sides have come, a row a task and cycle (`clocks.tops_of`); None where none ascend."""
+    return tops_of(both_sides(left, right, join), join.realm, since) if join.ascending else None
+
+
 def clocked(
-    left: DataFrame,
-    right: DataFrame,
-    join: Windowed,
-    since: int = 0,
-    hold: Callable[[DataFrame], DataFrame] | None = None,
+    left: DataFrame, right: DataFrame, join: Windowed, since: int = 0, reached: DataFrame | None = None
 ) -> DataFrame:
     """Both sides as one frame with their clocks: what `late` and `retain` look at, made once for both.
 
     Args:
         left, right: as `execute` is given them.
         since: the first new cycle.
-        hold: keeps a small frame that is read often.
+        reached: what `tops` has made of them.
 
     Returns:
         Arms (see `windows`) with their clocks.
     """
-    return with_clocks(both_sides(left, right, join), join, since, hold)
+    return with_clocks(both_sides(left, right, join), join, since, reached)
 
 
 def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: DataFrame | None = None) -> DataFrame:
@@ -135,17 +134,20 @@ def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: Da
 
 
 def retain(
-    left: DataFrame, right: DataFrame, join: Windowed, both: DataFrame | None = None
+    left: DataFrame, right: DataFrame, join: Windowed, both: DataFrame | None = None, *, many: DataFrame | None = None
 ) -> tuple[DataFrame, DataFrame]:
     """What of the past may still matter: records in window and grace, and per task those that carry its clocks.
 
     Args:
         left, right: all that `execute` was given.
         both: what `clocked` has made of them.
+        many: what `tops` has made of them, where so many rows come that only those near the end are to be read.
 
     Returns:
         Left and right records frames with `task` and the clocks' columns.
     """
+    if many is not None and not join.varies:
+        both = with_clocks(both_sides(left, right, join).where(_near_the_end(join, many)), join, tops=many)
     both = clocked(left, right, join) if both is None else both
     last, carries, horizon = _last_ascending(both) if join.ascending else _last_of_all(both, join)
     kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
@@ -168,6 +170,17 @@ def explain(join: Windowed) -> str:
         f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
         f"rules {join.rules}: {groups_in_words(by_key if join.rules == 'strict' else None)}"
     )
+
+
+def _near_the_end(join: Windowed, tops: DataFrame) -> Column:
+    """Which of both sides' rows `retain` may keep, where clocks ascend: what is retained, what is open, each task's last row.
+
+    Two numbers that Spark computes first and hands to the scan, so that files' pages without such rows are not read. The
+    last row of a task has the latest stream time of its newest cycle, since the order goes by these.
+    """
+    open_from = tops.select(F.min(BEHIND) - _reach(join)).scalar()
+    last_from = tops.select(F.min(NEWEST)).scalar()
+    return F.col(CLOCK).isNotNull() | (F.col(TIME) >= open_from) | (F.col(ORDER)["stream_time_ms"] >= last_from)
 
 
 def _last_ascending(both: DataFrame) -> tuple[DataFrame, Column, Column]:
