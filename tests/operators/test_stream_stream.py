@@ -68,6 +68,9 @@ def cycles(spark: SparkSession, topic: str, count: int, seed: int) -> DataFrame:
 TASKS, CYCLES = 3, 3
 
 
+SOAK = pytest.mark.soak
+
+
 @pytest.mark.soak  # test_properties cuts each setting in two
 @pytest.mark.parametrize(("how", "seed"), [("outer", 1), ("left", 1), ("inner", 2), ("outer", 2)])
 def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
@@ -93,6 +96,31 @@ def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
     first = ways["whole", False]
     assert len(first) > 40
     assert {name for name, rows in ways.items() if rows != first} == set()
+
+
+@pytest.mark.parametrize(("seed", "span"), [(1, 7), pytest.param(2, 7, marks=SOAK), pytest.param(3, 60, marks=SOAK)])
+def test_what_lies_near_the_end_is_all_that_is_retained(spark: SparkSession, seed: int, span: int) -> None:
+    """A cycle at a time: of many rows, those near the end are enough to find what `retain` finds in all of them."""
+    left, right = (cycles(spark, topic, 60, seed).cache() for topic in "lr")
+    join, fewer = Windowed("outer", span, 4, 3, realm=TASKS, ascending=True), 0
+    with small(spark):
+        past: tuple[DataFrame, ...] = (left.limit(0), right.limit(0))
+        for cycle in range(1, CYCLES + 1):
+            # the last task has nothing new in the last cycle
+            new = [
+                side.where((F.col("o.cycle") == cycle) & (F.col("task") < TASKS - (cycle // CYCLES)))
+                for side in (left, right)
+            ]
+            both = [one.unionByName(old, allowMissingColumns=True) for one, old in zip(new, past, strict=True)]
+            reached = stream_stream.tops(*both, join, cycle)
+            assert reached is not None
+            near = stream_stream.near_the_end(*both, join, reached)
+            kept, wanted = stream_stream.retain(*both, join, near), stream_stream.retain(*both, join)
+            for mine, other in zip(kept, wanted, strict=True):
+                assert sorted(map(str, mine.collect())) == sorted(map(str, other.collect()))
+            fewer += sum(side.count() for side in both) - near.count()
+            past = tuple(spark.createDataFrame(side.collect(), side.schema) for side in wanted)
+    assert fewer > 0 or span == 60
 
 
 def reached(new: list[DataFrame], past: tuple[DataFrame, ...], join: Windowed, cycle: int) -> Any:

@@ -127,9 +127,10 @@ class Shapes(Lookups):
         reached = self._tops(mine, other, join)
         both = stream_stream.clocked(mine, other, join, self.since, reached) if strict or self.keeps else None
         if self.keeps:
-            all_rows = self._with_pasts(node, *new) if prunes else (mine, other)
-            many = (self._tops(*all_rows, join) if prunes else reached) if shares > 1 else None
-            kept = stream_stream.retain(*all_rows, join, None if prunes else both, many=many)
+            all_rows, near = (self._with_pasts(node, *new), None) if prunes else ((mine, other), both)
+            if shares > 1 and not prunes and reached is not None and not join.varies and self.hold is not None:
+                near = self.hold(stream_stream.near_the_end(mine, other, join, reached))  # each side's table reads them
+            kept = stream_stream.retain(*all_rows, join, near)
             self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
         if strict:
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))

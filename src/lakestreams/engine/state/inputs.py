@@ -21,7 +21,7 @@ from lakestreams.operators import noted_homes
 from lakestreams.operators.records import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
-from lakestreams.topology.graph import follows_partitions, sources_of
+from lakestreams.topology.graph import follows_partitions
 from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from lakestreams.operators.noted_homes import Homes
     from lakestreams.topology.endpoints import Source
+    from lakestreams.topology.node import Node
     from lakestreams.topology.topology import Topology
 
 # A global table is there before anything else: its rows come first in their cycle.
@@ -134,17 +135,17 @@ def _in_order(
 def _is_read_once(topology: Topology, source: Source) -> bool:
     """Whether one step alone reads a source, all of it once: bronze then takes less than holding it would, and no memory.
 
-    What the step keeps is read once more: all of a table, and of a window only what lies near the end.
+    What the step keeps is read once more: all of a table, and of a window only what lies near its end.
     """
-    readers = [
-        node for node in topology.nodes if node.stateful for parent in node.parents if source in sources_of(parent)
-    ]
-    if len(readers) != 1 or source.history_ms is not None:
-        return False
-    node = readers[0]
+    node: Node = source
+    while not node.stateful:
+        readers = [one for one in topology.nodes for parent in one.parents if parent.name == node.name]
+        if len(readers) != 1:
+            return False
+        node = readers[0]
     if isinstance(node, WindowedJoin):
         return node.follows_strictly and all(map(follows_partitions, node.parents))
-    return isinstance(node, TableTableJoin | ForeignKeyJoin)
+    return isinstance(node, TableTableJoin | ForeignKeyJoin) and source.history_ms is None
 
 
 def partitions_of(plans: Sequence[Plan]) -> dict[str, int]:

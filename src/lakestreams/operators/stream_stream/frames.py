@@ -133,21 +133,39 @@ def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: Da
     )
 
 
+def near_the_end(left: DataFrame, right: DataFrame, join: Windowed, reached: DataFrame) -> DataFrame:
+    """What `retain` may keep of many rows, where clocks ascend: retained and open rows, and the last ones of each task.
+
+    Two numbers are computed first, and Spark hands them to the scan, so that files' pages without such rows are not read.
+    The last row of a task has the latest stream time of its newest cycle, since the order goes by these.
+
+    Args:
+        left, right: all that `execute` was given.
+        reached: what `tops` has made of them.
+
+    Returns:
+        Arms (see `windows`) with their clocks.
+    """
+    open_from = reached.select(F.min(BEHIND) - _reach(join)).scalar()
+    last_from = reached.select(F.min(NEWEST)).scalar()
+    is_open, is_last = F.col(TIME) >= open_from, F.col(ORDER)["stream_time_ms"] >= last_from
+    return with_clocks(
+        both_sides(left, right, join).where(F.col(CLOCK).isNotNull() | is_open | is_last), join, tops=reached
+    )
+
+
 def retain(
-    left: DataFrame, right: DataFrame, join: Windowed, both: DataFrame | None = None, *, many: DataFrame | None = None
+    left: DataFrame, right: DataFrame, join: Windowed, both: DataFrame | None = None
 ) -> tuple[DataFrame, DataFrame]:
     """What of the past may still matter: records in window and grace, and per task those that carry its clocks.
 
     Args:
         left, right: all that `execute` was given.
-        both: what `clocked` has made of them.
-        many: what `tops` has made of them, where so many rows come that only those near the end are to be read.
+        both: what `clocked` or `near_the_end` has made of them.
 
     Returns:
         Left and right records frames with `task` and the clocks' columns.
     """
-    if many is not None and not join.varies:
-        both = with_clocks(both_sides(left, right, join).where(_near_the_end(join, many)), join, tops=many)
     both = clocked(left, right, join) if both is None else both
     last, carries, horizon = _last_ascending(both) if join.ascending else _last_of_all(both, join)
     kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
@@ -170,17 +188,6 @@ def explain(join: Windowed) -> str:
         f"stream-stream {join.how} join, {join.before} ms before to {join.after} ms after, grace {join.grace} ms, "
         f"rules {join.rules}: {groups_in_words(by_key if join.rules == 'strict' else None)}"
     )
-
-
-def _near_the_end(join: Windowed, tops: DataFrame) -> Column:
-    """Which of both sides' rows `retain` may keep, where clocks ascend: what is retained, what is open, each task's last row.
-
-    Two numbers that Spark computes first and hands to the scan, so that files' pages without such rows are not read. The
-    last row of a task has the latest stream time of its newest cycle, since the order goes by these.
-    """
-    open_from = tops.select(F.min(BEHIND) - _reach(join)).scalar()
-    last_from = tops.select(F.min(NEWEST)).scalar()
-    return F.col(CLOCK).isNotNull() | (F.col(TIME) >= open_from) | (F.col(ORDER)["stream_time_ms"] >= last_from)
 
 
 def _last_ascending(both: DataFrame) -> tuple[DataFrame, Column, Column]:
