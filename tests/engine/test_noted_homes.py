@@ -35,7 +35,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
         return found[-1][1]
 
     monkeypatch.setattr(placement, "share_tasks", spied)
-    monkeypatch.setattr(sides, "ROWS_OF_A_WORKER", 10)
+    for where in (sides, inputs):  # records of a window are read from bronze then
+        monkeypatch.setattr(where, "ROWS_OF_A_WORKER", 10)
     return found
 
 
