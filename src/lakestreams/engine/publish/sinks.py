@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import DataType, StructType
 
@@ -36,7 +37,6 @@ _MERGED: Final = {"delta.enableDeletionVectors": "true"}
 MANY = 10_000  # records whose rows cost more to merge than a look at how many files a table has
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}
 _MOST_INDEXED: Final = 32  # Delta's default
-_LATEST = "latest"
 
 
 def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType, pipeline: str) -> None:
@@ -160,7 +160,11 @@ def merged_by(sink: DeltaSink, records: DataFrame) -> list[str]:
 
 
 def latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The last row of each key (SQL paths): one exchange by the key, no sort of whole rows beyond it."""
-    order = F.struct(*(F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")))
-    last = rows.groupBy(*(F.expr(path) for path in key)).agg(F.max_by(F.struct(*rows.columns), order).alias(_LATEST))
-    return last.select(*(F.col(_LATEST)[name].alias(name) for name in rows.columns))
+    """The last row of each key (SQL paths): one exchange and one sort, by a number of the key first (decision 0010)."""
+    order = [F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")]
+    paths = [F.expr(path) for path in key]
+    of_key = Window.partitionBy(F.xxhash64(*paths), *paths).orderBy(*order)
+    known = rows.select(
+        F.struct("*").alias("row"), F.lead(F.lit(1)).over(of_key).alias("later")
+    )  # names of our own alone
+    return known.where("later is null").select("row.*")
