@@ -14,7 +14,7 @@ from tests.engine.test_pruned_past import clicks, in_one_batch, make_log
 
 from lakestreams import StreamsBuilder, Text, Topology
 from lakestreams.engine.state import inputs
-from lakestreams.evaluate import sides
+from lakestreams.evaluate import lookups, sides
 from lakestreams.operators.stream_stream import frames
 
 if TYPE_CHECKING:
@@ -34,7 +34,13 @@ def paid(how: str = "foreign", *, also: str = "") -> Topology:
         joined = left.left_join(right, left_on=lambda view: F.concat(F.lit("user"), F.substring(view.page, 2, 9)))
     else:
         joined = left.left_join(right)
+    if also == "rows dropped":
+        left.expect_or_drop("long", "length(page) > 1")
     joined.to_delta(SILVER, mode="merge")
+    if also == "outputs":
+        joined.to_delta("silver.again", mode="merge")
+    if also == "count":
+        joined.group_by(lambda row: row.page).count().to_delta("silver.counts", mode="merge")
     if also == "output":
         left.to_delta("silver.views", mode="merge")
     if also == "join":
@@ -50,8 +56,20 @@ def paid(how: str = "foreign", *, also: str = "") -> Topology:
         (paid(also="filtered"), [True, True]),
         (paid(also="output"), [False, True]),
         (paid(also="join"), [False, False]),
+        (paid(also="rows dropped"), [False, True]),
+        (paid(also="outputs"), [False, False]),
+        (paid(also="count"), [False, False]),
     ],
-    ids=["window", "foreign key", "filtered", "an output of its own", "two joins"],
+    ids=[
+        "window",
+        "foreign key",
+        "filtered",
+        "an output of its own",
+        "two joins",
+        "rows dropped",
+        "two outputs",
+        "a count behind the join",
+    ],
 )
 def test_who_reads_a_source_decides(topology: Topology, wanted: list[bool]) -> None:
     assert [inputs._is_read_once(topology, source) for source in topology.sources] == wanted
@@ -67,10 +85,10 @@ def test_both_sides_of_a_join_with_itself_are_two_readers() -> None:
 
 @pytest.mark.soak  # test_noted_homes has two rounds of a window
 @pytest.mark.usefixtures("small_input")
-@pytest.mark.parametrize("shape", ["window", "foreign key"])
+@pytest.mark.parametrize("shape", ["window", "pruned window", "foreign key"])
 def test_so_do_results(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
     """Three batches, the state stored behind each, against one whose records are few."""
-    topology, log = (clicks("outer"), make_log(4, 40)) if shape == "window" else (paid(), tables(make_log(5, 40)))
+    topology, log = (clicks("outer"), make_log(4, 40)) if "window" in shape else (paid(), tables(make_log(5, 40)))
     whole = in_one_batch(spark, tmp_path, topology, log)
     near: list[DataFrame] = []
 
@@ -80,6 +98,9 @@ def test_so_do_results(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
 
     real = frames.near_the_end
     monkeypatch.setattr(frames, "near_the_end", noting)
+    if shape == "pruned window":
+        monkeypatch.setattr(lookups, "MANY_RETAINED", 1)
+        monkeypatch.setattr(lookups, "FILTER_RATIO", 1e9)
     monkeypatch.setattr(inputs, "ROWS_OF_A_WORKER", 2)
     monkeypatch.setattr(sides, "ROWS_OF_A_WORKER", 6)
     cut = Rig(spark, tmp_path / "cut", topology, whole.log, snapshot_every=1)
@@ -87,7 +108,7 @@ def test_so_do_results(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
     cut.driver.end()
     assert facts(cut.bench) == facts(whole.bench)
     assert_ledger_sound(cut.bench)
-    assert bool(near) == (shape == "window")
+    assert bool(near) == ("window" in shape)
 
 
 def tables(log: Log) -> Log:

@@ -124,13 +124,15 @@ class Shapes(Lookups):
         prunes = strict and join.ascending and self._small_input(node)
         mine, other = self._with_reached(node, join, *new) if prunes else self._with_pasts(node, *new)
         shares = self._shares(node)
-        reached = self._tops(mine, other, join)
+        reached = self._tops(mine, other, join) if join.ascending else None
         both = stream_stream.clocked(mine, other, join, self.since, reached) if strict or self.keeps else None
         if self.keeps:
-            all_rows, near = (self._with_pasts(node, *new), None) if prunes else ((mine, other), both)
-            if shares > 1 and not prunes and reached is not None and not join.varies and self.hold is not None:
-                near = self.hold(stream_stream.near_the_end(mine, other, join, reached))  # each side's table reads them
-            kept = stream_stream.retain(*all_rows, join, near)
+            all_rows, clocked = (self._with_pasts(node, *new), None) if prunes else ((mine, other), both)
+            if shares > 1 and reached is not None and not join.varies:
+                reached = self._tops(*all_rows, join) if prunes else reached
+                # each side's table reads them: about as many as are stored
+                clocked = self._once(stream_stream.near_the_end(*all_rows, join, reached))
+            kept = stream_stream.retain(*all_rows, join, clocked)
             self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
         if strict:
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
@@ -141,9 +143,11 @@ class Shapes(Lookups):
                 join = replace(join, together=self._share_tasks(node, both, join.realm, past))
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
 
-    def _tops(self, left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame | None:
-        found = stream_stream.tops(left, right, join, self.since)
-        return found if found is None or self.hold is None else self.hold(found)
+    def _tops(self, left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
+        return self._once(stream_stream.tops(left, right, join, self.since))
+
+    def _once(self, rows: DataFrame) -> DataFrame:
+        return rows if self.hold is None else self.hold(rows)
 
     def _with_pasts(self, node: WindowedJoin, left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
         return self._with_past(node, "left", left), self._with_past(node, "right", right)

@@ -28,6 +28,7 @@ from lakestreams.evaluate.sides import EXPECTATION
 from lakestreams.expectations import judging
 from lakestreams.expectations.cycle_metrics import CycleMetrics
 from lakestreams.expectations.judging import KINDS, ROWS
+from lakestreams.topology.derived import Aggregate
 from lakestreams.topology.graph import triggers_of, upstream
 
 if TYPE_CHECKING:
@@ -240,7 +241,8 @@ class _Publisher:
         for sink in topology.sinks:
             if sink.mode == "merge" and causes(self.plan, sink):
                 key = sinks.merged_by(sink, self.results.records[sink.name])
-                newest = sinks.latest(self.results.outputs[sink.name], key)
+                repeated = any(isinstance(node, Aggregate) for node in upstream(sink))
+                newest = sinks.latest(self.results.outputs[sink.name], key, repeated=repeated)
                 if sinks.is_first_load(self.spark, self.ledger, sink, self.plan):
                     self._loaded.add(sink.name)
                 if sink.name in self._loaded and not sink.partition_by:

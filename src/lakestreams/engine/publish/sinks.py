@@ -37,6 +37,7 @@ _MERGED: Final = {"delta.enableDeletionVectors": "true"}
 MANY = 10_000  # records whose rows cost more to merge than a look at how many files a table has
 _FEED: Final = {"delta.enableChangeDataFeed": "true"}
 _MOST_INDEXED: Final = 32  # Delta's default
+_LATEST = "latest"
 
 
 def create(spark: SparkSession, lake: Lake, sink: DeltaSink, schema: StructType, pipeline: str) -> None:
@@ -159,10 +160,19 @@ def merged_by(sink: DeltaSink, records: DataFrame) -> list[str]:
     return [RECORD]
 
 
-def latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The last row of each key (SQL paths): one exchange and one sort, by a number of the key first (decision 0010)."""
+def latest(rows: DataFrame, key: Sequence[str], *, repeated: bool = True) -> DataFrame:
+    """The last row of each key (SQL paths), after one exchange by the key.
+
+    Args:
+        rows: an output's.
+        repeated: whether most keys have many rows, of which all but the last are then left out before the exchange, for a
+            sort more. Else they are sorted once, by a number of the key first (decision 0010).
+    """
     order = [F.col(LINEAGE)[name] for name in ("cycle", "trigger", "n")]
     paths = [F.expr(path) for path in key]
+    if repeated:
+        last = rows.groupBy(*paths).agg(F.max_by(F.struct(*rows.columns), F.struct(*order)).alias(_LATEST))
+        return last.select(*(F.col(_LATEST)[name].alias(name) for name in rows.columns))
     of_key = Window.partitionBy(F.xxhash64(*paths), *paths).orderBy(*order)
     known = rows.select(
         F.struct("*").alias("row"), F.lead(F.lit(1)).over(of_key).alias("later")

@@ -21,6 +21,7 @@ from lakestreams.operators import noted_homes
 from lakestreams.operators.records import ORDER, ORDER_TYPE, STREAM_SIDE, TABLE_SIDE, records
 from lakestreams.operators.versions import TableSide
 from lakestreams.operators.workers import ROWS_OF_A_WORKER
+from lakestreams.topology.endpoints import Sink
 from lakestreams.topology.graph import follows_partitions
 from lakestreams.topology.joins import ForeignKeyJoin, TableTableJoin, WindowedJoin
 
@@ -133,16 +134,21 @@ def _in_order(
 
 
 def _is_read_once(topology: Topology, source: Source) -> bool:
-    """Whether one step alone reads a source, all of it once: bronze then takes less than holding it would, and no memory.
+    """Whether one join alone reads a source, for one output: bronze then takes less than holding it would, and no memory.
 
-    What the step keeps is read once more: all of a table, and of a window only what lies near its end.
+    The join reads it some times, each time few columns or few rows of it. So what costs more than that is held: records that
+    a rule drops, which is found once and for all; and what several steps read, or one that is evaluated several times.
     """
-    node: Node = source
-    while not node.stateful:
-        readers = [one for one in topology.nodes for parent in one.parents if parent.name == node.name]
-        if len(readers) != 1:
+    path: list[Node] = [source]
+    while readers := [one for one in topology.nodes for parent in one.parents if parent.name == path[-1].name]:
+        if len(readers) > 1:
             return False
-        node = readers[0]
+        path += readers
+    stateful = [node for node in path if node.stateful]
+    drops = any(rule.action == "drop" for rule in topology.expectations.rules_of(source.name))
+    if len(stateful) != 1 or not isinstance(path[-1], Sink) or drops:
+        return False
+    (node,) = stateful
     if isinstance(node, WindowedJoin):
         return node.follows_strictly and all(map(follows_partitions, node.parents))
     return isinstance(node, TableTableJoin | ForeignKeyJoin) and source.history_ms is None

@@ -101,9 +101,9 @@ def execute(
     return as_records(found, right.schema[KEY].dataType, several=several)
 
 
-def tops(left: DataFrame, right: DataFrame, join: Windowed, since: int = 0) -> DataFrame | None:
-    """How far the clocks of both sides have come, a row a task and cycle (`clocks.tops_of`); None where none ascend."""
-    return tops_of(both_sides(left, right, join), join.realm, since) if join.ascending else None
+def tops(left: DataFrame, right: DataFrame, join: Windowed, since: int = 0) -> DataFrame:
+    """How far the clocks of both sides have come where they ascend, a row a task and cycle (`clocks.tops_of`)."""
+    return tops_of(both_sides(left, right, join), join.realm, since)
 
 
 def clocked(
@@ -134,7 +134,7 @@ def late(left: DataFrame, right: DataFrame, join: Windowed, since: int, both: Da
 
 
 def near_the_end(left: DataFrame, right: DataFrame, join: Windowed, reached: DataFrame) -> DataFrame:
-    """What `retain` may keep of many rows, where clocks ascend: retained and open rows, and the last ones of each task.
+    """What `retain` may keep of many rows, where clocks ascend: open ones, and those that have come as far as their task.
 
     Two numbers are computed first, and Spark hands them to the scan, so that files' pages without such rows are not read.
     The last row of a task has the latest stream time of its newest cycle, since the order goes by these.
@@ -149,9 +149,9 @@ def near_the_end(left: DataFrame, right: DataFrame, join: Windowed, reached: Dat
     open_from = reached.select(F.min(BEHIND) - _reach(join)).scalar()
     last_from = reached.select(F.min(NEWEST)).scalar()
     is_open, is_last = F.col(TIME) >= open_from, F.col(ORDER)["stream_time_ms"] >= last_from
-    return with_clocks(
-        both_sides(left, right, join).where(F.col(CLOCK).isNotNull() | is_open | is_last), join, tops=reached
-    )
+    some = both_sides(left, right, join).where(F.col(CLOCK).isNotNull() | is_open | is_last)
+    known = with_clocks(some, join, tops=reached)
+    return known.where((F.col(CLOCK) == F.col(REACHED)) | _is_open(join, F.col(BEHIND)))
 
 
 def retain(
@@ -168,9 +168,7 @@ def retain(
     """
     both = clocked(left, right, join) if both is None else both
     last, carries, horizon = _last_ascending(both) if join.ascending else _last_of_all(both, join)
-    kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(
-        carries | (F.col(PART) & (F.col(TIME) >= horizon - _reach(join)))
-    )
+    kept = both.join(F.broadcast(last), F.col(TASK) == F.col("last_task")).where(carries | _is_open(join, horizon))
 
     def side(arm: int, value: str, key: Column) -> DataFrame:
         columns = [F.col(name) for name in (TIME, ORDER, PLACE, KIND, CONTRIBUTORS, TASK, *CLOCKS)]
@@ -220,6 +218,11 @@ def _last_of_all(both: DataFrame, join: Windowed) -> tuple[DataFrame, Column, Co
         last = last.withColumn("furthest_behind", F.min("last_clock").over(realm))
         horizon = F.col("furthest_behind")
     return last, carries, horizon
+
+
+def _is_open(join: Windowed, horizon: Column) -> Column:
+    """Whether a record may still matter, by a clock."""
+    return F.col(PART) & (F.col(TIME) >= horizon - _reach(join))
 
 
 def _reach(join: Windowed) -> Column:
