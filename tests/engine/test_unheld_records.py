@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from lakestreams.operators.windows import Windowed
 
 
-def paid(how: str = "foreign", *, also: str = "") -> Topology:
-    """Two tables; `also`: who else reads the first one."""
+def paid(*, by: str = "foreign key", also: str = "") -> Topology:
+    """Two tables; `also`: what is done with the first one or with the join besides."""
     builder = StreamsBuilder("paid")
     left = builder.table(VIEWS, key=Text("user"), value=Text("page"), name="views")
     right = builder.table(USERS, key=Text("user"), value=Text("region"), name="users")
     if also == "filtered":
         left = left.filter(lambda view: view.page != "none")
-    if how == "foreign":
+    if by == "foreign key":
         joined = left.left_join(right, left_on=lambda view: F.concat(F.lit("user"), F.substring(view.page, 2, 9)))
     else:
         joined = left.left_join(right)
@@ -53,6 +53,7 @@ def paid(how: str = "foreign", *, also: str = "") -> Topology:
     [
         (clicks("left"), [True, True]),
         (paid(), [True, True]),
+        (paid(by="equal keys"), [True, True]),
         (paid(also="filtered"), [True, True]),
         (paid(also="output"), [False, True]),
         (paid(also="join"), [False, False]),
@@ -63,6 +64,7 @@ def paid(how: str = "foreign", *, also: str = "") -> Topology:
     ids=[
         "window",
         "foreign key",
+        "equal keys",
         "filtered",
         "an output of its own",
         "two joins",

@@ -68,9 +68,6 @@ def cycles(spark: SparkSession, topic: str, count: int, seed: int) -> DataFrame:
 TASKS, CYCLES = 3, 3
 
 
-SOAK = pytest.mark.soak
-
-
 @pytest.mark.soak  # test_properties cuts each setting in two
 @pytest.mark.parametrize(("how", "seed"), [("outer", 1), ("left", 1), ("inner", 2), ("outer", 2)])
 def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
@@ -98,7 +95,11 @@ def test_clocks_without_a_sort_and_a_past_left_where_it_is_change_nothing(
     assert {name for name, rows in ways.items() if rows != first} == set()
 
 
-@pytest.mark.parametrize(("seed", "span"), [(1, 7), pytest.param(2, 7, marks=SOAK), pytest.param(3, 60, marks=SOAK)])
+@pytest.mark.connect
+@pytest.mark.parametrize(
+    ("seed", "span"),
+    [(1, 7), pytest.param(2, 7, marks=pytest.mark.soak), pytest.param(3, 60, marks=pytest.mark.soak)],
+)
 def test_what_lies_near_the_end_is_all_that_is_retained(spark: SparkSession, seed: int, span: int) -> None:
     """A cycle at a time: of many rows, those near the end are enough to find what `retain` finds in all of them."""
     left, right = (cycles(spark, topic, 60, seed).cache() for topic in "lr")

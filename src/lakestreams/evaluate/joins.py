@@ -127,12 +127,10 @@ class Shapes(Lookups):
         reached = self._tops(mine, other, join) if join.ascending else None
         both = stream_stream.clocked(mine, other, join, self.since, reached) if strict or self.keeps else None
         if self.keeps:
-            all_rows, clocked = (self._with_pasts(node, *new), None) if prunes else ((mine, other), both)
-            if shares > 1 and reached is not None and not join.varies:
-                reached = self._tops(*all_rows, join) if prunes else reached
-                # each side's table reads them: about as many as are stored
-                clocked = self._once(stream_stream.near_the_end(*all_rows, join, reached))
-            kept = stream_stream.retain(*all_rows, join, clocked)
+            if prunes:
+                kept = self._retained(join, shares, *self._with_pasts(node, *new))
+            else:
+                kept = self._retained(join, shares, mine, other, reached, both)
             self.kept[node.name] = dict(zip(("left", "right"), kept, strict=True))
         if strict:
             self._reject(node, "LATE", stream_stream.late(mine, other, join, self.since, both), late_by(F.col(CLOSED)))
@@ -142,6 +140,26 @@ class Shapes(Lookups):
                     past = [both.where(~is_new(self.since))]
                 join = replace(join, together=self._share_tasks(node, both, join.realm, past))
         return stream_stream.execute(mine, other, join, self.since, shares=shares, both=both)
+
+    def _retained(
+        self,
+        join: Windowed,
+        shares: int,
+        left: DataFrame,
+        right: DataFrame,
+        reached: DataFrame | None = None,
+        both: DataFrame | None = None,
+    ) -> tuple[DataFrame, DataFrame]:
+        """What a window keeps of all its rows; of many only those near the end are looked at.
+
+        Args:
+            reached, both: what `tops` and `clocked` have made of these rows, if they are made already.
+        """
+        if shares > 1 and join.ascending and not join.varies:
+            reached = self._tops(left, right, join) if reached is None else reached
+            # each side's table reads them: about as many as are stored
+            both = self._once(stream_stream.near_the_end(left, right, join, reached))
+        return stream_stream.retain(left, right, join, both)
 
     def _tops(self, left: DataFrame, right: DataFrame, join: Windowed) -> DataFrame:
         return self._once(stream_stream.tops(left, right, join, self.since))

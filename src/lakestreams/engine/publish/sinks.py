@@ -174,7 +174,6 @@ def latest(rows: DataFrame, key: Sequence[str], *, repeated: bool = True) -> Dat
         last = rows.groupBy(*paths).agg(F.max_by(F.struct(*rows.columns), F.struct(*order)).alias(_LATEST))
         return last.select(*(F.col(_LATEST)[name].alias(name) for name in rows.columns))
     of_key = Window.partitionBy(F.xxhash64(*paths), *paths).orderBy(*order)
-    known = rows.select(
-        F.struct("*").alias("row"), F.lead(F.lit(1)).over(of_key).alias("later")
-    )  # names of our own alone
+    # two columns with names of our own, so that none of the output's can be one of them
+    known = rows.select(F.struct("*").alias("row"), F.lead(F.lit(1)).over(of_key).alias("later"))
     return known.where("later is null").select("row.*")

@@ -136,8 +136,8 @@ def _in_order(
 def _is_read_once(topology: Topology, source: Source) -> bool:
     """Whether one join alone reads a source, for one output: bronze then takes less than holding it would, and no memory.
 
-    The join reads it some times, each time few columns or few rows of it. So what costs more than that is held: records that
-    a rule drops, which is found once and for all; and what several steps read, or one that is evaluated several times.
+    The join reads it several times, but each time few columns or few rows. What would be evaluated again is held: what a
+    rule of the source drops, and what other steps read, or what comes before a second step that remembers.
     """
     path: list[Node] = [source]
     while readers := [one for one in topology.nodes for parent in one.parents if parent.name == path[-1].name]:
