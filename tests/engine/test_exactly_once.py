@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from tests.engine.victim import BATCH
 
 from lakestreams.engine.runtime import failpoints
 from lakestreams.engine.runtime.failpoints import FailpointReached
+from lakestreams.engine.runtime.tuning import Tuning
+from lakestreams.engine.state.operator_state import OperatorState
 from lakestreams.errors import Fenced
 from lakestreams.testing.small import small
 
@@ -146,8 +149,8 @@ BEHIND = ("bronze.after/first", "plan.after", "publish.after", "state.after")
 
 # One job fails behind each kind of write here; all of them at every step in `make soak`.
 _CHAINS = [
-    pytest.param("correlation", BEHIND, id="correlation, behind each kind of write"),
-    *(pytest.param(job, tuple(_passed_by(job)), id=job, marks=pytest.mark.soak) for job in JOBS),
+    pytest.param("correlation", BEHIND, True, id="correlation, behind each kind of write"),
+    *(pytest.param(job, tuple(_passed_by(job)), False, id=job, marks=pytest.mark.soak) for job in JOBS),
 ]
 
 
@@ -160,11 +163,28 @@ def fails_at(bench: Bench, *points: str) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("job", "names"), _CHAINS)
+@pytest.mark.parametrize(("job", "names", "many"), _CHAINS)
 def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
-    spark: SparkSession, broker: Broker, tmp_path: Path, armed: Any, job: str, names: Sequence[str]
+    spark: SparkSession,
+    broker: Broker,
+    tmp_path: Path,
+    armed: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    job: str,
+    names: Sequence[str],
+    many: bool,
 ) -> None:
-    """Each run goes on where the one before failed, and fails a step further on; behind a finished cycle with new data."""
+    """Each run goes on where the one before failed, and fails a step further on; behind a finished cycle with new data.
+
+    As with `many` records, what nodes keep is stored while results are published, and counts when their cycle is finished.
+    """
+    stored_by = []
+    write = OperatorState._write
+    monkeypatch.setattr(
+        OperatorState, "_write", lambda *given: (stored_by.append(threading.current_thread().name), write(*given))[1]
+    )
+    if many:
+        monkeypatch.setattr(Tuning, "for_few", False)
     log = Log(spark, broker, tmp_path, JOBS[job])
     bench = log.bench(tmp_path / "failing")
     pieces = iter(log.in_pieces(sum(name.startswith(LAST) for name in names)))
@@ -178,6 +198,8 @@ def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
     bench.run(**PACE)
     assert facts(bench) == log.undisturbed("undisturbed")
     assert_sound(bench)
+    assert all(name.startswith("lakestreams-beside") is many for name in stored_by)
+    assert stored_by or job == "enrichment"
 
 
 @pytest.mark.timeout(900)

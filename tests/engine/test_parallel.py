@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestreams.engine.runtime.parallel import in_parallel
+from lakestreams.engine.runtime.parallel import beside, in_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +43,27 @@ def test_the_first_failure_comes_when_all_have_ended(spark: SparkSession) -> Non
 def test_one_alone_runs_where_it_is(spark: SparkSession) -> None:
     assert in_parallel(spark, [threading.get_ident]) == [threading.get_ident()]
     assert in_parallel(spark, []) == []
+
+
+def test_what_runs_beside_a_block_has_ended_with_it_whatever_becomes_of_it(spark: SparkSession) -> None:
+    ended = []
+
+    def goes_on() -> int:
+        time.sleep(0.2)
+        ended.append(1)
+        return int(spark.range(3).count())
+
+    def fails() -> None:
+        raise ValueError
+
+    with beside(spark) as begin:
+        counted, failed = begin(goes_on), begin(fails)
+    assert counted.result() == 3
+    assert isinstance(failed.exception(), ValueError)
+    with contextlib.suppress(KeyError), beside(spark) as begin:
+        begin(goes_on)
+        raise KeyError
+    assert ended == [1, 1]
 
 
 def test_they_end_with_what_has_begun_them(spark: SparkSession) -> None:

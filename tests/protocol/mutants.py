@@ -15,9 +15,21 @@ from tests.protocol import scenarios
 from tests.protocol.search import Found, search
 from tests.protocol.state import Scenario
 
-from lakestreams.engine.ledger.plans import History, Ingest
-from lakestreams.engine.protocol import decisions, machines
-from lakestreams.engine.protocol.commands import LEDGER, Append, Raise, Read, Seal, Steps, Stop, Transaction, Turn, Wait
+from lakestreams.engine.ledger.plans import History, Ingest, StoredState
+from lakestreams.engine.protocol import decisions, keeping, machines
+from lakestreams.engine.protocol.commands import (
+    LEDGER,
+    Append,
+    Overwrite,
+    Raise,
+    Read,
+    Seal,
+    Steps,
+    Stop,
+    Transaction,
+    Turn,
+    Wait,
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +58,10 @@ class Mutant:
         """While this is open, the guards are not there, neither for the checker nor for the engine."""
         with ExitStack() as patched:
             for name, other in self.guards.items():
-                owner: Any = (
-                    History if name.startswith("History.") else decisions if hasattr(decisions, name) else machines
-                )
+                owners: tuple[Any, ...] = (decisions, keeping, machines)
+                if name.startswith("History."):
+                    owners = (History,)
+                owner = next(one for one in owners if hasattr(one, name.rpartition(".")[2]))
                 patched.enter_context(patch.object(owner, name.rpartition(".")[2], other))
             yield
 
@@ -121,6 +134,13 @@ def _a1(topic: str, _: int, seq: int) -> Transaction:
     return Transaction(f"bronze/{topic}", 1 if topic == "b" else seq)
 
 
+def _said_at_once(turn: Turn, cycle: int, semantics: str, since: StoredState | None) -> Steps[StoredState]:
+    place = keeping.free_place("state", cycle, semantics, since)
+    yield Overwrite(place, since, turn)
+    yield from keeping.say(turn, "state", place)
+    return place
+
+
 DUEL, LOST, CRASH, ROUNDS = (
     scenarios.DUEL, scenarios.LOST, scenarios.CRASH, scenarios.ROUNDS,
 )  # fmt: skip
@@ -173,6 +193,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "what is valid is overwritten": Mutant(
         {"free_slot": lambda kind, _: decisions.SLOTS[kind][0]}, scenarios.FORGOTTEN_LATE, settle_every=1, most=10**6
     ),
+    "what is stored beside a cycle is valid at once": Mutant({"begin": _said_at_once}, scenarios.STORED),
     "a driver does not look again behind its state row": Mutant({"holds_still": lambda *_: True}, FORGOTTEN),
     "tables are not compared with the ledger": Mutant({"table_fault": lambda *_: None}, DAMAGES),
     "a lost ledger is not noticed": Mutant({"ledger_lost": lambda *_, **__: False}, DAMAGES),

@@ -86,7 +86,13 @@ class Promises(Reads):
             return self._unpublished(state, number - 1) if number > 1 else ""
         if kind == "done":
             return self._unpublished(state, number)
+        if kind == "state" and number and not {("done", number), ("plan", number + 1)} & self._decided(state):
+            return f"what nodes keep is said to be as of cycle {number}, which is not done"
         return ""
+
+    def _decided(self, state: State) -> set[tuple[str, int]]:
+        """The plans and done rows of the ledger."""
+        return {row[:2] for kind in ("done", "plan") for row in self._ledger(state, kind)}
 
     def _wrong_batch(self, state: State, one: Ingest) -> str:
         there = {self.rows.values[row][:3] for place in (A, B) for row in self.tables.values[state[place]][0]}

@@ -16,6 +16,7 @@ PLAIN: Final = Pipeline(("a", "b"), ("silver",))
 EMPTY: Final = Pipeline(("a", "b"), ("silver",), fingerprint="e")
 PIECES: Final = Pipeline(("a", "b"), ("silver",), most=1)
 KEEPS: Final = Pipeline(("a", "b"), ("silver",), remembers=True)
+STORES: Final = replace(KEEPS, stores_beside=True)
 QUERY: Final = Pipeline(("a", "b"), ("silver",), most=1, reads_ahead=True)
 
 TWO_DRIVERS: Final = Scenario(
@@ -75,6 +76,9 @@ MAINTENANCE: Final = Scenario(
     ends=(1, 0),
     left={"starts": 2, "crashes": 1, "trims": 2},
 )
+STORES_BESIDE: Final = replace(
+    MAINTENANCE, name="a driver that stores while it publishes, and maintenance", drivers=(STORES, STORES)
+)
 REPLAYS: Final = Scenario(
     "a record is asked for once more, while drivers begin and crash",
     (PLAIN, PLAIN),
@@ -118,6 +122,13 @@ FORGOTTEN: Final = Scenario(
     damages=(("delete", "caches"),),
     alone=True,
 )
+STORED: Final = Scenario(
+    "a driver that stores while it publishes crashes, another one goes on",
+    (STORES, STORES),
+    topics={"a": "r", "b": "r"},
+    ends=(1, 0),
+    left={"starts": 2, "crashes": 1},
+)
 FORGOTTEN_LATE: Final = replace(
     FORGOTTEN,
     name="the same, and a second maintenance crashes",
@@ -147,9 +158,10 @@ ASKED_AGAIN: Final = replace(
     ASKED, name="a driver crashes while it ingests what was asked for", left={**ASKED.left, "crashes": 1}, alone=True
 )
 ALL: Final = (
-    TWO_DRIVERS, ROUNDS, BATCHES, BESIDE, BESIDE_AND_TRIM, MARKERS, CONFIGURATIONS, MAINTENANCE, REPLAYS, DAMAGES, FORGOTTEN,
+    TWO_DRIVERS, ROUNDS, BATCHES, BESIDE, BESIDE_AND_TRIM, MARKERS, CONFIGURATIONS, MAINTENANCE, STORES_BESIDE, STORED,
+    REPLAYS, DAMAGES, FORGOTTEN,
 )  # fmt: skip
 # Those of which there are so few states that all are tried.
-WHOLE: Final = (ROUNDS, BATCHES, BESIDE, MARKERS, FORGOTTEN)
+WHOLE: Final = (ROUNDS, BATCHES, BESIDE, MARKERS, STORED, FORGOTTEN)
 # As above, with more of everything: for `make soak`.
 LONG: Final = tuple(replace(one, left={**one.left, "starts": 3, "crashes": 2, "lost": 1, "failures": 1}) for one in ALL)

@@ -184,7 +184,11 @@ class World(Threads):
             if one.joined or not turned:  # what goes on beside both threads is a step of the process, once
                 self._append_beside(state, who, actor, one, found)
         kind = type(command)
-        if kind is commands.Append:
+        if kind in (commands.Append, commands.Overwrite) and command.pending:
+            label = self._label(who, "goes on beside:", actor.place)
+            pending = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, NEW, joined=False))))
+            found.append((label, self._answered(state, who, pending, self._none_told, label)))
+        elif kind is commands.Append:
             self._append(state, who, actor, command, found)
         elif kind is commands.Read:
             label = self._label(who, "", actor.place)
@@ -224,11 +228,7 @@ class World(Threads):
             self._replace(state, who, actor, command, found)
 
     def _append(self, state: State, who: int, actor: Actor, command: commands.Append, found: list[Step]) -> None:
-        if command.pending:
-            label = self._label(who, "goes on beside:", actor.place)
-            pending = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, NEW, joined=False))))
-            found.append((label, self._answered(state, who, pending, self._none_told, label)))
-        elif actor.phase == NEW:
+        if actor.phase == NEW:
             label = self._label(who, "begins:", actor.place)
             if self._is_skipped(state, command):
                 found.append((label, self._answered(state, who, state[who], self._no, label)))
@@ -249,7 +249,9 @@ class World(Threads):
                 found.append((label, self._spent(put(done, who, again), "lost")))
 
     def _append_beside(self, state: State, who: int, actor: Actor, one: Other, found: list[Step]) -> None:
-        command: commands.Append = self.machines.commands[one.place]
+        """What a statement does next that is under way beside its machine; an overwrite in conflict fails."""
+        command: commands.Append | commands.Overwrite = self.machines.commands[one.place]
+        overwrites = isinstance(command, commands.Overwrite)
         rest = tuple(other for other in actor.others if other != one)
 
         def gone_on(state: State, label: int, phase: int | None, *, failed: bool = False) -> State:
@@ -264,7 +266,10 @@ class World(Threads):
 
         if one.phase == NEW:
             label = self._label(who, "begins beside:", one.place)
-            if self._is_skipped(state, command):
+            if overwrites:
+                older = is_older(state, command.turn)
+                found.append((label, gone_on(state, label, None if older else UNDER_WAY, failed=older)))
+            elif self._is_skipped(state, command):
                 there = one.joined or self._read_mine(state, who, command.row[:2])
                 own = one.joined or decisions.is_own(written=False, existing=there, mine=True)
                 found.append((label, gone_on(state, label, None, failed=not own)))
@@ -274,12 +279,12 @@ class World(Threads):
                 found.append((label, gone_on(state, label, UNDER_WAY)))
         elif one.phase == DOOMED:
             label = self._label(who, "is in conflict beside:", one.place)
-            found.append((label, gone_on(state, label, NEW)))
+            found.append((label, gone_on(state, label, None if overwrites else NEW, failed=overwrites)))
         else:
             label = self._label(who, "commits beside:", one.place)
             done = self._committed(state, one.place, who, label)
             found.append((label, gone_on(done, label, None)))
-            if state[LEFT] // DIGIT["lost"] % 8:
+            if state[LEFT] // DIGIT["lost"] % 8 and not overwrites:
                 label = self._label(who, "commits beside, and the answer is lost:", one.place)
                 found.append((label, self._spent(gone_on(done, label, NEW), "lost")))
 

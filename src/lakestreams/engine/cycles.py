@@ -12,6 +12,7 @@ from lakestreams.engine import settling
 from lakestreams.engine.ingest import unseen
 from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import cycle
+from lakestreams.engine.runtime.parallel import beside
 from lakestreams.engine.runtime.progress import wall_clock_ms
 from lakestreams.engine.state import retained
 from lakestreams.engine.takeover import running, tables
@@ -152,10 +153,10 @@ class Cycles:
             coded_errors(),
         ):
             self.counts.require_share(run.settings.max_bad_share)
-            executed = self._evaluated(plan, repeated=repeated)
+            executed, without = self._evaluated(plan, repeated=repeated)
             self.retained.executed(plan, executed.results)
         self.last.executed(executed.cycle_metrics)
-        self._warn_of(plan, executed)
+        self._warn_of(plan, executed, without)
         records = sum(part.records for part in plan.ranges)
         bad = sum(part.bad for part in plan.ranges)
         run.reporter.summary.records += records
@@ -173,7 +174,12 @@ class Cycles:
             raise
         self._left = None
 
-    def _evaluated(self, plan: Plan, *, repeated: bool) -> cycle.Executed:
+    def _evaluated(self, plan: Plan, *, repeated: bool) -> tuple[cycle.Executed, list[str]]:
+        """Evaluates a cycle and publishes it. What can run meanwhile does: to store what nodes keep, and to look for fields.
+
+        Returns:
+            What the cycle has given, and warnings of declared fields that no record has.
+        """
         run = self.run
         with run.tuning.rows(self.retained.rows_in_memory(plan)):
             inputs = self.retained.inputs(plan)
@@ -187,28 +193,36 @@ class Cycles:
             evaluated = cycle.evaluate(
                 run.ledger, run.topology, plan, replace(inputs, extract=computed), self.checker, repeated=repeated
             )
-        with run.tuning.rows(evaluated.results.rows(inputs)):
-            return cycle.execute(
+        with run.tuning.rows(evaluated.results.rows(inputs)), beside(run.spark) as begin:
+            storing = partial(self.retained.begin, begin, plan, evaluated.results)
+            looking = [begin(partial(unseen.fields, run.spark, run.ledger, one, plan)) for one in self._unseen(plan)]
+            executed = cycle.execute(
                 run.spark, run.ledger, run.topology, plan, evaluated, run.endpoints.target, self.checker,
                 recorded=self._pending.settled,
+                storing=storing if evaluated.results.kept and not run.tuning.for_few else None,
                 before_topics=partial(self.topics.begin, plan),
                 merging=partial(run.tuning.rows, evaluated.results.rows(inputs) + self._merged(plan)),
             )  # fmt: skip
+        return executed, [text for one in looking for text in one.result()]
+
+    def _unseen(self, plan: Plan) -> list[Source]:
+        """The sources whose fields a plan's records show for the first time."""
+        shown = [one for one in self.unseen if plan.records(one.topic) >= unseen.LEAST]
+        self.unseen = [one for one in self.unseen if one not in shown]
+        return shown
 
     def _merged(self, plan: Plan) -> int:
         """How many rows the tables that are merged into may have."""
         merged = [sink for sink in self.run.topology.sinks if sink.mode == "merge" and cycle.causes(plan, sink)]
         return sum(plan.positions.values()) if merged else 0
 
-    def _warn_of(self, plan: Plan, executed: cycle.Executed) -> None:
+    def _warn_of(self, plan: Plan, executed: cycle.Executed, without: list[str]) -> None:
         """Tells of event times that cannot be meant, and of declared fields that no record has."""
         run = self.run
         for text in running.in_the_future(run.topology, executed.cycle_metrics, wall_clock_ms()):
             run.reporter.warn(f"cycle {plan.cycle}: {text}")
         run.reporter.warn_once(*running.in_seconds(run.topology, plan))
-        for source in [one for one in self.unseen if plan.records(one.topic) >= unseen.LEAST]:
-            self.unseen.remove(source)
-            run.reporter.warn(*unseen.fields(run.spark, run.ledger, source, plan))
+        run.reporter.warn(*without)
 
     # --- close -----------------------------------------------------------------------------------------------------
 
@@ -222,7 +236,11 @@ class Cycles:
         with self.run.reporter.timed("finish"):
             self.run.ledger.record_done(self.run.spark, summary.cycle, summary.as_dict())
             self._closed(summary)
-            self._refresh()
+            with beside(self.run.spark) as begin:
+                logged = begin(self.write_events) if self.events.due else None
+                self._refresh()
+            if logged is not None:
+                logged.result()
 
     def leave_open(self) -> None:
         """Ends a round whose last cycle is closed by the next plan."""

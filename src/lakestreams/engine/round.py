@@ -50,7 +50,7 @@ class Round:
                 self.cycles.leave_open()
             else:
                 self.cycles.finish()
-            if self.cycles.events.due:
+            if self.cycles.events.due:  # of a cycle that is left open, or that was closed before
                 self.cycles.write_events()
         except Exception:
             # nothing is wrong with a cycle that was left: no other configuration shall meet it open

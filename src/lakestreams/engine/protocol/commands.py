@@ -94,11 +94,13 @@ class Overwrite:
         stored: as of which cycle, and in which slot.
         since: what it is made of, with the cycles behind it up to that one; None: of all cycles.
         turn: who writes.
+        pending: goes on at once; `Wait` waits for it.
     """
 
     stored: StoredState
     since: StoredState | None
     turn: Turn
+    pending: bool = False
 
     @property
     def table(self) -> str:

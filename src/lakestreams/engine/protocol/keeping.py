@@ -24,10 +24,24 @@ def keep(turn: Turn, kind: Kept, cycle: int, semantics: str, since: StoredState 
         semantics: the fingerprint of what decides what they keep.
         since: what is valid until then, of which it is made.
     """
-    place = StoredState(cycle, semantics, decisions.free_slot(kind, since), 0, (), marked=True)
-    stored: StoredState = yield Overwrite(place, since, turn)
+    stored: StoredState = yield Overwrite(free_place(kind, cycle, semantics, since), since, turn)
     yield from say(turn, kind, stored)
     return stored
+
+
+def begin(turn: Turn, cycle: int, semantics: str, since: StoredState | None) -> Steps[StoredState]:
+    """Begins to store what nodes keep as of a cycle whose results are being published; `keep` says so when it is finished.
+
+    Nobody reads the place until then, and the plan is in the ledger: after a crash the same cycle is stored again.
+    """
+    place = free_place("state", cycle, semantics, since)
+    yield Overwrite(place, since, turn, pending=True)
+    return place
+
+
+def free_place(kind: Kept, cycle: int, semantics: str, since: StoredState | None) -> StoredState:
+    """Where nothing valid lies."""
+    return StoredState(cycle, semantics, decisions.free_slot(kind, since), 0, (), marked=True)
 
 
 def say(turn: Turn, kind: Kept, stored: StoredState) -> Steps[None]:

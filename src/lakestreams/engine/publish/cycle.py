@@ -138,6 +138,7 @@ def execute(
     checker: ExpectationChecker,
     *,
     recorded: Callable[[], None] = lambda: None,
+    storing: Callable[[], None] | None = None,
     before_topics: Callable[[], None] = lambda: None,
     merging: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Executed:
@@ -150,6 +151,7 @@ def execute(
         target: where topics are written.
         checker: judges what is expected.
         recorded: waits until the ledger has the plan; called before anything is written.
+        storing: begins to store what nodes keep, if that is stored while results are published.
         before_topics: called before anything is written to the first topic.
         merging: within it rows are merged into tables, which may have many.
 
@@ -173,11 +175,15 @@ def execute(
                 publisher.require_exact_partitions(topology)
             case commands.Wait():
                 recorded()
+            case commands.Overwrite():
+                if storing is not None:
+                    storing()
             case commands.Append(transaction=known):
                 next(writing)(known)
         return True
 
-    own = machines.Pipeline((), (*(sink.name for sink in caused), "quarantine"), plan.fingerprint)
+    outputs = (*(sink.name for sink in caused), "quarantine")
+    own = machines.Pipeline((), outputs, plan.fingerprint, stores_beside=storing is not None)
     commands.carry_out(machines.execute(own, ledger.turn, plan, None), hands)  # the inputs are made of what is stored
     publisher.orphans(judged)
     # whatever can be published exactly once is, before what a crash repeats

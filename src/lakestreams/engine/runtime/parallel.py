@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pyspark.sql.utils import is_remote
 from pyspark.util import inheritable_thread_target
@@ -36,6 +36,28 @@ def in_parallel(spark: SparkSession, statements: Sequence[Callable[[], T]]) -> l
     return [one.result() for one in running]
 
 
+class Begin(Protocol):
+    """Begins a statement beside others; what it gives or raises is in its future."""
+
+    def __call__(self, statement: Callable[[], T]) -> Future[T]:
+        """Goes on at once."""
+
+
+@contextlib.contextmanager
+def beside(spark: SparkSession) -> Iterator[Begin]:
+    """Statements that run while the block does. Its end waits for them, whatever becomes of it.
+
+    Args:
+        spark: the session that all of them work with; what the calling thread is they are too, as with `in_parallel`.
+    """
+    with ThreadPoolExecutor(_MOST, thread_name_prefix="lakestreams-beside") as pool:
+
+        def begin(statement: Callable[[], Any]) -> Future[Any]:
+            return pool.submit(_belonging(spark, statement))
+
+        yield begin
+
+
 def _belonging(spark: SparkSession, statement: Callable[[], T]) -> Callable[[], T]:
     """The statement, of the calling thread's query; Spark Connect's sessions know theirs in any thread."""
     if not is_remote():
@@ -45,4 +67,4 @@ def _belonging(spark: SparkSession, statement: Callable[[], T]) -> Callable[[], 
     return statement
 
 
-__all__ = ["in_parallel"]
+__all__ = ["Begin", "beside", "in_parallel"]

@@ -180,6 +180,11 @@ class Tuning:
         finally:
             self._small.change(SETTINGS)
 
+    @property
+    def for_few(self) -> bool:
+        """Whether the session is set for few rows now."""
+        return bool(self._small)
+
     @contextlib.contextmanager
     def lookup(self) -> Iterator[None]:
         """For few rows that are looked for among many."""

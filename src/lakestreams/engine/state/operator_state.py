@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakestreams.engine.ledger.ledger import Ledger
@@ -20,8 +21,11 @@ from lakestreams.errors import BronzeTrimmed
 from lakestreams.evaluate.inputs import Inputs, Results
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestreams.engine.runtime.parallel import Begin
     from lakestreams.topology.topology import Topology
 
 # Stored rows that are held in memory while a cycle reads them; of more, filters leave most where they lie.
@@ -45,6 +49,7 @@ class OperatorState:
     _of_past: dict[str, DataFrame] = field(default_factory=dict)  # small frames that are made of it
     _cached_past: CachedFrames = field(default_factory=CachedFrames)  # both, from one cycle to the next
     _kept: tuple[int, state.Frames] | None = None  # a cycle, and what the nodes keep after it
+    _begun: Future[StoredState] | None = None  # of that cycle: it is being stored while results are published
 
     def resume(self, history: History) -> None:
         """Finds the stored state and the finished plans since; without one all plans are since."""
@@ -101,6 +106,15 @@ class OperatorState:
         kept = self.stored.rows if self._retained and self.stored else 0
         return self.rows - kept + records_of(plan)
 
+    def begin(self, begin: Begin, plan: Plan, results: Results) -> None:
+        """Begins to store what the nodes keep, where nothing valid lies; `refresh` says so when the cycle is finished."""
+
+        def hands(command: commands.Command) -> None:
+            if isinstance(command, commands.Overwrite):
+                self._begun = begin(partial(self._write, results.kept, command.stored))
+
+        commands.carry_out(keeping.begin(self.ledger.turn, plan.cycle, self.fingerprint, self.stored), hands)
+
     def executed(self, plan: Plan, results: Results) -> None:
         """Notes what the nodes keep now, if it is to be stored when the cycle is finished."""
         if results.kept:
@@ -110,7 +124,7 @@ class OperatorState:
 
     def released(self) -> None:
         """Holds nothing any more: every plan that the session makes later would be compared with what is held."""
-        self._kept = None
+        self._kept = self._begun = None
         self._cached.release()
         self._release_past()
 
@@ -137,10 +151,7 @@ class OperatorState:
         def hands(command: commands.Command) -> Any:
             match command:
                 case commands.Overwrite(stored):
-                    self.ledger.failpoint("state.before")
-                    written = state.write(self.spark, self.ledger, kept, stored)
-                    self.ledger.failpoint("state.written")
-                    return written
+                    return self._write(kept, stored) if self._begun is None else self._begun.result()
                 case commands.Append():
                     self.ledger.append_stored(self.spark, command)
                     self.ledger.failpoint("state.after")
@@ -148,10 +159,16 @@ class OperatorState:
 
         steps = keeping.keep(self.ledger.turn, "state", cycle, self.fingerprint, self.stored)
         self.stored = commands.carry_out(steps, hands)
-        self.since_stored, self._again, self._kept = [], 0, None
+        self.since_stored, self._again, self._kept, self._begun = [], 0, None, None
         self._cached.release()
         self._release_past()
         return [("state", self.stored.rows)]
+
+    def _write(self, kept: state.Frames, stored: StoredState) -> StoredState:
+        self.ledger.failpoint("state.before")
+        written = state.write(self.spark, self.ledger, kept, stored)
+        self.ledger.failpoint("state.written")
+        return written
 
     @property
     def rows(self) -> int:

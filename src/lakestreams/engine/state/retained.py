@@ -19,6 +19,7 @@ from lakestreams.topology.graph import only_looks_up
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakestreams.engine.runtime.parallel import Begin
     from lakestreams.topology.topology import Topology
 
 
@@ -33,6 +34,9 @@ class RetainedState(Protocol):
 
     def rows_in_memory(self, plan: Plan) -> int:
         """About how many rows `inputs` keeps in memory; how they are read is decided when it is called."""
+
+    def begin(self, begin: Begin, plan: Plan, results: Results) -> None:
+        """Begins to store what is kept behind a cycle, while its results are published; `refresh` waits for it."""
 
     def executed(self, plan: Plan, results: Results) -> None:
         """Takes note of what a cycle has given; its inputs are needed no more."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -22,6 +22,7 @@ from lakestreams.engine.ledger.ledger import Ledger
 from lakestreams.engine.ledger.plans import Plan
 from lakestreams.engine.runtime.commits import holds
 from lakestreams.engine.runtime.table import MARK
+from lakestreams.engine.runtime.write_metrics import WriteMetrics
 from lakestreams.engine.state import policy
 from lakestreams.engine.state.bronze import planned_rows, row_cycle
 from lakestreams.expectations.rules import kept
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _RAW = ("topic", "partition", "offset", "attempt", "key", "value", "headers", "timestamp_ms", "timestamp_type",
         "event_time_ms", "stream_time_ms", "k", "v")  # fmt: skip
+_ROWS: Final = "rows"
 _FORMATS, _AS_OF, _ROW_CYCLE = "formats", "as_of_cycle", "row_cycle"
 
 
@@ -47,14 +49,11 @@ class Snapshot:
     rows: int = 0
 
 
-def find(
-    spark: SparkSession, ledger: Ledger, source: Source, expectations: Expectations, *, own: bool = False
-) -> Snapshot:
+def find(spark: SparkSession, ledger: Ledger, source: Source, expectations: Expectations) -> Snapshot:
     """The snapshot that is there, if it holds the rows that the source's formats and rules give.
 
     Args:
         source: the table source.
-        own: it was written just now, so nobody else has changed it.
     """
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
     if not table.exists(spark):
@@ -63,10 +62,9 @@ def find(
     itself = (
         table.read(spark).where(says).agg(F.max(_AS_OF)).first()
     )  # files of rows alone are skipped by their statistics
-    if itself is None or itself[0] is None or not (own or holds(spark, table, _mark(itself[0]))):
+    if itself is None or itself[0] is None or not holds(spark, table, _mark(itself[0])):
         return Snapshot()
-    count = table.read(spark).agg(F.count(F.lit(1))).first()  # Delta's log knows, so no file is read
-    return Snapshot(itself[0], count[0] - 1 if count is not None else 0)
+    return Snapshot(itself[0], table.read(spark).count() - 1)  # Delta's log knows, so no file is read
 
 
 def state(spark: SparkSession, ledger: Ledger, source: Source, snapshot: Snapshot) -> DataFrame | None:
@@ -126,7 +124,7 @@ def refresh(
     snapshot: Snapshot,
     plans: Sequence[Plan],
     expectations: Expectations,
-) -> None:
+) -> Snapshot:
     """Folds the tail into the snapshot, as of the last of the finished plans."""
     since = [plan for plan in plans if plan.cycle > snapshot.cycle and plan.records(source.topic)]
     table = ledger.lake.snapshot(ledger.pipeline, source.topic)
@@ -142,10 +140,15 @@ def refresh(
     formats = F.lit(_formats(source, expectations)).alias(_FORMATS)
     itself = spark.range(0, 1, 1, 1).select(as_of, formats)
     stored = live.select(as_of, formats, _ROW_CYCLE, *_RAW).unionByName(itself, allowMissingColumns=True)
+    cycle = plans[-1].cycle
+    own = f"{ledger.pipeline} {ledger.epoch} {cycle} snapshot {source.topic}"
+    counting = WriteMetrics(own, {_ROWS: F.count(F.lit(1))})
     ledger.failpoint("snapshot.before", source.topic)
     with translated(ledger.pipeline):
-        table.overwrite(ledger.fence(spark, stored), mark=_mark(plans[-1].cycle))
+        table.overwrite(ledger.fence(spark, counting.of(stored)), mark=_mark(cycle))
     ledger.failpoint("snapshot.after", source.topic)
+    counts = counting.counts()
+    return Snapshot(cycle, (table.read(spark).count() if counts is None else counts[_ROWS]) - 1)
 
 
 def _mark(cycle: int) -> str:

@@ -20,6 +20,7 @@ from lakestreams.operators.records import STREAM_SIDE, records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestreams.engine.runtime.parallel import Begin
     from lakestreams.topology.endpoints import Source
     from lakestreams.topology.topology import Topology
 
@@ -44,7 +45,10 @@ class TableState:
 
     def resume(self, history: History) -> None:
         """Finds the snapshots, and the finished plans that they do not cover."""
-        self.snapshots_by_source = {source.name: self._snapshot_of(source) for source in self._tables}
+        self.snapshots_by_source = {
+            source.name: snapshots.find(self.spark, self.ledger, source, self.topology.expectations)
+            for source in self._tables
+        }
         if history.plan is not None and self._tables:
             behind = {source.topic: self.snapshots_by_source[source.name].cycle for source in self._tables}
             plans = self.ledger.plans_behind(self.spark, behind)
@@ -82,6 +86,9 @@ class TableState:
         """Only few, whatever the plan has."""
         return 0
 
+    def begin(self, begin: Begin, plan: Plan, results: Results) -> None:
+        """Nothing: a snapshot stands for itself, so it is written when its cycle is finished."""
+
     def executed(self, plan: Plan, results: Results) -> None:  # noqa: ARG002 - as every past
         """Holds nothing any more."""
         self._cached.release()
@@ -110,14 +117,13 @@ class TableState:
         for source in self._tables:
             if self._is_due(source):
                 snapshot = self.snapshots_by_source.get(source.name, Snapshot())
-                snapshots.refresh(self.spark, self.ledger, source, snapshot, self.uncovered, self.topology.expectations)
-                self.snapshots_by_source[source.name] = self._snapshot_of(source, own=True)
-                stored.append((source.name, self.snapshots_by_source[source.name].rows))
+                made = snapshots.refresh(
+                    self.spark, self.ledger, source, snapshot, self.uncovered, self.topology.expectations
+                )
+                self.snapshots_by_source[source.name] = made
+                stored.append((source.name, made.rows))
         self.uncovered = [plan for plan in self.uncovered if any(self._lacks(source, plan) for source in self._tables)]
         return stored
-
-    def _snapshot_of(self, source: Source, *, own: bool = False) -> Snapshot:
-        return snapshots.find(self.spark, self.ledger, source, self.topology.expectations, own=own)
 
     def _lacks(self, source: Source, plan: Plan) -> bool:
         """Whether a plan has taken rows of a table that its snapshot does not have."""
