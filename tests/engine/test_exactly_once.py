@@ -184,7 +184,7 @@ def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
         OperatorState, "_write", lambda *given: (stored_by.append(threading.current_thread().name), write(*given))[1]
     )
     if many:
-        monkeypatch.setattr(Tuning, "for_few", False)
+        monkeypatch.setattr(Tuning, "is_small", False)
     log = Log(spark, broker, tmp_path, JOBS[job])
     bench = log.bench(tmp_path / "failing")
     pieces = iter(log.in_pieces(sum(name.startswith(LAST) for name in names)))
@@ -198,7 +198,7 @@ def test_failing_at_every_step_one_after_the_other_leaves_equal_tables(
     bench.run(**PACE)
     assert facts(bench) == log.undisturbed("undisturbed")
     assert_sound(bench)
-    assert all(name.startswith("lakestreams-beside") is many for name in stored_by)
+    assert all(name.startswith("lakestreams-concurrently") is many for name in stored_by)
     assert stored_by or job == "enrichment"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestreams.engine.runtime.parallel import beside, in_parallel
+from lakestreams.engine.runtime.parallel import concurrently, in_parallel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,11 +56,11 @@ def test_what_runs_beside_a_block_has_ended_with_it_whatever_becomes_of_it(spark
     def fails() -> None:
         raise ValueError
 
-    with beside(spark) as begin:
+    with concurrently(spark) as begin:
         counted, failed = begin(goes_on), begin(fails)
     assert counted.result() == 3
     assert isinstance(failed.exception(), ValueError)
-    with contextlib.suppress(KeyError), beside(spark) as begin:
+    with contextlib.suppress(KeyError), concurrently(spark) as begin:
         begin(goes_on)
         raise KeyError
     assert ended == [1, 1]

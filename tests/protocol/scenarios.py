@@ -16,7 +16,7 @@ PLAIN: Final = Pipeline(("a", "b"), ("silver",))
 EMPTY: Final = Pipeline(("a", "b"), ("silver",), fingerprint="e")
 PIECES: Final = Pipeline(("a", "b"), ("silver",), most=1)
 KEEPS: Final = Pipeline(("a", "b"), ("silver",), remembers=True)
-STORES: Final = replace(KEEPS, stores_beside=True)
+STORES: Final = replace(KEEPS, stores_in_parallel=True)
 QUERY: Final = Pipeline(("a", "b"), ("silver",), most=1, reads_ahead=True)
 
 TWO_DRIVERS: Final = Scenario(

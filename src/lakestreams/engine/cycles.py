@@ -12,7 +12,7 @@ from lakestreams.engine import settling
 from lakestreams.engine.ingest import unseen
 from lakestreams.engine.protocol import commands, machines
 from lakestreams.engine.publish import cycle
-from lakestreams.engine.runtime.parallel import beside
+from lakestreams.engine.runtime.parallel import concurrently
 from lakestreams.engine.runtime.progress import wall_clock_ms
 from lakestreams.engine.state import retained
 from lakestreams.engine.takeover import running, tables
@@ -193,13 +193,13 @@ class Cycles:
             evaluated = cycle.evaluate(
                 run.ledger, run.topology, plan, replace(inputs, extract=computed), self.checker, repeated=repeated
             )
-        with run.tuning.rows(evaluated.results.rows(inputs)), beside(run.spark) as begin:
+        with run.tuning.rows(evaluated.results.rows(inputs)), concurrently(run.spark) as begin:
             storing = partial(self.retained.begin, begin, plan, evaluated.results)
             looking = [begin(partial(unseen.fields, run.spark, run.ledger, one, plan)) for one in self._unseen(plan)]
             executed = cycle.execute(
                 run.spark, run.ledger, run.topology, plan, evaluated, run.endpoints.target, self.checker,
                 recorded=self._pending.settled,
-                storing=storing if evaluated.results.kept and not run.tuning.for_few else None,
+                storing=storing if evaluated.results.kept and not run.tuning.is_small else None,
                 before_topics=partial(self.topics.begin, plan),
                 merging=partial(run.tuning.rows, evaluated.results.rows(inputs) + self._merged(plan)),
             )  # fmt: skip
@@ -236,7 +236,7 @@ class Cycles:
         with self.run.reporter.timed("finish"):
             self.run.ledger.record_done(self.run.spark, summary.cycle, summary.as_dict())
             self._closed(summary)
-            with beside(self.run.spark) as begin:
+            with concurrently(self.run.spark) as begin:
                 logged = begin(self.write_events) if self.events.due else None
                 self._refresh()
             if logged is not None:

@@ -84,7 +84,7 @@ class Pipeline:
         most: how many offsets a partition has in a batch.
         remembers: whether nodes keep anything, so that a state is stored.
         semantics: the fingerprint of what decides what they keep.
-        stores_beside: whether that is stored while results are published, and not behind the cycle.
+        stores_in_parallel: whether that is stored while results are published, and not behind the cycle.
         reads_ahead: whether a query goes on reading the topics while cycles run. Delta tables are read before a cycle.
     """
 
@@ -94,7 +94,7 @@ class Pipeline:
     most: int = 1 << 40
     remembers: bool = False
     semantics: str = "f"
-    stores_beside: bool = False
+    stores_in_parallel: bool = False
     reads_ahead: bool = False
 
 
@@ -348,11 +348,11 @@ def execute(own: Pipeline, turn: Turn, plan: Plan, since: StoredState | None) ->
         raise _another("plan", plan.cycle)
     if not may_publish:
         return False
-    if own.stores_beside:
+    if own.stores_in_parallel:
         yield from keeping.begin(turn, plan.cycle, own.semantics, since)
     for table in own.outputs:
         yield Append(table, (plan, own.fingerprint), decisions.of_output(table, plan), turn, decisions.fenced("output"))
-    if own.stores_beside and not (yield Wait()):
+    if own.stores_in_parallel and not (yield Wait()):
         raise _another("state", plan.cycle)
     return True
 
@@ -363,7 +363,7 @@ def finish(own: Pipeline, turn: Turn, at: At) -> Steps[At]:
     if closed is at or not own.remembers:
         return closed
     assert at.plan is not None  # noqa: S101 - for mypy: it was closed
-    if not own.stores_beside:
+    if not own.stores_in_parallel:
         return replace(closed, stored=(yield from keeping.keep(turn, "state", at.plan.cycle, own.semantics, at.stored)))
     stored = keeping.free_place("state", at.plan.cycle, own.semantics, at.stored)  # where `execute` has stored it
     yield from keeping.say(turn, "state", stored)

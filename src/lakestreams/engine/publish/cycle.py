@@ -162,9 +162,7 @@ def execute(
     results, cycle_metrics = evaluated.results, evaluated.cycle_metrics
     publisher = _Publisher(spark, ledger, plan, results, evaluated.inputs, cycle_metrics, merging, evaluated.repeated)
     publisher.hold(topology)
-    # what nothing of the plan can cause rows of is not evaluated for its counts either
-    judged = {node.name: results.judged[node.name] for node in topology.nodes
-              if node.name in results.judged and causes(plan, node)}  # fmt: skip
+    judged = _judged(topology, plan, results)
     caused = [sink for sink in topology.sinks if causes(plan, sink)]  # an empty append would cost a commit
     writing = iter([*(partial(publisher.table, sink) for sink in caused), partial(publisher.quarantine, topology)])
 
@@ -175,15 +173,14 @@ def execute(
                 publisher.require_exact_partitions(topology)
             case commands.Wait():
                 recorded()
-            case commands.Overwrite():
-                if storing is not None:
-                    storing()
+            case commands.Overwrite() if storing is not None:
+                storing()
             case commands.Append(transaction=known):
                 next(writing)(known)
         return True
 
-    outputs = (*(sink.name for sink in caused), "quarantine")
-    own = machines.Pipeline((), outputs, plan.fingerprint, stores_beside=storing is not None)
+    outputs, stores = (*(sink.name for sink in caused), "quarantine"), storing is not None
+    own = machines.Pipeline((), outputs, plan.fingerprint, stores_in_parallel=stores)
     commands.carry_out(machines.execute(own, ledger.turn, plan, None), hands)  # the inputs are made of what is stored
     publisher.orphans(judged)
     # whatever can be published exactly once is, before what a crash repeats
@@ -191,6 +188,12 @@ def execute(
     _count(topology, plan, evaluated.counts, cycle_metrics)
     cycle_metrics.complete(topology)
     return Executed(results, cycle_metrics)
+
+
+def _judged(topology: Topology, plan: Plan, results: Results) -> dict[str, judging.Dataset]:
+    """What rules judge; what nothing of the plan can cause rows of is not evaluated for its counts either."""
+    own = (node for node in topology.nodes if node.name in results.judged and causes(plan, node))
+    return {node.name: results.judged[node.name] for node in own}
 
 
 def _count(topology: Topology, plan: Plan, node_metrics: NodeMetrics, cycle_metrics: CycleMetrics) -> None:

@@ -37,20 +37,20 @@ def in_parallel(spark: SparkSession, statements: Sequence[Callable[[], T]]) -> l
 
 
 class Begin(Protocol):
-    """Begins a statement beside others; what it gives or raises is in its future."""
+    """Begins a statement in parallel; what it gives or raises is in its future."""
 
     def __call__(self, statement: Callable[[], T]) -> Future[T]:
         """Goes on at once."""
 
 
 @contextlib.contextmanager
-def beside(spark: SparkSession) -> Iterator[Begin]:
+def concurrently(spark: SparkSession) -> Iterator[Begin]:
     """Statements that run while the block does. Its end waits for them, whatever becomes of it.
 
     Args:
         spark: the session that all of them work with; what the calling thread is they are too, as with `in_parallel`.
     """
-    with ThreadPoolExecutor(_MOST, thread_name_prefix="lakestreams-beside") as pool:
+    with ThreadPoolExecutor(_MOST, thread_name_prefix="lakestreams-concurrently") as pool:
 
         def begin(statement: Callable[[], Any]) -> Future[Any]:
             return pool.submit(_belonging(spark, statement))
@@ -67,4 +67,4 @@ def _belonging(spark: SparkSession, statement: Callable[[], T]) -> Callable[[], 
     return statement
 
 
-__all__ = ["Begin", "beside", "in_parallel"]
+__all__ = ["Begin", "concurrently", "in_parallel"]

@@ -181,7 +181,7 @@ class Tuning:
             self._small.change(SETTINGS)
 
     @property
-    def for_few(self) -> bool:
+    def is_small(self) -> bool:
         """Whether the session is set for few rows now."""
         return bool(self._small)
 
