@@ -115,7 +115,7 @@ class Laid:
             if found is None:
                 continue
             plan = replace(found, ranges=tuple(replace(part, end_offset=ends[part.at]) for part in found.ranges))
-            ledger.record_plan(self.spark, plan)
+            ledger.record(self.spark, ledger.plan_row(plan))
         assert plan is not None
         assert plan.cycle > 1, "one cycle alone shows nothing about its cuts"
         ledger.record_done(self.spark, plan.cycle)

@@ -103,7 +103,7 @@ def test_a_record_goes_from_open_to_replayed_and_comes_again_with_its_next_attem
     assert replays.oldest(spark, ledger, 0) == Request(1, "a")
     assert replays.oldest(spark, ledger, 1) == Request(2, "b")
     assert replays.waiting(spark, ledger, 1) == 1
-    ledger.record_ingest(spark, Ingest(1, 1, (Range("a", REPLAYED, 1, 2, records=3),), request=1))
+    ledger.record(spark, ledger.ingest_row(Ingest(1, 1, (Range("a", REPLAYED, 1, 2, records=3),), request=1)))
     assert {place[0]: state for place, state in states(spark, ledger).items()} == {
         "a": {"replayed"},
         "b": {"requested"},
@@ -129,7 +129,7 @@ def test_what_is_discarded_or_superseded_is_done_with_unless_it_is_asked_for_aga
         replays.supersede(spark, ledger, Request(2, "a"), later)
     assert replays.superseded(spark, ledger, Request(2, "a")).count() == 1
     assert states(spark, ledger)["a", 2, 0] == {"requested"}, "until its batch is closed"
-    ledger.record_ingest(spark, Ingest(1, 1, (), request=2))
+    ledger.record(spark, ledger.ingest_row(Ingest(1, 1, (), request=2)))
     found = {row["offset"]: row for row in quarantined.with_decisions(spark, ledger).where("topic = 'a'").collect()}
     assert {offset: (row["state"], row["reason"]) for offset, row in found.items()} == {
         1: ("discarded", "a test's record"), 2: ("superseded", "later"), 3: ("open", None),

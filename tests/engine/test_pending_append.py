@@ -7,10 +7,12 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
 from lakestreams.engine.ingest.hand_over import HandOver
+from lakestreams.engine.ledger.ledger import OwnRow
 from lakestreams.engine.ledger.pending_append import PendingAppend
 from lakestreams.engine.ledger.plans import Ingest
 from lakestreams.errors import Fenced
@@ -29,7 +31,7 @@ def test_a_row_does_not_keep_the_round_waiting_and_is_there_at_its_end(rows: Pen
         there.append(1)
 
     with rows.round():
-        rows.append(slow, waits=False)
+        rows.append(slow)
         assert there == []
         may.set()
     assert there == [1]
@@ -43,17 +45,67 @@ def test_the_next_batch_waits_for_the_row_before_it(rows: PendingAppend) -> None
         there.append(1)
 
     with rows.round():
-        rows.append(slow, waits=False)
+        rows.append(slow)
         rows.settled()
         assert there == [1]
 
 
-def test_two_rows_are_appended_at_once(rows: PendingAppend) -> None:
+def _row(kind: Literal["ingest", "plan"]) -> OwnRow:
+    return OwnRow(kind, 1, "", {})
+
+
+def test_what_is_held_goes_with_the_next_row(rows: PendingAppend) -> None:
     """One that closes a batch, and the plan of the cycle over it."""
+    there: list[list[str]] = []
+
+    def record(*given: OwnRow) -> None:
+        there.append([one.kind for one in given])
+
+    with rows.round():
+        rows.append(record, _row("ingest"), holds=True)
+        time.sleep(0.1)
+        assert there == []
+        rows.append(record, _row("plan"))
+    assert there == [["ingest", "plan"]]
+
+
+@pytest.mark.parametrize("begins", [PendingAppend.begin, PendingAppend.settled])
+def test_what_is_held_is_appended_alone_where_nothing_follows_or_somebody_waits(
+    rows: PendingAppend, begins: Callable[[PendingAppend], None]
+) -> None:
+    there: list[list[str]] = []
+
+    def record(*given: OwnRow) -> None:
+        there.append([one.kind for one in given])
+
+    with rows.round():
+        rows.append(record, _row("ingest"), holds=True)
+        begins(rows)
+        rows.settled()
+        rows.append(record, _row("plan"), waits=True)
+        assert there == [["ingest"], ["plan"]]
+        rows.append(record, _row("ingest"), holds=True)
+        rows.append(record, _row("ingest"), holds=True, waits=True)
+        assert there[2:] == [["ingest", "ingest"]]
+        rows.append(record, _row("ingest"), holds=True)
+    assert there[3:] == [["ingest"]], "at the end of the round everything is there"
+
+
+def test_what_is_held_fails_as_the_row_does_that_it_goes_with(rows: PendingAppend) -> None:
+    with pytest.raises(ValueError, match="no row"), rows.round(lambda error: KeyError(f"because of {error}")):
+        _held_and_planned(rows)
+
+
+def _held_and_planned(rows: PendingAppend) -> None:
+    rows.append(_fails, _row("ingest"), holds=True, of_query=True)
+    rows.append(_fails, _row("plan"))
+
+
+def test_two_rows_are_appended_at_once(rows: PendingAppend) -> None:
     both = threading.Barrier(2, timeout=10)
     with rows.round():
-        rows.append(both.wait, waits=False)
-        rows.append(both.wait, waits=False)
+        rows.append(both.wait)
+        rows.append(both.wait)
         rows.settled()
     assert both.broken is False
 
@@ -68,9 +120,9 @@ def test_a_row_that_is_waited_for_is_there(rows: PendingAppend) -> None:
 def test_without_a_round_in_this_process_it_is_appended_at_once(rows: PendingAppend) -> None:
     there: list[int] = []
     with rows.round():
-        PendingAppend().append(lambda: there.append(1), waits=False)
+        PendingAppend().append(lambda: there.append(1))
         assert there == [1]
-    rows.append(lambda: there.append(2), waits=False)
+    rows.append(lambda: there.append(2))
     rows.settled()
     assert there == [1, 2]
 
@@ -80,9 +132,9 @@ def test_in_another_process_it_is_appended_at_once_and_the_ledger_is_read() -> N
     handed, there = HandOver(), []
     handed.closed(Ingest(1, 1, ()))
     with handed.pending.round():
-        handed.pending.append(lambda: time.sleep(0.1), waits=False)
+        handed.pending.append(lambda: time.sleep(0.1))
         elsewhere: HandOver = pickle.loads(pickle.dumps(handed))
-        elsewhere.pending.append(lambda: there.append(1), waits=False)
+        elsewhere.pending.append(lambda: there.append(1))
         assert there == [1]
     assert (elsewhere.take(0), elsewhere.behind(0)) == (None, [])
 
@@ -99,7 +151,7 @@ def test_batches_are_handed_over_once_and_the_newest_stays_known() -> None:
     assert handed.behind(0) == [two], "says where bronze stands"
 
 
-def _fails() -> None:
+def _fails(*_: OwnRow) -> None:
     time.sleep(0.1)
     msg = "no row"
     raise ValueError(msg)
@@ -115,7 +167,7 @@ def test_a_row_that_fails_fails_the_round(rows: PendingAppend) -> None:
         pytest.raises(KeyError, match="because of no row"),
         rows.round(lambda error: KeyError(f"because of {error}")),
     ):
-        rows.append(_fails, waits=False, of_query=True)
+        rows.append(_fails, of_query=True)
 
 
 def test_what_the_query_does_not_append_fails_as_it_is(rows: PendingAppend) -> None:
@@ -128,10 +180,10 @@ def test_behind_a_row_that_has_failed_none_is_appended(rows: PendingAppend) -> N
 
     def two_rows() -> None:
         with rows.round():
-            rows.append(_fails, waits=False)
+            rows.append(_fails)
             with contextlib.suppress(ValueError):
                 rows.settled()
-            rows.append(lambda: there.append(1), waits=False)
+            rows.append(lambda: there.append(1))
 
     with pytest.raises(ValueError, match="no row"):
         two_rows()
@@ -145,17 +197,17 @@ def test_behind_a_round_whose_row_has_failed_nothing_is_written(rows: PendingApp
     with pytest.raises(ValueError, match="no row"):
         rows.settled()
     with pytest.raises(ValueError, match="no row"):
-        rows.append(lambda: None, waits=False)
+        rows.append(lambda: None)
 
 
 def _ends_with_a_row_that_fails(rows: PendingAppend) -> None:
     with rows.round():
-        rows.append(_fails, waits=False)
+        rows.append(_fails)
 
 
 def _ends_in_a_round_with(rows: PendingAppend, row: Callable[[], None]) -> None:
     with rows.round():
-        rows.append(row, waits=False)
+        rows.append(row)
         raise KeyError
 
 

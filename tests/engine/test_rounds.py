@@ -10,8 +10,9 @@ import pytest
 from tests.engine.harness import Bench, assert_ledger_sound, assert_sound, at, fresh_topics, page_views
 from tests.engine.test_kafka_sink import enrichment
 
-from lakestreams.engine.ledger.ledger import Ledger
-from lakestreams.engine.ledger.plans import History, Ingest
+from lakestreams.engine.ledger.ledger import Ledger, OwnRow
+from lakestreams.engine.ledger.pending_append import PendingAppend
+from lakestreams.engine.ledger.plans import History
 from lakestreams.engine.publish import cycle
 from lakestreams.engine.state.policy import FOLLOWS_WITHIN_S
 from lakestreams.engine.takeover import running
@@ -145,12 +146,12 @@ def test_a_plan_that_cannot_be_appended_closes_no_cycle_and_nothing_of_the_past_
     driver.round(0)
     broker.produce(views, at(("alice", "/2", 2)))
 
-    def away(*_: object) -> None:
-        message = "no ledger"
+    def away(_ledger: Ledger, _spark: object, *rows: OwnRow) -> None:
+        message = f"no ledger for {[one.kind for one in rows]}"
         raise OSError(message)
 
-    monkeypatch.setattr(Ledger, "record_plan", away)
-    with pytest.raises(OSError, match="no ledger"):
+    monkeypatch.setattr(Ledger, "record", away)
+    with pytest.raises(OSError, match=r"no ledger for \['ingest', 'plan'\]"):
         driver.round(0)
     assert kinds(bench) == ["plan 1", "done 1"]
     assert [event for event in bench.events if event.kind == "snapshot"] == []
@@ -203,28 +204,32 @@ def test_a_batch_that_was_planned_before_its_row_was_there_is_closed_by_the_next
 ) -> None:
     """Markers behind the last record: bronze has no row of them, so the batch ends earlier there than in the plan.
 
-    Of a cycle whose batch has no row nothing is out.
+    The two rows are appended one by one here, as they are where the query goes on to its next batch. Of a cycle whose batch
+    has no row nothing is out.
     """
     bench = make(spark, broker, tmp_path)
     views, users = (source.topic for source in bench.topology.sources)
     broker.produce_transaction(users, at(("alice", "eu", 0)))
     broker.produce_transaction(views, at(("alice", "/1", 1)))
-    planned, record, plan = threading.Event(), Ledger.record_ingest, Ledger.record_plan
+    planned, record, append = threading.Event(), Ledger.record, PendingAppend.append
 
-    def plans(self: Ledger, *given: Any) -> None:
-        plan(self, *given)
-        planned.set()
-
-    def falls(self: Ledger, spark: Any, ingest: Ingest) -> None:
+    def falls(self: Ledger, spark: Any, row: OwnRow) -> None:
+        if row.kind == "plan":
+            record(self, spark, row)
+            planned.set()
+            return
         assert planned.wait(120), "the plan waited for the row"
         msg = "it fell before the row was there"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr(Ledger, "record_ingest", falls)
-    monkeypatch.setattr(Ledger, "record_plan", plans)
+    def at_once(self: PendingAppend, *given: Any, **how: Any) -> None:
+        append(self, *given, **{**how, "holds": False})
+
+    monkeypatch.setattr(Ledger, "record", falls)
+    monkeypatch.setattr(PendingAppend, "append", at_once)
     with pytest.raises(IngestFailed, match="before the row was there"):
         bench.run()
-    monkeypatch.setattr(Ledger, "record_ingest", record)
+    monkeypatch.setattr(Ledger, "record", record)
     assert (said(bench).ingest, said(bench).open_plan is not None) == (None, True)
     assert bench.enriched() == []
 

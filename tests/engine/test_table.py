@@ -145,11 +145,11 @@ def test_two_drivers_at_once_go_no_further_than_one(spark: SparkSession, tmp_pat
             claimed(spark, ledger, "late")
         newer = claimed(spark, ledger, "newer", ledger.history(spark))
         with pytest.raises(Fenced):
-            older.record_plan(spark, plan)
+            older.record(spark, older.plan_row(plan))
         # the older driver's plan lands behind the newer one's epoch: its fence has looked before
         older.table.append(frame_of(spark, [older._row("plan", cycle=1)]), "p/plan", 1)
         with pytest.raises(Fenced, match="another driver planned cycle 1"):
-            newer.record_plan(spark, plan)
+            newer.record(spark, newer.plan_row(plan))
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def finished(
             ),
         )  # fmt: skip
         assert plan is not None
-        made.ledger.record_plan(spark, plan)
+        made.ledger.record(spark, made.ledger.plan_row(plan))
     made.ledger.record_done(spark, batches)
     return made
 

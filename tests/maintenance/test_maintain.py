@@ -368,7 +368,7 @@ def test_of_a_table_what_is_still_looked_at_stays(
     )
     for cycle, (begin, end) in {1: (0, 6), 2: (6, 10), 3: (10, 11)}.items():
         part = Range("Prices", 0, begin, end, records=end - begin)
-        ledger.record_plan(spark, Plan(cycle, "", (part,), {}, cycle, cycle))
+        ledger.record(spark, ledger.plan_row(Plan(cycle, "", (part,), {}, cycle, cycle)))
     target = Plan(2, "", (Range("Prices", 0, 0, 10),), {}, 0, 2)
     outdated = Trimming(spark, ledger, topology, "")._outdated(source, History(), target).select("offset")
     assert {row["offset"] for row in outdated.collect()} == set(range(len(PRICES))) - kept

@@ -69,19 +69,21 @@ class Commits(Promises):
             state = self._deleted(state, command.cycle)
             return self._doomed(self._doomed(state, "a", "", who), "b", "", who)
         place = TABLES[command.table]
+        along = [self.machines.commands[self.machines.along[at]]] if at in self.machines.along else []
         self._require_allowed(state, command, label)
         key = ("appended", state[place], at, who)
         made = self._cache.get(key)
         if made is None:
             rows, numbers, table_id, by = self.tables.values[state[place]]
-            added = tuple(self.rows.of(row) for row in self._rows(command, who))
+            added = tuple(self.rows.of(row) for one in (*along, command) for row in self._rows(one, who))
             application, version = command.transaction
             if application:  # without one Delta does not know an append again
                 numbers = tuple(sorted({**dict(numbers), application: version}.items()))
             ordered = (*rows, *added) if self._looks else tuple(sorted((*rows, *added)))
             made = self._cache[key] = self.tables.of((ordered, numbers, table_id, by))
         state = self._doomed(put(state, place, made), command.table, command.transaction.application, who)
-        self._require_sound(state, command, label)
+        for one in (*along, command):
+            self._require_sound(state, one, label)
         return state
 
     def _rows(self, command: commands.Append, who: int) -> Iterator[tuple[Any, ...]]:

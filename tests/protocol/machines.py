@@ -52,6 +52,7 @@ class Machines:
             None
         ]  # by place: a command, or `Ended`; and of those side by side, each by one of its own
         self.parts: dict[int, tuple[int, ...]] = {}  # place of several commands to the places of each
+        self.along: dict[int, int] = {}  # place of an append to that of another one in the same commit
         self.begun = {kind: self._place(kind, ()) for kind in kinds}
 
     def begin(self, command: commands.Begin) -> int:
@@ -91,6 +92,16 @@ class Machines:
             self._paths.append((kind, path))
             if isinstance(command, commands.Together):
                 self.parts[place] = tuple(map(self._part, command.appends))
+        return place
+
+    def together(self, first: int, last: int) -> int:
+        """The place of two appends in one commit, which Delta knows by the last."""
+        key = f"{first} with {last}"
+        place = self._places.setdefault(key, len(self.commands))
+        if place == len(self.commands):
+            self.commands.append(self.commands[last])
+            self._paths.append(("", ()))
+            self.along[place] = first
         return place
 
     def _part(self, command: commands.Append) -> int:

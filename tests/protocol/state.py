@@ -28,8 +28,8 @@ NAMES = {ONE: "driver 1", TWO: "driver 2", TRIM: "maintenance", ASK: "request"}
 # What may still happen, each a digit of one number.
 KINDS = ("starts", "crashes", "lost", "failures", "trims", "asks", "damages")
 DIGIT = {kind: 8**place for place, kind in enumerate(KINDS)}
-# How far an actor's statement has come.
-NEW, UNDER_WAY, DOOMED = 0, 1, 2
+# How far an actor's statement has come. What is held was never begun, so it may go into the commit of another row.
+NEW, UNDER_WAY, DOOMED, HELD = range(4)
 TRIMMED = -1
 CHANGED = 1 << 20  # in READ: somebody has changed a table, and whoever begins may write nothing
 

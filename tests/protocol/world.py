@@ -24,6 +24,7 @@ from tests.protocol.state import (
     DOOMED,
     ENDS,
     EPOCHS,
+    HELD,
     LATE,
     LEDGER,
     LEFT,
@@ -186,8 +187,9 @@ class World(Threads):
         kind = type(command)
         if kind in (commands.Append, commands.Overwrite) and command.pending:
             label = self._label(who, "goes on beside:", actor.place)
-            pending = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, NEW, joined=False))))
+            pending = self.actors.of(replace(actor, others=(*actor.others, Other(actor.place, HELD, joined=False))))
             found.append((label, self._answered(state, who, pending, self._none_told, label)))
+            self._go_together(state, who, actor, found)
         elif kind is commands.Append:
             self._append(state, who, actor, command, found)
         elif kind is commands.Read:
@@ -248,6 +250,19 @@ class World(Threads):
                 again = self.actors.of(replace(actor, phase=NEW, again=True))
                 found.append((label, self._spent(put(done, who, again), "lost")))
 
+    def _go_together(self, state: State, who: int, actor: Actor, found: list[Step]) -> None:
+        """A row of the ledger that nobody has begun to append goes into the commit of the next one."""
+        for one in actor.others:
+            before = self.machines.commands[one.place]
+            last = self.machines.commands[actor.place]
+            if one.phase != HELD or type(before) is not type(last) or before.table != last.table:
+                continue
+            label = self._label(who, "goes on beside, in one commit with the row before:", actor.place)
+            both = one._replace(place=self.machines.together(one.place, actor.place))
+            others = (*(other for other in actor.others if other != one), both)
+            pending = self.actors.of(replace(actor, others=others))
+            found.append((label, self._answered(state, who, pending, self._none_told, label)))
+
     def _append_beside(self, state: State, who: int, actor: Actor, one: Other, found: list[Step]) -> None:
         """What a statement does next that is under way beside its machine; an overwrite in conflict fails."""
         command: commands.Append | commands.Overwrite = self.machines.commands[one.place]
@@ -264,7 +279,7 @@ class World(Threads):
             # all of them are there; whether one was skipped is seen when they are read back
             return self._answered(state, who, after, self._none_told, label)
 
-        if one.phase == NEW:
+        if one.phase in (NEW, HELD):
             label = self._label(who, "begins beside:", one.place)
             if overwrites:
                 older = is_older(state, command.turn)

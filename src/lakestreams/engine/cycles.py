@@ -86,6 +86,7 @@ class Cycles:
             frontier = settling.frontier_of(self.run, bronze, view)
             plan = settling.settled_plan(self.run, bronze, self.checker.rules, ends, view, frontier)
             if plan is None:
+                self._pending.begin()
                 return frontier
             self.ingesting.require_unchanged(view)
             plan = self._record(plan, view)
@@ -118,7 +119,7 @@ class Cycles:
         summary = self._summary() if self.last.open_plan is not None else None
         self._left = summary if self.last.state == "left" else None
         closes = None if summary is None else summary.as_dict()
-        self._pending.append(lambda: run.ledger.record_plan(run.spark, plan, closes), waits=False)
+        self._pending.append(partial(run.ledger.record, run.spark), run.ledger.plan_row(plan, closes))
         if summary is not None:
             self._closed(summary)
         self.last.planned(plan, run.reporter.summary.seconds, run.now_ms())

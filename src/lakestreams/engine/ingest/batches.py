@@ -230,7 +230,8 @@ class _Batch:
         made = replace(finished, mean_bytes=means, one_by_one=one_by_one)
         self.following = writer.following(_news(self._ends, self._before), weights)
         waits = self.following is not None or not pending
-        writer.handed.pending.append(lambda: writer.ledger.record_ingest(spark, made), waits=waits, of_query=True)
+        record, row = partial(writer.ledger.record, spark), writer.ledger.ingest_row(made)
+        writer.handed.pending.append(record, row, waits=waits, holds=True, of_query=True)
         writer.handed.closed(made)
 
 

@@ -98,7 +98,7 @@ class TableReader:
                     sources = [one.source for one in source_table]
                     return batches.read_back(self.spark, self.ledger, sources, before, now, self.rules)
                 case commands.Append(row=(_, _, Ingest() as finished)):
-                    self.ledger.record_ingest(self.spark, finished)
+                    self.ledger.record(self.spark, self.ledger.ingest_row(finished))
             return True
 
         ends = {one.at: one.end for one in source_table}

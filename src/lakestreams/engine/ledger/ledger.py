@@ -65,6 +65,22 @@ _ROWS = "rows"
 
 
 @dataclass(frozen=True)
+class OwnRow:
+    """A row of which there is one a number, for all drivers.
+
+    Attributes:
+        kind, number: a batch or a plan, and which one.
+        counted_by: the column that has the number.
+        columns: the row.
+    """
+
+    kind: Literal["ingest", "plan"]
+    number: int
+    counted_by: str
+    columns: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Ledger(LedgerReader):
     """One pipeline's rows of the ledger, read and appended under one epoch.
 
@@ -120,21 +136,16 @@ class Ledger(LedgerReader):
         """Writes down records that expired unread: the run's nth such row, or of one topic before the batch behind it."""
         parts = list(ranges)
         known = decisions.of_loss(self.epoch, nth) if seq is None else decisions.of_loss_before(parts[0].topic, seq)
-        self._append(spark, self._row("loss", ranges=[row_of(part) for part in parts]), known)
+        self._append(spark, [self._row("loss", ranges=[row_of(part) for part in parts])], known)
 
     def record_schema(self, spark: SparkSession, name: SchemaName, schema: Written) -> None:
         """Writes down the schema of an id or a GUID, unless it is there."""
         number = name if isinstance(name, int) else None
         row = self._row(SCHEMA_OF_ID, seq=number, details=schema_details(name, schema))
-        self._append(spark, row, decisions.of_schema(name))
+        self._append(spark, [row], decisions.of_schema(name))
 
-    def record_ingest(self, spark: SparkSession, ingest: Ingest) -> None:
-        """Closes a bronze batch, and makes sure that it is this run that does.
-
-        Raises:
-            Fenced: if a newer driver is there, or another one closed a batch of this number.
-        """
-        self.failpoint("ingest.before")
+    def ingest_row(self, ingest: Ingest) -> OwnRow:
+        """What closes a bronze batch."""
         row = self._row(
             "ingest",
             seq=ingest.seq,
@@ -144,19 +155,14 @@ class Ledger(LedgerReader):
             topic_ids=dict(self.noted.ids),
             details=details_of(ingest.ranges, noted=self.noted, mean_bytes=ingest.mean_bytes),
         )
-        self._append_own(spark, row, "seq", "closed batch")
-        self.failpoint("ingest.after")
+        return OwnRow("ingest", ingest.seq, "seq", row)
 
-    def record_plan(self, spark: SparkSession, plan: Plan, summary: Mapping[str, Any] | None = None) -> None:
-        """Appends a plan, and makes sure that it is ours: with two drivers, one of them stops here.
+    def plan_row(self, plan: Plan, summary: Mapping[str, Any] | None = None) -> OwnRow:
+        """What plans a cycle.
 
         Args:
             summary: what is reported of the cycle before, which this row closes.
-
-        Raises:
-            Fenced: if a newer driver is there, or another one planned this cycle.
         """
-        self.failpoint("plan.before")
         row = self._row(
             "plan",
             cycle=plan.cycle,
@@ -170,13 +176,39 @@ class Ledger(LedgerReader):
             ticks=[{"topic": at[0], "partition": at[1], "time_ms": ms} for at, ms in sorted(plan.ticks.items())],
             details=details_of(plan.ranges, summary),
         )
-        self._append_own(spark, row, "cycle", "planned cycle")
-        self.failpoint("plan.after")
+        return OwnRow("plan", plan.cycle, "cycle", row)
+
+    def record(self, spark: SparkSession, *rows: OwnRow) -> None:
+        """Appends such rows in one commit, and makes sure that it is this run that does (`machines.record`).
+
+        Raises:
+            Fenced: if a newer driver is there, or another one has a row with the number of the last.
+        """
+        for one in rows:
+            self.failpoint(f"{one.kind}.before")
+        last = rows[-1]
+
+        def hands(command: commands.Command) -> bool:
+            if isinstance(command, commands.Append):
+                written = self._written(" ".join(f"{one.kind} {one.number}" for one in rows))
+                once = self._append(spark, [one.columns for one in rows], command.transaction, written)
+                return once and written.counts() == {_ROWS: len(rows)}
+            there = self.rows(spark).where((F.col("kind") == last.kind) & (F.col(last.counted_by) == last.number))
+            return [one["run_id"] for one in there.select("run_id").limit(2).collect()] == [self.run_id]
+
+        try:
+            commands.carry_out(machines.record(self.turn, last.kind, last.number, last), hands)
+        except commands.Stop as stop:
+            done = {"ingest": "closed batch", "plan": "planned cycle"}[last.kind]
+            message = f"another driver {done} {last.number} of pipeline {self.pipeline}"
+            raise Fenced(message) from stop
+        for one in rows:
+            self.failpoint(f"{one.kind}.after")
 
     def record_taken(self, spark: SparkSession, cycle: int, fingerprint: str) -> None:
         """Says that a cycle, of which nothing is out, is executed under this configuration from now on."""
         self.failpoint("taken.before")
-        self._append(spark, self._row("taken", cycle=cycle, fingerprint=fingerprint), decisions.of_taken(self.epoch))
+        self._append(spark, [self._row("taken", cycle=cycle, fingerprint=fingerprint)], decisions.of_taken(self.epoch))
         self.failpoint("taken.after")
 
     def record_accepted(
@@ -199,18 +231,18 @@ class Ledger(LedgerReader):
         """
         details = json.dumps({"changes": list(changes)})
         row = self._row("accepted", cycle=cycle, fingerprint=fingerprint, options={FORMER: former}, details=details)
-        self._append(spark, row, decisions.of_said(f"accepted/{what}", self.epoch))
+        self._append(spark, [row], decisions.of_said(f"accepted/{what}", self.epoch))
         self.failpoint("accepted.after")
 
     def record_said(self, spark: SparkSession, kind: Literal["stopped", "publishing", "ended"], cycle: int = 0) -> None:
         """Appends what is said once a run: of a cycle without records in topics, or that the run is over."""
-        self._append(spark, self._row(kind, cycle=cycle), decisions.of_said(kind, self.epoch))
+        self._append(spark, [self._row(kind, cycle=cycle)], decisions.of_said(kind, self.epoch))
 
     def record_done(self, spark: SparkSession, cycle: int, summary: Mapping[str, Any] | None = None) -> None:
         """Closes a cycle that no plan follows, with what is reported of it."""
         self.failpoint("finish.before")
         row = self._row("done", cycle=cycle, details=details_of((), summary))
-        self._append(spark, row, decisions.of_row("done", cycle))
+        self._append(spark, [row], decisions.of_row("done", cycle))
         self.failpoint("finish.after")
 
     def record_trim(self, spark: SparkSession, whole: Plan, *, done: bool) -> None:
@@ -224,7 +256,7 @@ class Ledger(LedgerReader):
         ranges = [row_of(part) for part in whole.ranges]
         row = self._row(kind, cycle=whole.cycle, seq=whole.seq, seq_from=whole.seq_from, fingerprint="", ranges=ranges,
                         clocks=clocks_of(whole))  # fmt: skip
-        self._append(spark, row, decisions.of_row(kind, whole.cycle))
+        self._append(spark, [row], decisions.of_row(kind, whole.cycle))
 
     def append_stored(self, spark: SparkSession, append: commands.Append) -> None:
         """Appends what `keeping.say` says: where what the nodes keep lies from now on."""
@@ -233,7 +265,7 @@ class Ledger(LedgerReader):
         options = {"slot": state.slot, "rows": str(state.rows), "frames": json.dumps(state.frames)}
         options |= {MARKED: "true"} if state.marked else {}
         row = self._row(kind, cycle=cycle, fingerprint=state.fingerprint, options=options)
-        self._append(spark, row, append.transaction)
+        self._append(spark, [row], append.transaction)
 
     def fence(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         """The rows, which can be written only while this epoch is the newest."""
@@ -245,39 +277,14 @@ class Ledger(LedgerReader):
         """Tells whether an append wrote rows: one that Delta skips, as another driver's has its number, does not run."""
         return WriteMetrics(f"{self.pipeline} {self.epoch} ledger {what}", {_ROWS: F.count(F.lit(1))})
 
-    def _append_own(self, spark: SparkSession, row: dict[str, Any], column: str, done: str) -> None:
-        """Appends a row of which there is one a number, for all drivers, as `machines.record` says.
-
-        Args:
-            column: has the number.
-            done: what another driver has done whose row is there.
-
-        Raises:
-            Fenced: if it is not this run's that is there.
-        """
-        kind, number = row["kind"], row[column]
-
-        def hands(command: commands.Command) -> bool:
-            if isinstance(command, commands.Append):
-                written = self._written(f"{kind} {number}")
-                return self._append(spark, row, command.transaction, written) and written.counts() == {_ROWS: 1}
-            rows = self.rows(spark).where((F.col("kind") == kind) & (F.col(column) == number))
-            return [one["run_id"] for one in rows.select("run_id").limit(2).collect()] == [self.run_id]
-
-        try:
-            commands.carry_out(machines.record(self.turn, kind, number, row), hands)
-        except commands.Stop as stop:
-            message = f"another driver {done} {number} of pipeline {self.pipeline}"
-            raise Fenced(message) from stop
-
     def _append(
         self,
         spark: SparkSession,
-        row: dict[str, Any],
+        rows: Sequence[Mapping[str, Any]],
         known: commands.Transaction,
         written: WriteMetrics | None = None,
     ) -> bool:
-        frame = frame_of(spark, [row])
+        frame = frame_of(spark, rows)
         frame = self.fence(spark, frame if written is None else written.of(frame))
         with fence.translated(self.pipeline):
             return self.table.append(frame, *known.of(self.pipeline))

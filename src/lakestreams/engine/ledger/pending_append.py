@@ -5,33 +5,65 @@ meanwhile, and are there before anything of the cycle is out. After a crash in b
 the next driver closes it (`machines.recover`). The plan may be there, and is executed again; or the next driver makes another.
 There is one such batch and one such plan at most. Nothing of the next batch is in bronze before the row is there, and the next
 plan waits for the cycle. What a round has begun here is done when it ends, and fails it.
+
+A batch's row first waits for the plan of the cycle over it: one commit then has both, and costs half of two at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakestreams.errors import Fenced
+
+if TYPE_CHECKING:
+    from lakestreams.engine.ledger.ledger import OwnRow
 
 _AT_ONCE = 2
 
 
+class _Append(NamedTuple):
+    """An append that is to be begun.
+
+    Attributes:
+        record: appends rows in one commit.
+        rows: those.
+        of_query: whether it is the ingest query's.
+    """
+
+    record: Callable[..., None]
+    rows: tuple[OwnRow, ...]
+    of_query: bool
+
+
 class _Rows:
-    """The rows that a round appends, in threads of their own."""
+    """The rows that a round appends, in threads of their own. The driver and its query both do, so one at a time begins them."""
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
         self._begun: list[tuple[Future[None], bool]] = []
+        self._held: _Append | None = None
+        self._lock = threading.Lock()
 
-    def begin(self, append: Callable[[], None], *, of_query: bool) -> None:
-        for one, _ in tuple(self._begun):
-            if one.done():
-                one.result()  # behind one that has failed none is begun
-        self._begun.append((self._pool.submit(append), of_query))
+    def begin(self, append: _Append | None = None, *, holds: bool = False) -> None:
+        """Begins an append with what is held, or holds it for the next one."""
+        with self._lock:
+            for one, _ in tuple(self._begun):
+                if one.done():
+                    one.result()  # behind one that has failed none is begun
+            before, self._held = self._held, append if holds else None
+            if append is None or holds:
+                append = before
+            elif before is not None:
+                append = append._replace(rows=(*before.rows, *append.rows))
+            if append is not None:
+                self._begun.append((self._pool.submit(append.record, *append.rows), append.of_query))
 
     def wait(self) -> None:
+        self.begin()
         for one, _ in tuple(self._begun):
             one.result()
 
@@ -90,20 +122,37 @@ class PendingAppend:
         if there is not None:
             there.wait()
 
-    def append(self, row: Callable[[], None], *, waits: bool, of_query: bool = False) -> None:
-        """Appends a row: during the run's round, or `waits` until it is there, and what was begun before it.
+    def begin(self) -> None:
+        """Begins to append what is held: no plan follows at once."""
+        there = self._rows
+        if there is not None:
+            there.begin()
+
+    def append(
+        self,
+        record: Callable[..., None],
+        *rows: OwnRow,
+        waits: bool = False,
+        holds: bool = False,
+        of_query: bool = False,
+    ) -> None:
+        """Appends rows in one commit, with those that are held: during the run's round.
 
         Args:
-            of_query: whether it is the ingest query's, which has failed if it fails.
+            record: appends these, and those that are held.
+            rows: of the ledger.
+            waits: until they are there, and what was begun before them.
+            holds: they go with the next append, or are begun when somebody waits.
+            of_query: whether they are the ingest query's, which has failed if they fail.
 
         Raises:
-            Exception: one before it has failed; or this one, if it is waited for.
+            Exception: one before them has failed; or these, if they are waited for.
         """
         there = self._rows
         if there is None:
-            row()
+            record(*rows)
             return
-        there.begin(row, of_query=of_query)
+        there.begin(_Append(record, rows, of_query), holds=holds and not waits)
         if waits:
             there.wait()
 

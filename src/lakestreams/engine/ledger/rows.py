@@ -47,7 +47,7 @@ def schema(spark: SparkSession) -> StructType:
     return spark.createDataFrame([], SCHEMA).schema
 
 
-def frame_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     """Rows as one literal, read by the optimiser: no Python data travels, no task but one writes."""
     text = F.from_json(F.lit(json.dumps(rows)), f"array<struct<{SCHEMA}>>")
     return spark.range(0, 1, 1, 1).select(F.inline(text))

@@ -80,7 +80,7 @@ class ReplayReader:
             case commands.Read("attempts"):
                 return self._in_bronze()
             case commands.Append(row=(_, _, Ingest() as batch)):
-                self.ledger.record_ingest(self.spark, batch)
+                self.ledger.record(self.spark, self.ledger.ingest_row(batch))
             case commands.Append(transaction=known):
                 self._append_wanted(known)
         return True
