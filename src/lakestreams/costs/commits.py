@@ -78,7 +78,8 @@ def of_round(topology: Topology, lake: Lake, what: Round) -> dict[str, float]:
     for source in touched:
         add(lake.bronze(topology.name, source.topic).name, 1 if source.delta is not None else batches)
     ledger = lake.control("ledger").name
-    add(ledger, batches + any(one.delta is not None for one in touched))  # a row that closes each batch
+    # a row that closes each batch: the last one's comes with its plan, the others' may
+    add(ledger, max(0, batches - 1) + any(one.delta is not None for one in touched))
     closes = bool(cycles) and (not what.follows or bool(topology.kafka_sinks))
     add(ledger, cycles + closes)  # the plans, and that the last one is done
     for claimed in (ledger, lake.control("epochs").name):
